@@ -153,6 +153,11 @@ def prepare(cep: Any, case: Case) -> None:
         make_table(cep, name, table)
     for name, tables in case.stores.items():
         cep.register_datastore(name, open_store(tables))
+    declare(cep, case)
+
+
+def declare(cep: Any, case: Case) -> None:
+    """The streams and queries of a case."""
     for name, schema in case.streams.items():
         cep.register_stream(name, schema)
     for name, text in case.queries.items():
@@ -165,6 +170,16 @@ def open_store(tables: Mapping[str, Any]) -> Any:
     for name, table in tables.items():
         make_table(types.SimpleNamespace(database=store), name, table)
     return store
+
+
+def store_file(path: pathlib.Path, tables: Mapping[str, Any]) -> str:
+    """The URL of a data store with these tables, in a file."""
+    url = f"sqlite:///{path}"
+    store = open_database(url)
+    for name, table in tables.items():
+        make_table(types.SimpleNamespace(database=store), name, table)
+    store.close()
+    return url
 
 
 def make_table(cep: Any, name: str, table: Any) -> None:
@@ -204,6 +219,47 @@ def test_case(case: Case, embedded: Database, request: pytest.FixtureRequest) ->
 def test_case_on_a_server(case: Case, server: Database, request: pytest.FixtureRequest) -> None:
     """Between the two ways nothing is new: what is rewritten for few events and for many is the same."""
     check(case, server, request, "push", "at_once")
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.id) for case in CASES if case.events and not case.error])
+def test_case_resumed(case: Case, embedded: Database, tmp_path: pathlib.Path, request: pytest.FixtureRequest) -> None:
+    """D2: after each push the process dies, and another one goes on."""
+    check_resumed(case, embedded, tmp_path, request)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.id) for case in CASES if case.events and not case.error])
+def test_case_resumed_on_a_server(
+    case: Case, server: Database, tmp_path: pathlib.Path, request: pytest.FixtureRequest
+) -> None:
+    check_resumed(case, server, tmp_path, request)
+
+
+def check_resumed(case: Case, database: Database, folder: pathlib.Path, request: pytest.FixtureRequest) -> None:
+    allow_not_yet(request, case, database)
+    url = database.durable(folder)
+    stores = {name: store_file(folder / f"{name}.db", tables) for name, tables in case.stores.items()}
+    results: dict[str, list[Any]] = {name: [] for name in case.expect}
+    cep = bridge.connect(url)
+    for name, table in case.tables.items():
+        make_table(cep, name, table)
+    for items in [[], *([item] for item in case.events)]:
+        for name, store in stores.items():
+            cep.register_datastore(name, store)
+        declare(cep, case)
+        for name, received in results.items():
+            cep.add_output_processor(name, received.append)
+        push_batches(cep, items, 1)
+        cep.database.close()  # as when the process is killed
+        cep = bridge.connect(url)
+    with contextlib.closing(cep):
+        for name, store in stores.items():
+            cep.register_datastore(name, store)
+        check_tables(cep, case)
+        cep.drop()
+    for name, actual in results.items():
+        if not agree(case.expect[name], actual):
+            pytest.fail(report(case, name, actual), pytrace=False)
 
 
 @pytest.mark.long

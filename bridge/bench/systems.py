@@ -216,7 +216,7 @@ class BridgeSystem(LocalSystem):
         return f"{self.drive:,} at a time"
 
     def open(self, workload: Workload, count: int, collect: Callable[[str, Any], None]) -> WorkloadRun:
-        cep = connect(self.database)
+        cep = connect(self.database, durable=False)
         _install(cep, workload, count, collect, **({"batch": True} if self.drive > 1 else {}))
         return BridgeRun(workload, count, cep, self.drive)
 

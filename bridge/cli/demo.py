@@ -94,7 +94,7 @@ def show(seed: int, trades: int, speed: float, database: str) -> None:
 
     script = ReplayScript.of(SCRIPT)
     write, counts = _writer(), dict.fromkeys(script.queries, 0)
-    with bridge.connect(database) as cep:
+    with bridge.connect(database, durable=False) as cep:
         script.install(cep, {})
         for name in script.queries:
             cep.add_output_processor(name, _printer(name, counts, write))

@@ -53,7 +53,7 @@ def explain(
         )
         if schema is not None:
             script.streams.update(options.script_of(schema).streams)
-        with bridge.connect(db) as cep:
+        with bridge.connect(db, durable=False) as cep:
             for name, url in options.pairs_of("datastore", datastore, "NAME=URL").items():
                 cep.register_datastore(name, url)
             script.install(cep, {})

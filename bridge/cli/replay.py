@@ -55,7 +55,7 @@ def replay(
 
         script = options.script_of(queries, db="duckdb://" if engine == "spark" else db)
         relations, stores = options.relations_of(relation), options.pairs_of("datastore", datastore, "NAME=URL")
-        with bridge.connect(db) as cep, with_relations(cep, relations):
+        with bridge.connect(db, durable=False) as cep, with_relations(cep, relations):
             paths = options.events_by_stream(events, script, cep)
         columns = options.timestamps_of(timestamp, paths)
         arguments: dict[str, Any] = {

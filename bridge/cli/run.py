@@ -71,7 +71,7 @@ def run(
         from bridge.sources.options import HistoryOptions
 
         script, relations = options.script_of(queries, language=language, db=db), options.relations_of(relation)
-        with bridge.connect(db) as cep, with_relations(cep, relations):
+        with bridge.connect(db, durable=False) as cep, with_relations(cep, relations):
             for name, url in options.pairs_of("datastore", datastore, "NAME=URL").items():
                 cep.register_datastore(name, url)
             end = None if until is None else options.milliseconds_of(until)

@@ -35,7 +35,7 @@ def why(query: str, db: str, row: tuple[str, ...], clause: int | None, runs: int
         values = dict(_pair(text) for text in row)
         select = _select_of(query)
         _refuse_new_file(db)
-        with bridge.connect(db) as cep:
+        with bridge.connect(db, durable=False) as cep:
             click.echo(cep.why(select, values, clause=clause, runs=runs))
 
 

@@ -10,8 +10,9 @@ from typing import Any, ParamSpec, TypeVar
 
 from bridge.engine.push_queue import PushQueue
 from bridge.engine.refusal import own_error
+from bridge.engine.resume import Resumption, discard_state, refuse_other_state
 from bridge.engine.runner import Runner
-from bridge.errors import Closed, InUse
+from bridge.errors import BridgeError, Closed, InUse
 from windows.databases import Database, Refused
 from windows.schema import TypeMismatch
 
@@ -29,6 +30,8 @@ def locked(method: Callable[P, R]) -> Callable[P, R]:
         with self._lock:
             if self._closed:
                 raise Closed("the bridge is closed")
+            if self._resumption is not None and method.__name__ not in ("register_datastore", "drop"):
+                raise BridgeError(self._resumption.awaited)
             try:
                 return method(*args, **kwargs)
             except Exception as error:
@@ -43,15 +46,32 @@ def locked(method: Callable[P, R]) -> Callable[P, R]:
 class Access:
     """A bridge's connection, its runner and catalogue, the queue of its pushes, and the lock around its methods."""
 
-    def __init__(self, database: Database, lateness: Any) -> None:
+    def __init__(self, database: Database, lateness: Any, durable: bool, fresh: bool) -> None:
         self.database = database
         self._process = os.getpid()
         self._lock = threading.RLock()
         self._closed = False
+        self._resumption: Resumption | None = None
         database.acquire_lock()
-        self._runner = Runner(database)
+        if database.is_durable:
+            if fresh:
+                discard_state(database)
+            elif not durable:
+                refuse_other_state(database)
+        self._runner = Runner(database, durable and database.is_durable)
         self._catalogue = self._runner.catalogue
         self._pushes = PushQueue(self._runner, lateness)
+        if self._runner.stored_clock is not None:
+            self._resumption = Resumption(self._runner)
+            self._go_on_resuming()
+
+    def _go_on_resuming(self) -> None:
+        """Carries out the definitions of the state in the database, up to one that waits for a data store."""
+        if self._resumption is not None:
+            self._resumption.go_on()
+            if not self._resumption.awaited:
+                self._resumption = None
+                self._pushes.resume()
 
     def _refuse_other_process(self) -> None:
         """A forked process shares the connection, and may have copied the lock while another thread held it."""

@@ -10,6 +10,7 @@ from bridge.engine.definitions import Definitions
 from bridge.engine.event import Event, LateEvent
 from bridge.engine.inspection import Inspection
 from bridge.engine.pushes import Pushes
+from bridge.engine.resume import discard_state
 from bridge.errors import DatabaseError, ProcessorError, SchemaError
 from windows.databases import Database, Refused
 
@@ -24,6 +25,9 @@ class Bridge(Definitions, Pushes, Inspection):
         database: The open connection; `cep.database.execute(sql)` and `cep.database.fetch(sql)` run statements of your own.
         lateness: Milliseconds, or a text such as "5 S", that events may come out of order (rule T2).
         clock: "system" for time that passes by the wall clock, which also stamps events without a timestamp (rule T4).
+        durable: Keep the state in the database, where that is a file or a server, and go on from it (rules D1, D2). False:
+            the state is of this object alone, and is removed when it is closed.
+        fresh: Remove the state of an earlier bridge first.
 
     Raises:
         DatabaseError: Another bridge is at work in the database.
@@ -39,12 +43,24 @@ class Bridge(Definitions, Pushes, Inspection):
     >>> cep.close()
     """
 
-    def __init__(self, database: Database, lateness: Any = 0, clock: str | None = None) -> None:
-        super().__init__(database, lateness)
+    def __init__(
+        self,
+        database: Database,
+        lateness: Any = 0,
+        clock: str | None = None,
+        *,
+        durable: bool = True,
+        fresh: bool = False,
+    ) -> None:
+        super().__init__(database, lateness, durable, fresh)
+        self._keeps_state = self._runner.is_durable
         self._clock = self._system_clock(clock)
 
     def close(self, final: bool = False) -> None:
-        """Ends the bridge: its tables are dropped and the connection is closed. Closing twice does nothing.
+        """Ends the bridge and closes the connection. Closing twice does nothing.
+
+        The state of a durable bridge stays in the database; the next `bridge.connect` goes on from it, and `drop` removes it.
+        Without a file or server, or with `durable=False`, the tables are dropped.
 
         In a process forked from the one that opened the bridge it does nothing: both belong to that process.
 
@@ -78,12 +94,33 @@ class Bridge(Definitions, Pushes, Inspection):
         if self._clock is not None:
             self._clock.stop()
 
+    def drop(self) -> None:
+        """Ends the bridge and removes its state from the database: all its tables but result tables and late events.
+
+        Raises:
+            DatabaseError: The database refuses.
+
+        >>> import bridge
+        >>> cep = bridge.connect()
+        >>> cep.drop()
+        """
+        with self._lock:
+            self._keeps_state = False
+            self.close()
+
     def _end(self) -> None:
-        """Drops the tables and closes the connection; where the connection is lost, the tables stay."""
+        """Drops the tables unless the state is kept, and closes the connection; if that is lost, the tables stay."""
         try:
-            self._catalogue.outbox.deliver()
+            if self._resumption is None:
+                self._catalogue.outbox.deliver()
             self._catalogue.stores.close()
-            self._runner.close()
+            if self._keeps_state:
+                self._runner.leave()
+            elif self._resumption is None:
+                self._runner.drop()
+            else:
+                self._runner.leave()
+                discard_state(self.database)
         except Refused as error:
             if self.database.answers():
                 raise DatabaseError(str(error)) from None
@@ -116,7 +153,7 @@ class Bridge(Definitions, Pushes, Inspection):
     def _pass_time(self, ts: int) -> None:
         """Advances time to the clock's, or leaves it where events were ahead of the clock."""
         with self._lock:  # else an event may come between reading `now` and advancing to it
-            if not self._closed:
+            if not self._closed and self._resumption is None:
                 self.advance_time(max(ts, self._runner.now))
 
 

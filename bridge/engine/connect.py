@@ -11,8 +11,18 @@ IN_MEMORY = "duckdb://"
 """The URL of embedded DuckDB in memory."""
 
 
-def connect(database: Any = IN_MEMORY, lateness: Any = 0, clock: str | None = None) -> Bridge:
+def connect(
+    database: Any = IN_MEMORY,
+    lateness: Any = 0,
+    clock: str | None = None,
+    *,
+    durable: bool = True,
+    fresh: bool = False,
+) -> Bridge:
     """Opens a bridge on a database.
+
+    On a file or a server it goes on exactly where the last one there has ended, closed or killed: with its streams and
+    queries, its time, and what its windows and patterns hold (rule D2).
 
     Args:
         database: A URL: "duckdb://" for embedded DuckDB in memory, "duckdb:///file", or any SQLAlchemy URL; or an SQLAlchemy
@@ -21,12 +31,15 @@ def connect(database: Any = IN_MEMORY, lateness: Any = 0, clock: str | None = No
             put in order (rule T2).
         clock: "system": time passes by the wall clock, which also stamps events without a timestamp (rule T4). None: events
             and `advance_time` alone move time.
+        durable: Keep the state in the database, where that is a file or a server. False: the state is of this bridge alone,
+            and is removed when it is closed.
+        fresh: Remove the state of an earlier bridge first, and begin anew.
 
     Returns:
         The bridge; as a context manager it closes itself.
 
     Raises:
-        DatabaseError: The database cannot be opened, or another bridge is at work in it.
+        DatabaseError: The database cannot be opened, another bridge is at work in it, or its state cannot be resumed.
         SchemaError: `lateness` or `clock` is wrong.
 
     >>> with connect("sqlite://") as cep:
@@ -39,7 +52,7 @@ def connect(database: Any = IN_MEMORY, lateness: Any = 0, clock: str | None = No
     try:
         opened = open_database(database)
         try:
-            return Bridge(opened, lateness, clock)
+            return Bridge(opened, lateness, clock, durable=durable, fresh=fresh)
         except BaseException:
             opened.close()
             raise

@@ -13,6 +13,7 @@ from bridge.check.resolve import resolve
 from bridge.check.types import family
 from bridge.check.windows import WINDOWS
 from bridge.engine.catalogue import Catalogue, ScriptEntry
+from bridge.engine.durable import Definition as LoggedCall
 from bridge.engine.runner import Runner
 from bridge.errors import InUse, NameTaken, QueryError
 from bridge.frontends.epl.clauses import Context
@@ -28,6 +29,7 @@ from bridge.frontends.epl.tables import CreateTable
 from bridge.frontends.statements import CreateQuery, CreateStream, Query
 from bridge.query.epl_state import StateTable, Variable
 from bridge.query.nodes import Node
+from bridge.query.notation import notation
 from bridge.query.scripts import MultiFilter, Script
 from bridge.query.scripts import Statement as Output
 from bridge.rewrite.conflicts import met, written
@@ -77,6 +79,13 @@ def _cpl(text: str) -> Script:
     return parse(text)
 
 
+def text_of(definition: Node | Script | str) -> str:
+    """The text of a definition; in the notation of the algebra where no language has it."""
+    with contextlib.suppress(QueryError):
+        return str(definition) if not isinstance(definition, Script) else "\n".join(notation(definition))
+    return "\n".join(notation(Script.of("result", definition)))  # type: ignore[arg-type]
+
+
 def retold(error: QueryError, language: str) -> QueryError:
     """The error with its advice in this language.
 
@@ -89,10 +98,13 @@ def retold(error: QueryError, language: str) -> QueryError:
     return QueryError(message, error.text, error.position, error.words)
 
 
-def create(name: str, definition: Definition, text: str, runner: Runner) -> None:
-    """Creates a query, or a script's streams and queries, in one transaction; on an error nothing of it is left."""
+def create(name: str, definition: Definition, text: str, runner: Runner, call: LoggedCall | None = None) -> None:
+    """Creates a query, or a script's streams and queries, in one transaction; on an error nothing of it is left.
+
+    `call`: what is logged of it, where the bridge is durable.
+    """
     if isinstance(definition, Sequence):
-        _create_statements(name, definition, text, runner)
+        _create_statements(name, definition, text, runner, call)
         return
     catalogue = runner.catalogue
     is_script = isinstance(definition, (Script, MultiFilter))
@@ -110,6 +122,8 @@ def create(name: str, definition: Definition, text: str, runner: Runner) -> None
                 runner.add_query(catalogue.free(output), catalogue.declarations.expand(node), text)
                 made.append(output)
                 _check_schema(output, script.declared.get(output), runner)
+            if call is not None:
+                runner.log.add(call, map(str.lower, made), set(catalogue.streams) - known)
     except Exception:
         runner.undo(made, set(catalogue.streams) - known)
         raise
@@ -144,7 +158,9 @@ def _refuse_late_writes(script: Script, runner: Runner) -> None:
         )
 
 
-def _create_statements(name: str, statements: Sequence[Statement], text: str, runner: Runner) -> None:
+def _create_statements(
+    name: str, statements: Sequence[Statement], text: str, runner: Runner, call: LoggedCall | None
+) -> None:
     """All statements of a text or none."""
     catalogue = runner.catalogue
     streams, queries, states = set(catalogue.streams), set(catalogue.queries), set(catalogue.tables)
@@ -155,6 +171,10 @@ def _create_statements(name: str, statements: Sequence[Statement], text: str, ru
                     continue  # it inserts into a stream of its own name
                 for effect in catalogue.declarations.apply(statement):
                     _carry_out(effect, name, text, runner)
+            if call is not None:
+                new = set(catalogue.queries) - queries
+                declares = len(statements) > 1 or not new
+                runner.log.add(call, new, set(catalogue.streams) - streams, declares)
     except Exception:
         made = set(catalogue.tables) - states
         runner.undo(list(set(catalogue.queries) - queries | {name}), set(catalogue.streams) - streams, made)
@@ -192,7 +212,7 @@ def _check_keys(effect: CheckKeys, catalogue: Catalogue) -> None:
 def create_table(table: StateTable, runner: Runner) -> None:
     """Makes a table that statements change; it goes when the bridge is closed."""
     runner.catalogue.free(table.name)
-    if runner.database.relation(table.name) is not None:
+    if not runner.is_left(table.name) and runner.database.relation(table.name) is not None:
         raise NameTaken(f"there is a table {table.name!r} in the database already")
     runner.create_state(table)
 
@@ -204,9 +224,9 @@ def remove_script(entry: ScriptEntry, runner: Runner) -> None:
     for name in entry.outputs:
         if others := [reader for reader in catalogue.readers(name) if reader.lower() not in own]:
             raise InUse(f"{name!r} is read by {', '.join(map(repr, others))}: remove that first")
-    for name in reversed(entry.outputs):
+    for place, name in enumerate(reversed(entry.outputs)):
         query = catalogue.query_entry(name)
-        runner.remove_query(query)
+        runner.remove_query(query, logged=None if place else entry.name)
         query.processors.clear()
     del catalogue.scripts[entry.name.lower()]
     for stream in entry.streams:

@@ -8,15 +8,18 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from bridge import query as objects
+from bridge.check.resolve import resolve_stream
 from bridge.engine.access import Access, locked
 from bridge.engine.catalogue import Catalogue, Processor
-from bridge.engine.create import Definition, create, parse_as, remove_script, retold
+from bridge.engine.create import Definition, create, parse_as, remove_script, retold, text_of
+from bridge.engine.durable import Definition as Logged
 from bridge.engine.event import LateEvent
 from bridge.engine.refusal import own_error, refusal
-from bridge.errors import InUse, ProcessorError, QueryError, UnknownName
+from bridge.engine.resume import OBJECTS, parsed
+from bridge.errors import InUse, NameTaken, ProcessorError, QueryError, UnknownName
 from bridge.frontends.epl.tables import CreateTable
+from bridge.query.codec import dumped
 from bridge.query.epl_state import StateTable
-from bridge.query.notation import notation
 from bridge.query.scripts import Script
 from bridge.stores.outbox import Letter
 from windows.databases import Refused
@@ -44,29 +47,43 @@ class Definitions(Access):
         ...     print(cep.streams["trades"])
         symbol VARCHAR, price DOUBLE
         """
-        self._catalogue.free(name)
         attributes = Schema.of(schema)
+        if self._runner.is_durable and self._is_registered(name, attributes):
+            return
+        self._catalogue.free(name)
         try:
             with self._runner.transaction():
                 self._runner.add_stream(name, attributes)
+                self._runner.log.add(Logged(0, 0, "stream", name, "", str(attributes), self._runner.seq), (), [name.lower()])
         except Exception:
             self._runner.undo([], [name])
             raise
 
     @locked
     def create_query(
-        self, name: str, definition: objects.Node | Script | StateTable | str, language: str = "sql"
+        self,
+        name: str,
+        definition: objects.Node | Script | StateTable | str,
+        language: str = "sql",
+        *,
+        replace: bool = False,
     ) -> None:
         """Creates a continuous query; its results are a stream of that name, which other queries may read.
+
+        A durable bridge takes the same definition again without doing anything, so a program that declares its queries can
+        simply be started again (rule D6).
 
         Args:
             name: The name of the query, or of a script: each output of a script is a query of its own name.
             definition: Query objects (see `bridge.query`), or a text.
             language: The language of a text: "sql", "epl" (Esper's) or "cpl" (a script of PaaS-CEP's).
+            replace: Replace a query of this name that is defined otherwise, in one transaction; what both have in common
+                keeps its state (rule D7).
 
         Raises:
             QueryError: The query is wrong; the error has the place in the text. Nothing of it is left behind.
-            NameTaken: A stream, query, script or table has this name.
+            NameTaken: A stream, script, table or another query has this name.
+            InUse: The query to be replaced is read by another one.
 
         >>> import bridge
         >>> with bridge.connect() as cep:
@@ -76,13 +93,24 @@ class Definitions(Access):
         ...     list(cep.queries)
         ['high', 'alert']
         """
-        if isinstance(definition, StateTable):  # it has a name of its own
-            create(name, [CreateTable(definition)], "", self._runner)
+        runner = self._runner
+        call = Logged(0, 0, "query", name, language, definition if isinstance(definition, str) else "", runner.seq)
+        if not isinstance(definition, str) and runner.is_durable:
+            call = call._replace(language=OBJECTS, text=dumped(definition))
+        if runner.is_durable and isinstance(name, str) and self._is_created(call):
             return
+        if isinstance(definition, StateTable):  # it has a name of its own
+            create(name, [CreateTable(definition)], "", runner, call)
+            return
+        if replace and isinstance(name, str) and name.lower() in {*self._catalogue.queries, *self._catalogue.scripts}:
+            with _pointing(definition, language):
+                self._replace(name, _parsed(definition, language, self._catalogue, self.database.dialect), definition, call)
+            return
+        self._refuse_other_definition(name)
         self._catalogue.free(name)
-        parsed = _parsed(definition, language, self._catalogue, self._runner.database.dialect)
+        query = _parsed(definition, language, self._catalogue, self._runner.database.dialect)
         with _pointing(definition, language):
-            create(name, parsed, _text_of(definition), self._runner)
+            create(name, query, text_of(definition), self._runner, call)
 
     @locked
     def remove_query(self, name: str) -> None:
@@ -109,7 +137,7 @@ class Definitions(Access):
         if script := self._catalogue.script_of(entry.name):
             raise InUse(f"{name!r} is an output of the script {script.name!r}: remove that")
         self._refuse_if_read(entry.name)
-        self._runner.remove_query(entry)
+        self._runner.remove_query(entry, logged=entry.name)
         entry.processors.clear()
 
     @locked
@@ -235,6 +263,7 @@ class Definitions(Access):
         """
         self._catalogue.stores.add(name, target)
         self._catalogue.outbox.find()
+        self._go_on_resuming()
 
     @locked
     def dead_letters(self) -> list[Letter]:
@@ -265,6 +294,48 @@ class Definitions(Access):
             store.wake()
         return self._catalogue.outbox.deliver()
 
+    # Definitions that are there already (rules D6, D7) --------------------------------------------------------------------
+
+    def _is_registered(self, name: str, schema: Schema) -> bool:
+        """Whether there is a stream of this name with this schema. Raises `NameTaken` for another schema."""
+        known = self._catalogue.streams.get(name.lower()) if isinstance(name, str) else None
+        if known is None:
+            return False
+        if known.schema != schema:
+            raise NameTaken(
+                f"there is a stream {name!r} already, with other attributes: ({known.schema}), not ({schema}); remove_stream "
+                "removes it, connect(url, fresh=True) begins anew"
+            )
+        return True
+
+    def _is_created(self, call: Logged) -> bool:
+        """Whether there is such a definition already: the same text, or one that means the same."""
+        known = self._runner.log.named(call.name)
+        if any((each.language, each.text) == (call.language, call.text) for each in known):
+            return True
+        return any(self._same(each, call) for each in known)
+
+    def _same(self, known: Logged, call: Logged) -> bool:
+        with contextlib.suppress(QueryError, NameTaken):
+            one, other = (parsed(each, self._runner) for each in (known, call))
+            if one == other:
+                return True
+            if isinstance(one, objects.Node) and isinstance(other, objects.Node):
+                entry = self._catalogue.queries.get(known.name.lower())
+                expanded = self._catalogue.declarations.expand(other)
+                return entry is not None and resolve_stream(expanded, self._catalogue).node == entry.resolved.node
+        return False
+
+    def _refuse_other_definition(self, name: str) -> None:
+        if self._runner.is_durable and isinstance(name, str) and name.lower() in self._catalogue.queries:
+            raise NameTaken(
+                f"there is a query {name!r} already, which is defined otherwise: replace=True replaces it and keeps the state "
+                "that both have in common, remove_query removes it"
+            )
+
+    def _replace(self, name: str, definition: Definition, text: Any, call: Logged) -> None:
+        raise NotImplementedError
+
 
 def _check_processor(function: Any) -> None:
     """Raises ProcessorError for what is not a function, and for a coroutine function, which a call would not run."""
@@ -285,13 +356,6 @@ def _parsed(definition: objects.Node | Script | str, language: str, known: Catal
     if not isinstance(definition, str):
         raise QueryError(f"a query is a text or a query object, not {type(definition).__name__}")
     return parse_as(language, definition, known.declarations.variables, known.declarations.contexts, dialect)
-
-
-def _text_of(definition: objects.Node | Script | str) -> str:
-    """The text of a definition; in the notation of the algebra where no language has it."""
-    with contextlib.suppress(QueryError):
-        return str(definition) if not isinstance(definition, Script) else "\n".join(notation(definition))
-    return "\n".join(notation(Script.of("result", definition)))  # type: ignore[arg-type]
 
 
 @contextlib.contextmanager

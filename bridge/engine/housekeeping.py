@@ -47,9 +47,9 @@ class Housekeeping:
                 if step.table not in missing:
                     self._database.execute(self._tables.text(step))
                     self.removed = True
-        self._measure()
+        self.measure()
 
-    def _measure(self) -> None:
+    def measure(self) -> None:
         """Chooses other statements for tables that have become long, or are long no more."""
         found: dict[RowCountProbe, bool] = {}
         for operator in self._network.operators:

@@ -11,15 +11,18 @@ from sqlglot import exp
 from bridge.check.resolve import ResolvedNode, resolve_stream, without_event_types
 from bridge.check.scope import Field
 from bridge.engine.catalogue import Catalogue, QueryEntry, ResultQuery, StreamEntry
+from bridge.engine.definition_log import DefinitionLog
+from bridge.engine.durable import CatalogueTables
 from bridge.engine.inboxes import Inboxes
 from bridge.engine.results import ResultStatements, StatementMerger
 from bridge.engine.tables import Tables
-from bridge.errors import QueryError
+from bridge.errors import DatabaseError, QueryError
 from bridge.query.epl_state import StateTable
 from bridge.query.nodes import Node, Stream, walk
 from bridge.rewrite import Network
 from bridge.rewrite.conflicts import uses, written
 from bridge.rewrite.flow import Flow, Selection
+from bridge.rewrite.names import TableNames
 from bridge.rewrite.plan import Insert, Operator, Purge
 from bridge.rewrite.variants import Variants
 from windows.databases import Database
@@ -31,17 +34,26 @@ from windows.times import BEGINNING
 class Plans(abc.ABC):
     """The catalogue and the network of operators, with the tables of both. `seq`: the number of the newest event."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, durable: bool = False) -> None:
         self.database = database
         self.catalogue = Catalogue(database)
-        self.network = Network(database, self.catalogue)
+        self.is_durable = durable
+        """Whether the state and its catalogue stay in the database when the process ends."""
+        self.stored = CatalogueTables(database) if durable else None
+        known = self.stored.names() if self.stored is not None and self.stored.exist() else []
+        present = database.table_names()
+        names = TableNames(present, durable, known)
+        self.log = DefinitionLog(self.stored)
+        self.network = Network(database, self.catalogue, table_names=names)
         self.leading_columns: tuple[str, ...] = ("ts",)
         """The columns of results before those of their query."""
         self.expected: frozenset[str] = frozenset()
         """Tables that queries will write which are still to be created."""
         self.now = BEGINNING
         self.seq = 0
-        self._tables = Tables(database)
+        self._tables = Tables(database, names, self.stored)
+        lowered = {name.lower() for name in present}
+        self._tables.left = {row.name for row in known if row.belongs == row.name and row.name.lower() in lowered}
         self.results = ResultStatements(StatementMerger(database, self.network, self._tables, self.transaction))
         self._inboxes = Inboxes(database, self.network, self._tables)
         self._created = 0
@@ -56,7 +68,8 @@ class Plans(abc.ABC):
 
     def add_stream(self, name: str, schema: Schema) -> StreamEntry:
         """Makes the inbox of a stream and enters it in the catalogue."""
-        inbox = self.network.name("inbox", Stream(name))
+        with self.network.names.owned_by(f"stream {name.lower()}"):
+            inbox = self.network.name("inbox", Stream(name))
         self._tables.create(inbox, [("ts", "BIGINT"), ("seq", "BIGINT"), *self._tables.columns(schema)], key="seq")
         encoders = tuple(self.database.encoder(attribute) for attribute in schema)
         entry = StreamEntry(name, schema, inbox, Reader.of(schema), encoders)
@@ -65,7 +78,8 @@ class Plans(abc.ABC):
 
     def add_buffer(self, name: str) -> str:
         """Makes the table in which a stream's events wait; gives its quoted name."""
-        buffer = self.network.name("buffer", Stream(name))
+        with self.network.names.owned_by(f"stream {name.lower()}"):
+            buffer = self.network.name("buffer", Stream(name))
         schema = self.catalogue.streams[name.lower()].schema
         self._tables.create(buffer, [("ts", "BIGINT"), ("seq", "BIGINT"), *self._tables.columns(schema)])
         return self._tables.quoted(buffer)
@@ -76,17 +90,22 @@ class Plans(abc.ABC):
         self._inboxes.forget([entry.inbox])
         self._inboxes.unregister()
         with self.transaction():
+            self.log.remove_stream(entry.name, self.seq)
             self._tables.drop(entry.inbox)
 
     def create_state(self, state: StateTable) -> None:
         """Makes a table that statements change."""
-        self._tables.create(state.name, self._tables.columns(state.schema))
+        is_new = self._tables.create_own(state.name, self._tables.columns(state.schema))
         if state.key:
             self._tables.index(state.name, [state.key])
-        if state.row:
+        if state.row and is_new:
             row = exp.Insert(this=table(state.name), expression=exp.select(*(value.copy() for value in state.row)))
             self.database.execute(self.database.render(row))
         self.catalogue.tables[state.name.lower()] = state
+
+    def is_left(self, table: str) -> bool:
+        """Whether a table is one of the state that is being resumed."""
+        return table in self._tables.left
 
     def add_query(self, name: str, node: Node, text: str) -> None:
         """Resolves and rewrites a tree, makes its tables, and lets the database read a statement of it once.
@@ -121,6 +140,13 @@ class Plans(abc.ABC):
     def _planned(self, name: str, resolved: ResolvedNode, text: str) -> QueryEntry:
         known = {id(each): [len(made.indexes) for made in each.tables] for each in self.network.operators}
         flow, operators, derived = self.network.plan(resolved.node, self.seq)
+        if missed := self.network.names.missed:
+            raise DatabaseError(
+                f"the state of the query {name!r} cannot be resumed: this version of the program plans it otherwise than the "
+                f"one that wrote it ({', '.join(missed)} not found). Open it with that version, or begin anew with "
+                "connect(url, fresh=True)"
+            )
+        self._tables.store_names()
         for operator in self.network.operators:
             self._create_tables(operator, known.get(id(operator), []))
         computes = self._computes(resolved.node)
@@ -136,12 +162,15 @@ class Plans(abc.ABC):
             in_arrow, written([resolved.node], self.database), computes,
         )  # fmt: skip
 
-    def remove_query(self, entry: QueryEntry) -> None:
-        """Drops the tables that no other query needs."""
+    def remove_query(self, entry: QueryEntry, logged: str | None = None) -> None:
+        """Drops the tables that no other query needs; `logged`: the name of the query or script that is removed by it."""
         del self.catalogue.queries[entry.name.lower()]
         self.results.outdate()
         self._outdate()
         with self.transaction():
+            if logged is not None and self.is_durable:
+                schemas = {name: str(stream.schema) for name, stream in self.catalogue.streams.items()}
+                self.log.remove_query(logged, self.seq, schemas)
             gone = [made.name for operator in self._forget_unused() for made in operator.tables]
             used = {table for entry in self.catalogue.queries.values() for table in entry.derived}
             gone += self.network.keep_derived(used)
@@ -162,7 +191,11 @@ class Plans(abc.ABC):
         self._tables.forget_texts()
         self._outdate()
 
-    def close(self) -> None:
+    def leave(self) -> None:
+        """Leaves all tables in the database for the next bridge."""
+        self._inboxes.unregister()
+
+    def drop(self) -> None:
         """Removes all tables of this runner from the database; what waits for a data store is a dead letter."""
         from bridge.rewrite.tables.read_store import Read
 
@@ -174,6 +207,8 @@ class Plans(abc.ABC):
             for name in list(self._tables.names):
                 self._tables.drop(name)
             self.catalogue.outbox.close()
+            if self.stored is not None:
+                self.stored.drop()
 
     def _result_queries(self, flow: Flow, fields: Sequence[Field], computes: bool) -> Variants[ResultQuery]:
         """The statements that read the results of a flow; `computes`: integers may be results of arithmetic."""
@@ -205,7 +240,7 @@ class Plans(abc.ABC):
         for made, count in zip(operator.tables, indexed, strict=False):
             self._tables.index(made.name, made.indexes, done=count)
         for made in operator.tables[len(indexed) :]:
-            if not made.is_late:
+            if not made.is_late or made.name in self._tables.left:
                 self._tables.make(made)
         while operator.probes:
             self.database.prepare(self.database.render(operator.probes.pop()))

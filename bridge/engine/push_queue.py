@@ -29,6 +29,9 @@ class PushQueue:
         self._raised: list[Exception] = []
         self._delivering = False
 
+    def resume(self) -> None:
+        """The state in the database has been resumed."""
+
     @property
     def sizes(self) -> Sizes:
         """The events of a chunk: the fewer queries an event concerns, the more.

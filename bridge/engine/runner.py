@@ -13,6 +13,7 @@ from bridge.engine.one_event import OneEventPlan, OneEventPlans
 from bridge.engine.plans import Plans
 from bridge.engine.results import Results
 from bridge.rewrite.conflicts import conflicts
+from bridge.rewrite.network import CLOCK
 from bridge.rewrite.plan import Call, Insert, Purge
 from windows.databases import Database, Refused
 from windows.times import BEGINNING
@@ -31,16 +32,23 @@ class PushSteps(NamedTuple):
 class Runner(Plans):
     """The state in one database and the statements over it. `now` and `seq`: time and number of the newest event."""
 
-    def __init__(self, database: Database) -> None:
-        super().__init__(database)
+    def __init__(self, database: Database, durable: bool = False) -> None:
+        super().__init__(database, durable)
         self._housekeeping = Housekeeping(database, self.network, self._tables, self.results)
         self._push_steps: dict[tuple[frozenset[str], bool, str], PushSteps] = {}
         self._one_event_plans = OneEventPlans(self.network, self.results, self.catalogue.streams)
         self._serial: bool | None = None
         self._is_set = True
         """Whether the tables of constants are those of the queries there are."""
+        self.stored_clock = self._tables.clock() if self.stored is not None and self.stored.exist() else None
+        """The time before the last push of the state that is to be resumed, the time since, and its newest event's number."""
+        if self.stored_clock is not None:
+            self._tables.names.append(CLOCK)
+            return
         with self.transaction():
             self._tables.create_clock()
+            if self.stored is not None:
+                self.stored.create()
 
     def _outdate(self) -> None:
         self._is_set = False
@@ -93,7 +101,7 @@ class Runner(Plans):
             or housekeeping.is_due(count)
             or housekeeping.pane_inserts(self.seq, count)
         )
-        if plan is not None and plan.is_one_select and not busy:
+        if plan is not None and plan.is_one_select and not busy and not self.is_durable:
             return self._run_select(plan, batches[0], ts)
         with self.transaction(self._inboxes.unregister()):
             return self.run(batches, count, ts)
@@ -160,7 +168,7 @@ class Runner(Plans):
         due = housekeeping.is_due(count)
         plan = one or self._steps(streams, final, "few" if count <= self.network.settings.few else "any")
         first = min((batch.first for batch in batches), default=ts)
-        if due or not batches or plan.timed:
+        if due or not batches or plan.timed or self.is_durable:
             # Time begins with the first event, or with the first timestamp that time is advanced to.
             self._tables.set_clock(first if self.now == BEGINNING else self.now, ts, self.seq + count)
         if isinstance(plan, OneEventPlan):
@@ -218,6 +226,22 @@ class Runner(Plans):
         self._inboxes.skipped = None
         self.now, self.seq = now, seq
 
+    def end_resumption(self, now: int, seq: int) -> None:
+        """The definitions have been carried out over the tables of a state: goes on from there, without tables unclaimed."""
+        self.network.names.resuming = False
+        with self.transaction():
+            for entry in self.catalogue.streams.values():
+                self.database.execute(self._tables.emptying(entry.inbox))
+            for inbox in (inbox for operator in self.network.operators for inbox in operator.inboxes):
+                self.database.execute(self._tables.emptying(inbox))
+            for name in sorted(self._tables.left):
+                self._tables.names.append(name)
+                self._tables.drop(name)
+            self._tables.left.clear()
+            self._housekeeping.measure()
+        self.resume(now, seq)
+        self.catalogue.outbox.find()
+
     def _forget_steps(self) -> None:
         """What steps remember beside their tables is no longer so."""
         for operator in self.network.operators:
@@ -233,15 +257,20 @@ class Runner(Plans):
         try:
             self.database.begin()  # inside: one that is interrupted may have begun the transaction
             yield
+            self._tables.store_names()
             self.database.commit()
         except BaseException:
             self._inboxes.filled, self._inboxes.skipped, self.seq, self.now = remembered
             self._tables.names, self._housekeeping.since_purge = tables, since_purge
             self._housekeeping.undo()
+            self.network.names.rollback()
+            self.log.rollback()
             self._forget_steps()
             with contextlib.suppress(Refused):
                 self.database.rollback()
             with contextlib.suppress(Refused):
                 self._inboxes.register(registered)
             raise
+        self.network.names.commit()
+        self.log.commit()
         self._housekeeping.tidy(self.seq)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from bridge.engine.durable import CatalogueTables
+from bridge.rewrite.names import TableNames
 from bridge.rewrite.network import CLOCK
 from bridge.rewrite.plan import Insert, Operator, PlannedTable, RowCountProbe, Step, indexing
 from windows.databases import Database
@@ -18,17 +20,39 @@ from windows.times import BEGINNING
 class Tables:
     """Creates and drops tables; `names` are those that exist, in the order of creation."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, names: TableNames, catalogue: CatalogueTables | None = None) -> None:
         self.names: list[str] = []
+        self.left: set[str] = set()
+        """Tables of the state that is being resumed, which no definition has claimed yet."""
         self._database = database
+        self._own_names, self._catalogue = names, catalogue
         self._texts: dict[tuple[int, str], tuple[Step | RowCountProbe, str]] = {}
         self.quoted = functools.cache(database.quoted)
         """A name, quoted, in the database's SQL."""
         self.emptying = functools.cache(self._emptying)
         """The statement that removes all rows of a table."""
 
-    def create(self, name: str, columns: Sequence[tuple[str, str]], key: str | None = None) -> None:
-        """Creates a table of these columns, with types in the database's SQL; where it uses indexes, with a primary key."""
+    def store_names(self) -> None:
+        """Stores the names that have come or gone in this transaction, before a table of such a name is made."""
+        if self._catalogue is not None and self._own_names.is_changed:
+            self._catalogue.change_names(*self._own_names.changes())
+
+    def _is_left(self, name: str) -> bool:
+        """Whether a table is one of the state that is being resumed; then it is taken over."""
+        self.store_names()
+        if name not in self.left:
+            return False
+        self.left.discard(name)
+        self.names.append(name)
+        return True
+
+    def create(self, name: str, columns: Sequence[tuple[str, str]], key: str | None = None) -> bool:
+        """Creates a table of these columns, with types in the database's SQL; where it uses indexes, with a primary key.
+
+        False if it is there, as the state is being resumed.
+        """
+        if self._is_left(name):
+            return False
         definitions = [
             exp.ColumnDef(
                 this=identifier(column), kind=exp.DataType.build(kind, dialect=self._database.dialect, udt=True)
@@ -40,6 +64,12 @@ class Tables:
                 definition.set("constraints", [exp.ColumnConstraint(kind=exp.PrimaryKeyColumnConstraint())])
         self._execute(exp.Create(kind="TABLE", this=exp.Schema(this=table(name), expressions=definitions)))
         self.names.append(name)
+        return True
+
+    def create_own(self, name: str, columns: Sequence[tuple[str, str]]) -> bool:
+        """`create` for a table whose name is the user's."""
+        self._own_names.add(name)
+        return self.create(name, columns)
 
     def create_clock(self) -> None:
         """Creates the table of one row that holds the time before the push and since, and the number of its newest event."""
@@ -53,18 +83,30 @@ class Tables:
         settings = ", ".join(f"{self.quoted(name)} = {value}" for name, value in values.items())
         self._database.execute(f"UPDATE {self.quoted(CLOCK)} SET {settings}")
 
+    def clock(self) -> tuple[int, int, int] | None:
+        """What `set_clock` has set, of a state that is to be resumed; None without one."""
+        if self._database.relation(CLOCK) is None:
+            return None
+        columns = ", ".join(map(self.quoted, ("before", "now", "seq")))
+        found = self._database.fetch(f"SELECT {columns} FROM {self.quoted(CLOCK)}")
+        return next(((int(before), int(now), int(seq)) for before, now, seq in found), None)
+
     def make(self, made: PlannedTable) -> None:
-        """Creates a table of a plan, with its indexes."""
-        self._execute(made.create())
-        self.names.append(made.name)
+        """Creates a table of a plan, with its indexes, unless it is there, as the state is being resumed."""
+        if not self._is_left(made.name):
+            self._execute(made.create())
+            self.names.append(made.name)
         self.index(made.name, made.indexes)
 
     def index(self, name: str, indexes: Sequence[Sequence[str]], done: int = 0) -> None:
         """Creates indexes over these columns of a table, without the first `done`, where the database uses indexes."""
-        for statement in indexing(name, indexes)[done:] if self._database.uses_indexes else []:
-            self._execute(statement)
+        for number, columns in enumerate(indexes[done:] if self._database.uses_indexes else [], done + 1):
+            if (index := self._own_names.index(name, columns, number)) is not None:
+                self._execute(indexing(index, name, columns))
 
     def drop(self, name: str) -> None:
+        self._own_names.forget(name)
+        self.store_names()
         self._execute(exp.Drop(tables=[table(name)], kind="TABLE", exists=True))
         self.names.remove(name)
 

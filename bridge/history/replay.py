@@ -52,7 +52,7 @@ def replay(
     results = ResultTables() if out is None else ResultFiles(Path(out), "parquet")
     with contextlib.ExitStack() as stack:
         if into is None:
-            cep = stack.enter_context(connect(database))
+            cep = stack.enter_context(connect(database, durable=False))
             stack.enter_context(with_relations(cep, relations or {}))
         elif relations:
             raise BridgeError("relations= does not go with into=: create the tables in the database of that bridge")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
-import re
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import singledispatch
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
@@ -20,6 +19,7 @@ from bridge.query.nodes import Node
 from bridge.query.scripts import ReadSQL
 from bridge.rewrite.derived_window import leaving_with, purge_expired_results
 from bridge.rewrite.flow import TIMES, Flow, Need, Selection
+from bridge.rewrite.names import TableNames
 from bridge.rewrite.plan import Insert, Operator, PlannedTable, Purge
 from bridge.rewrite.settings import Settings
 from bridge.rewrite.state_changes import StateChanges
@@ -72,7 +72,13 @@ class Network:
     that of the tree at hand, which may be another query's.
     """
 
-    def __init__(self, database: Database, names: NetworkNames, settings: Settings = DEFAULTS) -> None:
+    def __init__(
+        self,
+        database: Database,
+        names: NetworkNames,
+        settings: Settings = DEFAULTS,
+        table_names: TableNames | None = None,
+    ) -> None:
         self.database = database
         self.settings = settings
         self.source = names.source
@@ -93,7 +99,7 @@ class Network:
         self.reader = 0
         self._used: set[int | str] = set()
         self._needs: dict[int | str, set[int | str]] = {}
-        self._names = {name.lower() for name in database.table_names()}
+        self.names = table_names or TableNames(database.table_names())
 
     def plan(self, node: Node, epoch: int) -> tuple[Flow, list[Operator], frozenset[str]]:
         """Plans a resolved tree: the flow of its results, its operators, and the derived tables that it reads."""
@@ -145,8 +151,9 @@ class Network:
             self._note_before(found)
         else:
             sources, timed = self.concerns(node)
-            found = Operator(title, sources, timed)
-            self._noting(id(found), lambda: build(found))
+            found = Operator(title, sources, timed, identity=self.names.identity(key, epoch))
+            with self.names.owned_by(found.identity):
+                self._noting(id(found), lambda: build(found))
             self._by_node[key, epoch] = found
             self.operators.append(found)
         self.use(found)
@@ -222,15 +229,8 @@ class Network:
         return rewritten
 
     def name(self, kind: str, node: Node) -> str:
-        """A new name for a table: its kind, then the stream or query that it is for."""
-        words = re.sub(r"\W+", "_", query.source_name(node) or "").strip("_").lower()[:24]
-        stem = f"cep_{kind}_{words}" if words else f"cep_{kind}"
-        name, suffix = stem, 1
-        while name in self._names:
-            suffix += 1
-            name = f"{stem}_{suffix}"
-        self._names.add(name)
-        return name
+        """A name for a table: its kind, then the stream or query that it is for."""
+        return self.names.of(kind, query.source_name(node) or "")
 
     def give(self, operator: Operator, node: Node, need: Need) -> Flow:
         """An operator's result as its reader needs it: a SELECT, in an inbox, or with its derived window (W5), too."""
@@ -238,9 +238,11 @@ class Network:
         if need is Need.RESULT and operator.arrivals is None:
             return result
         if operator.arrivals is None:
-            operator.arrivals = self._materialised(operator, node, result)
+            with self.names.owned_by(f"{operator.identity} result" if operator.identity else ""):
+                operator.arrivals = self._materialised(operator, node, result)
         if need is Need.CONTENT and self.reader not in operator.contents:
-            operator.contents[self.reader] = self._window(operator, node, operator.arrivals)
+            with self.names.owned_by(f"{operator.identity} result of {self.reader}" if operator.identity else ""):
+                operator.contents[self.reader] = self._window(operator, node, operator.arrivals)
         wanted = (None, self.reader) if need is Need.CONTENT else (None,)
         for name in (name for name, reader in operator.derived.items() if reader in wanted):
             self._used |= {name, *self._needs.get(name, ())}

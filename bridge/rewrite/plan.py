@@ -38,23 +38,15 @@ class PlannedTable:
         return exp.Create(kind="TABLE", this=table(self.name), expression=shape)
 
     def index(self) -> list[exp.Expr]:
-        return indexing(self.name, self.indexes)
+        """`CREATE INDEX …` for each of its indexes."""
+        own = self.name.removeprefix("cep_")
+        return [indexing(f"cep_index_{own}_{place}", self.name, each) for place, each in enumerate(self.indexes, 1)]
 
 
-def indexing(name: str, indexes: Sequence[Sequence[str]]) -> list[exp.Expr]:
-    """`CREATE INDEX …` over these columns of a table, for each of the indexes."""
-    own = name.removeprefix("cep_")
-    return [
-        exp.Create(
-            kind="INDEX",
-            this=exp.Index(
-                this=identifier(f"cep_index_{own}_{number}"),
-                table=table(name),
-                params=exp.IndexParameters(columns=[exp.column(c, quoted=True) for c in columns]),
-            ),
-        )
-        for number, columns in enumerate(indexes, 1)
-    ]
+def indexing(name: str, of: str, columns: Sequence[str]) -> exp.Expr:
+    """`CREATE INDEX name` over these columns of a table."""
+    params = exp.IndexParameters(columns=[exp.column(c, quoted=True) for c in columns])
+    return exp.Create(kind="INDEX", this=exp.Index(this=identifier(name), table=table(of), params=params))
 
 
 def _shaped(name: str) -> exp.Expr:
@@ -160,12 +152,14 @@ class Operator:
     more. `pane_inserts` build panes of the rows of a table while that is long, which `row_count` finds out.
     `constants` is the table of the members' constants, once there are several, and `settings` writes the statements that
     fill it anew before the next push. `probes`: statements that are prepared once, at creation, besides the steps: what
-    only the database knows to be wrong is refused there.
+    only the database knows to be wrong is refused there. `identity`: what identifies it in every process, where the state
+    is kept.
     """
 
     title: str
     sources: frozenset[str]
     timed: bool
+    identity: str = ""
     tables: list[PlannedTable] = dataclasses.field(default_factory=list)
     steps: list[Insert | Purge | Call] = dataclasses.field(default_factory=list)
     purges: list[Purge] = dataclasses.field(default_factory=list)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import os
+import pathlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -42,16 +43,20 @@ class Database:
         """The URL of an empty database."""
         return servers.emptied(self.name, self.variable).fresh() if self.variable else self.url
 
+    def durable(self, folder: pathlib.Path) -> str:
+        """The URL of an empty database whose tables outlive a connection: a file in the folder, or a server's."""
+        return self.fresh() if self.variable else f"{self.url}/{folder / 'state.db'}"
+
     def present_url(self) -> str:
         """The URL of the database as it is."""
         return servers.emptied(self.name, self.variable).url if self.variable else self.url
 
     def connect(self, settings: Settings | None = None, **options: Any) -> Any:
-        """A bridge on an empty database, perhaps with other settings."""
+        """A bridge on an empty database, perhaps with other settings; its tables are dropped when it is closed."""
         import bridge
         from bridge.engine.session import session_of
 
-        cep = bridge.connect(self.fresh(), **options)
+        cep = bridge.connect(self.fresh(), **{"durable": False, **options})
         if settings is not None:
             session_of(cep).settings = settings
         return cep

@@ -111,6 +111,11 @@ class Database(abc.ABC):
         """
         return {}
 
+    @property
+    def is_durable(self) -> bool:
+        """Whether tables outlive the connection."""
+        return False
+
     # Statements ---------------------------------------------------------------------------------------------------------
 
     @abc.abstractmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -180,11 +181,20 @@ class DuckDB(Database):
         value, place = (exp.column(name, alias, quoted=True) for name in columns)
         return Elements(rows.as_(alias, quoted=True), value, place)
 
+    @property
+    def is_durable(self) -> bool:
+        return bool(self._path)
+
+    @functools.cached_property
+    def _path(self) -> str:
+        """The file of the current database; "" in memory."""
+        found = self.fetch("SELECT path FROM duckdb_databases() WHERE database_name = current_database()")
+        return next((str(path) for (path,) in found if path), "")
+
     def acquire_lock(self) -> None:
         """DuckDB locks a file for other processes; the bridges of this process know each other."""
-        found = self.fetch("SELECT path FROM duckdb_databases() WHERE database_name = current_database()")
-        path = next((path for (path,) in found if path), None)
-        if path is None:
+        path = self._path
+        if not path:
             return  # in memory
         if path in _LOCKED:
             raise Refused(f"another bridge is at work in {path}: close it, or give this one another file")

@@ -65,12 +65,21 @@ class SQLite(Alchemy):
             self.execute("PRAGMA journal_mode = WAL")
             self.execute("PRAGMA synchronous = NORMAL")
 
+    @property
+    def is_durable(self) -> bool:
+        return bool(self._path)
+
+    @functools.cached_property
+    def _path(self) -> str:
+        """The file of the database; "" in memory."""
+        return next(str(file or "") for _, name, file in self.fetch("PRAGMA database_list") if name == "main")
+
     def acquire_lock(self) -> None:
         """Locks a file beside the database, which SQLite releases when the process ends.
 
         If that file cannot be written, there is no lock.
         """
-        (path,) = (file for _, name, file in self.fetch("PRAGMA database_list") if name == "main")
+        path = self._path
         if not path:
             return  # in memory
         try:

@@ -134,11 +134,13 @@ class QueryFamily(abc.ABC):
 
     def join(self, node: query.Match) -> int:
         """Takes in one more; its number."""
-        member = max(self.operator.members, default=0) + 1
+        names, family = self.network.names, self.operator
+        member = names.member(family.identity, family.tables[0].name, node, family.members)
         self._become({**self._members, member: node})
         return member
 
     def leave(self, member: int) -> None:
+        self.network.names.leave(self.operator.identity, self._members[member])
         self._become({other: node for other, node in self._members.items() if other != member})
 
     @property
@@ -151,7 +153,8 @@ class QueryFamily(abc.ABC):
             return
         rows = FamilyMembers.of(members)
         if len(members) > 1 and not self.operator.constants:
-            self.operator.constants = self.network.name("constants", self.node)
+            with self.network.names.owned_by(self.operator.identity):
+                self.operator.constants = self.network.name("constants", self.node)
             add_table(self.operator, self.operator.constants, rows.shape(), covering(rows.equated, rows.names))
         if name := self.operator.constants:
             self.operator.settings = lambda: [exp.delete(table(name)), exp.insert(rows.values(), table(name))]

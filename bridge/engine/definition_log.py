@@ -1,0 +1,113 @@
+"""The calls that have defined the streams and queries of a durable bridge, so that they can be carried out again."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from bridge.engine.durable import CatalogueTables, Definition, Reference
+
+
+@dataclasses.dataclass
+class LogEntry:
+    """A definition, and the names in lower case of the queries and streams that it made and that are still there.
+
+    `declares`: whether it made more than these, such as variables or tables.
+    """
+
+    definition: Definition
+    queries: set[str]
+    streams: set[str]
+    declares: bool
+
+
+class DefinitionLog:
+    """The definitions of a bridge, in order; those of a durable bridge are in a table, too.
+
+    What is removed leaves the log where nothing else of its definition remains; else the removal is logged. Changes take
+    effect with the transaction in which they are made.
+    """
+
+    def __init__(self, tables: CatalogueTables | None) -> None:
+        self.entries: dict[Reference, LogEntry] = {}
+        self.resumed: Definition | None = None
+        """The stored definition that is being carried out again."""
+        self._tables = tables
+        self._before: dict[Reference, LogEntry] | None = None
+
+    @property
+    def is_kept(self) -> bool:
+        return self._tables is not None
+
+    def named(self, name: str) -> list[Definition]:
+        """The definitions of queries that were made under this name."""
+        of_queries = (each.definition for each in self.entries.values() if each.definition.kind == "query")
+        return [each for each in of_queries if each.name.lower() == name.lower()]
+
+    def add(
+        self, definition: Definition, queries: Collection[str] = (), streams: Collection[str] = (), declares: bool = False
+    ) -> None:
+        """Logs a definition, inside the transaction that carries it out."""
+        if self._tables is None:
+            return
+        if self.resumed is not None:
+            definition = self.resumed
+        elif definition.number == 0:
+            definition = definition._replace(number=max((number for number, _ in self.entries), default=0) + 1)
+        entries = self._changed()
+        entries[definition.reference] = LogEntry(definition, set(queries), set(streams), declares)
+        if self.resumed is None:
+            self._tables.add(definition)
+
+    def remove_query(self, name: str, seq: int, schemas: Mapping[str, str]) -> None:
+        """A query or a script is removed, inside the transaction; `schemas`: the text of each stream's that is there.
+
+        Streams that its definition made are defined by themselves from then on.
+        """
+        lowered = name.lower()
+        for entry in list(self.entries.values()):
+            whole = entry.definition.kind == "query" and entry.definition.name.lower() == lowered
+            if not whole and lowered not in entry.queries:
+                continue
+            if entry.declares or entry.queries - {lowered} and not whole:
+                self._replace(entry, queries=entry.queries - {lowered})
+                self.add(Definition(0, 0, "remove query", name, "", "", seq))
+                continue
+            self._remove(entry)
+            number, _ = entry.definition.reference
+            for part, stream in enumerate(sorted(entry.streams & schemas.keys()), 1):
+                self.add(Definition(number, part, "stream", stream, "", schemas[stream], entry.definition.seq), (), [stream])
+
+    def remove_stream(self, name: str, seq: int) -> None:
+        """A stream is removed, inside the transaction."""
+        lowered = name.lower()
+        for entry in [each for each in self.entries.values() if lowered in each.streams]:
+            if entry.definition.kind == "stream":
+                self._remove(entry)
+            else:
+                self._replace(entry, streams=entry.streams - {lowered})
+                self.add(Definition(0, 0, "remove stream", name, "", "", seq))
+
+    def commit(self) -> None:
+        """The transaction has taken effect."""
+        self._before = None
+
+    def rollback(self) -> None:
+        """The transaction has not taken effect."""
+        if self._before is not None:
+            self.entries, self._before = self._before, None
+
+    def _replace(self, entry: LogEntry, **changes: Any) -> None:
+        self._changed()[entry.definition.reference] = dataclasses.replace(entry, **changes)
+
+    def _remove(self, entry: LogEntry) -> None:
+        del self._changed()[entry.definition.reference]
+        if self._tables is not None and self.resumed is None:
+            self._tables.remove(entry.definition.reference)
+
+    def _changed(self) -> dict[Reference, LogEntry]:
+        """The entries, to be changed; they are as now again after a `rollback`."""
+        if self._before is None:
+            self._before = dict(self.entries)
+        return self.entries

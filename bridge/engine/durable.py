@@ -1,0 +1,118 @@
+"""What a durable bridge stores beside its state: how it was defined, and what its tables are called (rules D1, D6, D8).
+
+The tables `cep_definitions` and `cep_names` are the catalogue; with `cep_clock` and the tables of the operators they are
+all that a bridge needs to go on after its process has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from bridge.errors import DatabaseError
+from bridge.rewrite.names import NameRow
+from windows.databases import Database
+from windows.schema import Attribute
+
+LAYOUT = 1
+"""The version of the tables: a newer program reads older ones, or says that it cannot."""
+
+DEFINITIONS, NAMES = "cep_definitions", "cep_names"
+
+_COLUMNS = {
+    DEFINITIONS: {"number": "BIGINT", "part": "BIGINT", "kind": "VARCHAR", "name": "VARCHAR", "language": "VARCHAR",
+                  "definition": "VARCHAR", "seq": "BIGINT", "inherits": "VARCHAR", "layout": "BIGINT"},
+    NAMES: {"id": "VARCHAR", "name": "VARCHAR", "belongs": "VARCHAR"},
+}  # fmt: skip
+
+OPENING = "bridge"
+"""The kind of the first definition: that there is a bridge, and of which layout."""
+
+Reference = tuple[int, int]
+"""The number and the part of a definition."""
+
+
+class Definition(NamedTuple):
+    """One call that defined something: its kind ("stream", "query", "remove query", "remove stream") and its arguments.
+
+    `seq`: the number of the newest event then. `inherits`: the operators that a query has taken over from the one that it
+    replaced, with their epochs. Definitions are carried out in the order of (`number`, `part`).
+    """
+
+    number: int
+    part: int
+    kind: str
+    name: str
+    language: str
+    text: str
+    seq: int
+    inherits: str = ""
+    layout: int = LAYOUT
+
+    @property
+    def reference(self) -> Reference:
+        return self.number, self.part
+
+
+class CatalogueTables:
+    """The catalogue of a durable bridge as tables."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def exist(self) -> bool:
+        """Whether the state of a durable bridge is in the database."""
+        return self._database.relation(DEFINITIONS) is not None
+
+    def create(self) -> None:
+        """Makes the tables, where they are not there yet."""
+        for name, columns in _COLUMNS.items():
+            if self._database.relation(name) is None:
+                listed = ", ".join(
+                    f"{self._quoted(column)} {self._database.column_type(Attribute(column, kind))}"
+                    for column, kind in columns.items()
+                )
+                self._database.execute(f"CREATE TABLE {self._quoted(name)} ({listed})")
+        if not self.definitions():
+            self.add(Definition(0, 0, OPENING, "", "", "", 0))
+
+    def drop(self) -> None:
+        """Removes the tables."""
+        for name in _COLUMNS:
+            self._database.execute(f"DROP TABLE IF EXISTS {self._quoted(name)}")
+
+    def definitions(self) -> list[Definition]:
+        """All definitions, in the order in which they are carried out. Raises `DatabaseError` for a newer layout."""
+        found = sorted(Definition(*row) for row in self._rows(DEFINITIONS))
+        if newest := max((each.layout for each in found if each.layout > LAYOUT), default=None):
+            raise DatabaseError(
+                f"the state in this database was written by a newer program (layout {newest}, this one knows {LAYOUT}): "
+                "open it with that version, or begin anew with connect(url, fresh=True)"
+            )
+        return found
+
+    def names(self) -> list[NameRow]:
+        return [NameRow(*row) for row in self._rows(NAMES)]
+
+    def add(self, definition: Definition) -> None:
+        self._database.insert(self._quoted(DEFINITIONS), len(_COLUMNS[DEFINITIONS]), [definition])
+
+    def remove(self, reference: Reference) -> None:
+        number, part = map(self._quoted, ("number", "part"))
+        where = f"{number} = {int(reference[0])} AND {part} = {int(reference[1])}"
+        self._database.execute(f"DELETE FROM {self._quoted(DEFINITIONS)} WHERE {where}")
+
+    def change_names(self, gone: Sequence[str], come: Iterable[NameRow]) -> None:
+        """Removes the names of these keys, and adds these."""
+        text = f"DELETE FROM {self._quoted(NAMES)} WHERE {self._quoted('id')} = {self._database.placeholder}"
+        for key in gone:
+            self._database.execute_bound(text, [key])
+        if rows := list(come):
+            self._database.insert(self._quoted(NAMES), len(_COLUMNS[NAMES]), rows)
+
+    def _rows(self, table: str) -> list[tuple[object, ...]]:
+        columns = ", ".join(map(self._quoted, _COLUMNS[table]))
+        return self._database.fetch(f"SELECT {columns} FROM {self._quoted(table)}")
+
+    def _quoted(self, name: str) -> str:
+        return self._database.quoted(name)

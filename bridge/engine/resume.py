@@ -1,0 +1,153 @@
+"""How a bridge goes on from the state that an earlier one has left in the database (rules D2, D8)."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterable
+
+from bridge.engine.create import Definition as QueryDefinition
+from bridge.engine.create import create, parse_as, remove_script, text_of
+from bridge.engine.durable import CatalogueTables, Definition
+from bridge.engine.runner import Runner
+from bridge.errors import BridgeError, DatabaseError
+from bridge.query.codec import loaded
+from bridge.query.nodes import Node, walk
+from bridge.query.scripts import ReadSQL, Script, UpdateSQL
+from windows.databases import Database, Refused
+from windows.schema import Schema
+from windows.sql import table
+
+OBJECTS = "objects"
+"""The language of a definition that is query objects."""
+
+
+def discard_state(database: Database) -> None:
+    """Removes the state of a durable bridge from a database, but no result tables and no letters that wait."""
+    from sqlglot import exp
+
+    from bridge.rewrite.network import CLOCK
+
+    stored = CatalogueTables(database)
+    if not stored.exist():
+        return
+    names = [row.name for row in stored.names() if row.belongs == row.name]
+    database.begin()
+    try:
+        for name in (*names, CLOCK):
+            database.execute(database.render(exp.Drop(tables=[table(name)], kind="TABLE", exists=True)))
+        stored.drop()
+        database.commit()
+    except BaseException:
+        database.rollback()
+        raise
+
+
+def refuse_other_state(database: Database) -> None:
+    """Refuses to work beside the state of a durable bridge; one that has no streams and queries is removed."""
+    stored = CatalogueTables(database)
+    if not stored.exist():
+        return
+    if len(definitions := stored.definitions()) > 1:
+        names = ", ".join(repr(each.name) for each in definitions[1:6])
+        raise DatabaseError(
+            f"the state of a durable bridge is in this database ({names}): open it with connect(url), remove it with "
+            "connect(url, fresh=True), or give this bridge another database or schema"
+        )
+    discard_state(database)
+
+
+class Resumption:
+    """The definitions that are still to be carried out over the tables of a state.
+
+    A definition that uses a data store waits until that is registered, as do all that follow it.
+    """
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        assert runner.stored is not None and runner.stored_clock is not None
+        _, self._now, self._seq = runner.stored_clock
+        self._left = collections.deque(runner.stored.definitions())
+        runner.network.names.resuming = True
+
+    @property
+    def awaited(self) -> str:
+        """What the next definition waits for, as a sentence; "" once all are carried out."""
+        if not self._left:
+            return ""
+        store = next(iter(self._missing(self._left[0])), "?")
+        return (
+            f"the query {self._left[0].name!r} of the resumed bridge uses the data store {store!r}: "
+            f"register_datastore({store!r}, url) first"
+        )
+
+    def go_on(self) -> None:
+        """Carries out what can be carried out. Raises `DatabaseError` for a definition that cannot be any more."""
+        while self._left and not self._missing(self._left[0]):
+            self._carry_out(self._left[0])
+            self._left.popleft()
+        if not self._left and self._runner.network.names.resuming:
+            self._runner.end_resumption(self._now, self._seq)
+
+    def _carry_out(self, definition: Definition) -> None:
+        runner, log = self._runner, self._runner.log
+        runner.seq, log.resumed = definition.seq, definition
+        try:
+            apply(definition, runner)
+        except (BridgeError, Refused) as error:
+            raise DatabaseError(
+                f"the {definition.kind} {definition.name!r} of the state in this database cannot be resumed: {error}\n"
+                "connect(url, fresh=True) begins anew"
+            ) from None
+        finally:
+            log.resumed = None
+
+    def _missing(self, definition: Definition) -> list[str]:
+        """The data stores that a definition uses and that are not registered."""
+        if definition.kind != "query":
+            return []
+        nodes = (node for tree in _trees(parsed(definition, self._runner)) for node in walk(tree))
+        used = dict.fromkeys(node.store for node in nodes if isinstance(node, (ReadSQL, UpdateSQL)) and node.store)
+        return [name for name in used if name.lower() not in self._runner.catalogue.stores.known]
+
+
+def parsed(definition: Definition, runner: Runner) -> QueryDefinition:
+    """The query objects of a definition of the kind "query"."""
+    if definition.language == OBJECTS:
+        return loaded(definition.text)  # type: ignore[no-any-return]
+    known = runner.catalogue.declarations
+    return parse_as(definition.language, definition.text, known.variables, known.contexts, runner.database.dialect)
+
+
+def apply(definition: Definition, runner: Runner) -> None:
+    """Carries out a definition as the call that made it did."""
+    catalogue = runner.catalogue
+    match definition.kind:
+        case "stream":
+            with runner.transaction():
+                runner.add_stream(definition.name, Schema.of(definition.text))
+                runner.log.add(definition, streams=[definition.name.lower()])
+        case "query":
+            created = parsed(definition, runner)
+            text = definition.text if definition.language != OBJECTS else _shown(created)
+            create(definition.name, created, text, runner, definition)
+        case "remove query" if definition.name.lower() in catalogue.scripts:
+            remove_script(catalogue.scripts[definition.name.lower()], runner)
+        case "remove query":
+            runner.remove_query(catalogue.query_entry(definition.name), logged=definition.name)
+        case "remove stream":
+            runner.remove_stream(catalogue.stream_entry(definition.name))
+        case _:
+            runner.log.add(definition)
+
+
+def _shown(definition: QueryDefinition) -> str:
+    return text_of(definition) if isinstance(definition, (Node, Script)) else ""
+
+
+def _trees(definition: QueryDefinition) -> Iterable[Node]:
+    match definition:
+        case Node():
+            return [definition]
+        case Script():
+            return definition.queries.values()
+    return [node for statement in definition for node in vars(statement).values() if isinstance(node, Node)]

@@ -1,0 +1,167 @@
+"""The names of a bridge's tables. A bridge that keeps its state finds them again by the operators that own them."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Hashable, Iterable, Iterator
+from typing import NamedTuple
+
+from bridge.query.codec import fingerprint
+
+PREFIX = "cep_"
+"""What the names of all tables of a bridge begin with."""
+
+
+class NameRow(NamedTuple):
+    """What is stored of a name: who owns it (`key`), the name itself, and the table with which it goes."""
+
+    key: str
+    name: str
+    belongs: str
+
+
+class TableNames:
+    """Gives each table a name that nothing has yet, or the one that it had before the bridge was resumed.
+
+    A name is stored with the fingerprint of the operator that owns it, its epoch, and what it is for, as these are the
+    same when the queries are created again. What is stored of a name goes with its table.
+
+    `keeps`: whether names are stored. `known`: the names stored before.
+    """
+
+    def __init__(self, taken: Iterable[str], keeps: bool = False, known: Iterable[NameRow] = ()) -> None:
+        self.keeps = keeps
+        self.rows = {row.key: row for row in known}
+        self.missed: list[str] = []
+        """What had no name though the bridge was being resumed."""
+        self.resuming = False
+        self._taken = {name.lower() for name in taken}
+        self._undo: list[tuple[str, NameRow | None]] = []
+        self._pending: dict[str, bool] = {}
+        """The keys of rows that are to be stored or removed before the transaction commits, and whether they are stored."""
+        self._owner = ""
+        self._counts: dict[str, int] = {}
+
+    @contextlib.contextmanager
+    def owned_by(self, owner: str) -> Iterator[None]:
+        """Within it names belong to this owner, which asks for them in the same order each time."""
+        before = self._owner, self._counts
+        self._owner, self._counts = owner, {}
+        try:
+            yield
+        finally:
+            self._owner, self._counts = before
+
+    def identity(self, key: Hashable, epoch: int) -> str:
+        """What identifies an operator in every process; nothing where names are not stored."""
+        return f"{fingerprint(key)}@{epoch}" if self.keeps else ""
+
+    def of(self, kind: str, source: str) -> str:
+        """The name of a table: its kind, then the stream or query that it is for."""
+        if not self.keeps:
+            return self._free(kind, source)
+        if not self._owner:
+            return self._added("", self._free(kind, source))
+        self._counts[kind] = self._counts.get(kind, 0) + 1
+        key = f"{self._owner} {kind} {self._counts[kind]}"
+        if key in self.rows:
+            return self.rows[key].name
+        if self.resuming:
+            self.missed.append(f"{kind} of {source or 'a query'}")
+        return self._added(key, self._free(kind, source))
+
+    def add(self, table: str) -> None:
+        """A table whose name is the user's."""
+        if self.keeps and f"{table} itself" not in self.rows:
+            self._added("", table)
+
+    def index(self, table: str, columns: Iterable[str], number: int) -> str | None:
+        """The name of an index over these columns of a table, its `number`-th if possible; None where there is one."""
+        own = table.removeprefix(PREFIX)
+        if not self.keeps:
+            return f"{PREFIX}index_{own}_{number}"
+        key = f"{table} index {' '.join(columns)}"
+        if key in self.rows:
+            return None
+        used = {row.name for row in self.rows.values() if row.belongs == table}
+        while f"{PREFIX}index_{own}_{number}" in used:
+            number += 1
+        name = f"{PREFIX}index_{own}_{number}"
+        self._set(key, NameRow(key, name, table))
+        return name
+
+    def member(self, family: str, table: str, node: Hashable, numbers: Iterable[int]) -> int:
+        """The number of a member of a family whose members have these: one that no member has had.
+
+        `table`: a table of the family, with which the number goes.
+        """
+        if not self.keeps:
+            return max(numbers, default=0) + 1
+        key, last = f"{family} member {fingerprint(node)}", f"{family} last"
+        if key in self.rows:
+            return int(self.rows[key].name)
+        number = max([*numbers, int(self.rows[last].name) if last in self.rows else 0]) + 1
+        self._set(last, NameRow(last, str(number), table))
+        self._set(key, NameRow(key, str(number), table))
+        return number
+
+    def leave(self, family: str, node: Hashable) -> None:
+        """A member leaves its family; when it comes again it has another number."""
+        key = f"{family} member {fingerprint(node)}" if self.keeps else ""
+        if key in self.rows:
+            self._set(key, None)
+
+    def forget(self, table: str) -> None:
+        """A table is dropped, and what is stored of it."""
+        for key in [key for key, row in self.rows.items() if row.belongs == table]:
+            self._set(key, None)
+
+    def commit(self) -> None:
+        """The transaction has taken effect."""
+        self._undo.clear()
+
+    def rollback(self) -> None:
+        """The transaction has not taken effect."""
+        while self._undo:
+            key, before = self._undo.pop()
+            if before is None:
+                self.rows.pop(key, None)
+            else:
+                self.rows[key] = before
+        self._pending.clear()
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether there are `changes` to store."""
+        return bool(self._pending)
+
+    def changes(self) -> tuple[list[str], list[NameRow]]:
+        """The keys of stored rows to remove, and the rows to store then; each change is given once."""
+        gone = [key for key, is_stored in self._pending.items() if is_stored]
+        come = [self.rows[key] for key in self._pending if key in self.rows]
+        self._pending.clear()
+        return gone, come
+
+    def _added(self, key: str, name: str) -> str:
+        key = key or f"{name} itself"
+        self._set(key, NameRow(key, name, name))
+        return name
+
+    def _set(self, key: str, row: NameRow | None) -> None:
+        self._undo.append((key, self.rows.get(key)))
+        self._pending.setdefault(key, key in self.rows)
+        if row is None:
+            del self.rows[key]
+        else:
+            self.rows[key] = row
+
+    def _free(self, kind: str, source: str) -> str:
+        words = re.sub(r"\W+", "_", source).strip("_").lower()[:24]
+        stem = f"{PREFIX}{kind}_{words}" if words else f"{PREFIX}{kind}"
+        name, suffix = stem, 1
+        while name in self._taken:
+            suffix += 1
+            name = f"{stem}_{suffix}"
+        self._taken.add(name)
+        return name

@@ -58,10 +58,6 @@ class Alchemy(Database):
         except self._errors as error:  # some databases compute rows only now
             raise self._refused(error, sql) from None
 
-    @property
-    def is_durable(self) -> bool:
-        return True
-
     def columns_of(self, sql: str) -> list[str]:
         self.fetch(f"SELECT * FROM ({sql}) AS q WHERE 1 = 0")
         return [column[0] for column in self._cursor.description]

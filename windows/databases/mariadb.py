@@ -81,6 +81,10 @@ class MySQL(Alchemy):
             self.execute("SET join_cache_level = 4")  # hash joins, which MySQL uses anyway
         self._created: list[str] = []
 
+    @property
+    def is_durable(self) -> bool:
+        return True
+
     def acquire_lock(self) -> None:
         """Takes a lock named after the current database."""
         name = "CONCAT('cep_bridge.', SHA1(COALESCE(DATABASE(), '')))"

@@ -76,6 +76,10 @@ class PostgreSQL(Alchemy):
         self.execute("SET jit = off")  # compiling takes longer than the bridge's statements run
         self.execute("SET standard_conforming_strings = on")
 
+    @property
+    def is_durable(self) -> bool:
+        return True
+
     def acquire_lock(self) -> None:
         """Takes an advisory lock for the current schema."""
         until = time.monotonic() + LOCK_TIMEOUT

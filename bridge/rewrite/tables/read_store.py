@@ -8,7 +8,7 @@ from typing import Any
 
 from bridge.query.scripts import ReadSQL
 from bridge.rewrite.network import Network
-from bridge.stores.statement import Convert, Sql, converted, dumped, joins
+from bridge.stores.statement import Convert, Sql, converted, dumped, loaded, joins
 from bridge.stores.store import Answers, Question, Store, Unreachable, Values
 from windows.arrow import arrow_type
 from windows.databases import Database, Refused
@@ -74,7 +74,9 @@ class Read:
     waiting: str | None
     width: int
     network: Network
-    cached: dict[Values, tuple[int, list[Values]]] = dataclasses.field(default_factory=dict)
+    cache: str | None = None
+    """The table of the answers that are kept: their time, the values that were asked for, and the rows, as JSON."""
+    cached: dict[Values, tuple[int, list[Values]]] | None = None
 
     def run(self, database: Database, now: int, seq: int, final: bool) -> None:
         """Reads for this push; results for rows that waited stand before all events of the newest time."""
@@ -101,8 +103,8 @@ class Read:
             database.execute(f"DELETE FROM {self.waiting}")
 
     def forget(self) -> None:
-        """Forgets the cached answers: a push that failed may have read rows that never existed."""
-        self.cached.clear()
+        """Forgets the cached answers, and reads them again from their table when they are needed."""
+        self.cached = None
 
     def explained(self, pretty: Callable[[str], str]) -> str:
         """The rows that it reads for, and its SQL."""
@@ -115,20 +117,31 @@ class Read:
     def _answers(self, rows: Sequence[Values], now: int, database: Database) -> Answers | None:
         """The answer for each row's values; None where the store does not answer."""
         sets = list(dict.fromkeys(self._parameters(row) for row in rows))
-        fresh = {key: answer for key in sets if (answer := self._cached(key, now)) is not None}
+        cached = self._fresh(now, database)
+        fresh = {key: cached[key][1] for key in sets if key in cached}
         others = [key for key in sets if key not in fresh]
         try:
             answers = {**fresh, **self._ask(others, database)} if others else fresh
         except Unreachable:
             return None
-        if self.node.cache is not None:
-            self.cached = {key: (at, rows_) for key, (at, rows_) in self.cached.items() if now - at < self.node.cache}
-            self.cached.update({key: (now, answers[key]) for key in others if key in answers})
+        if self.cache is not None and others:
+            new = {key: (now, answers[key]) for key in others if key in answers}
+            self.cached = {**cached, **new}
+            rows = [(at, dumped(key), dumped([dumped(row) for row in found])) for key, (at, found) in new.items()]
+            database.execute(f"DELETE FROM {self.cache} WHERE {database.quoted('at')} <= {now - (self.node.cache or 0)}")
+            database.insert(self.cache, 3, rows)
         return answers
 
-    def _cached(self, key: Values, now: int) -> list[Values] | None:
-        at, answer = self.cached.get(key, (None, None))
-        return answer if at is not None and self.node.cache is not None and now - at < self.node.cache else None
+    def _fresh(self, now: int, database: Database) -> dict[Values, tuple[int, list[Values]]]:
+        """The cached answers that are still fresh, by the values that were asked for."""
+        if self.cache is None or self.node.cache is None:
+            return {}
+        if self.cached is None:
+            stored = database.fetch(f"SELECT * FROM {self.cache}")
+            self.cached = {
+                tuple(loaded(key)): (int(at), [tuple(loaded(row)) for row in loaded(found)]) for at, key, found in stored
+            }
+        return {key: answer for key, answer in self.cached.items() if now - answer[0] < self.node.cache}
 
     def _ask(self, sets: list[Values], database: Database) -> Answers:
         store = self.conversion.store

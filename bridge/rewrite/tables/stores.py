@@ -142,6 +142,11 @@ def _read_by_calls(node: ReadSQL, sql: statement.Sql, below: Flow, network: Netw
         add_table(operator, waiting, _rows(node, below))
         network.outbox.prepare()
         network.stores.find(node.store).prepare(sql)
+    cache = None
+    if node.cache is not None:
+        cache = network.name("cache", node)
+        kept = {"at": "BIGINT", "asked": "VARCHAR", "answer": "VARCHAR"}
+        add_table(operator, cache, exp.select(*(aliased(exp.cast(exp.null(), kind), name) for name, kind in kept.items())))
     kinds = network.types(node.input)
     operator.steps.append(
         Read(
@@ -153,6 +158,7 @@ def _read_by_calls(node: ReadSQL, sql: statement.Sql, below: Flow, network: Netw
             waiting=database.quoted(waiting) if node.store is not None else None,
             width=len(below.names),
             network=network,
+            cache=None if cache is None else database.quoted(cache),
         )
     )
     columns = ["ts", "seq", "_expires", "_place", *names]

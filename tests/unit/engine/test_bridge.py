@@ -1014,7 +1014,7 @@ def url(database: Database, tmp_path: Any) -> str:
 
 def test_bridges_on_one_file_one_after_the_other(url: str) -> None:
     for _ in range(2):
-        with bridge.connect(url) as cep:
+        with bridge.connect(url, durable=False) as cep:
             assert tables(cep) == {"cep_clock"}
             cep.create_query("q", "SELECT COUNT(*) AS n FROM s[a: INTEGER] WINDOW(RANGE 1 S)")
             rows = collect(cep, "q")
@@ -1032,28 +1032,29 @@ cep.push_event("s", [1], 5)
 os._exit(0)
 """
     subprocess.run([sys.executable, "-c", code], check=True)
-    with bridge.connect(url) as cep:
+    with bridge.connect(url, fresh=True) as cep:
         cep.create_query("q", "SELECT COUNT(*) AS n FROM s[a: INTEGER] WINDOW(RANGE 1 S)")
         rows = collect(cep, "q")
         cep.push_event("s", [1], 5)
         assert rows == [(5, 1)]
+        cep.drop()
 
 
 def test_the_users_own_tables_stay(url: str) -> None:
     own = ("mine", "s", "cep_inbox_s", "cep_notes")
-    with bridge.connect(url) as cep:
+    with bridge.connect(url, durable=False) as cep:
         for name in own:
             cep.database.execute(f"CREATE TABLE {name} (a INTEGER)")
             cep.database.execute(f"INSERT INTO {name} VALUES (1)")
-    with bridge.connect(url) as cep:
+    with bridge.connect(url, durable=False) as cep:
         cep.create_query("q", "SELECT COUNT(*) AS n FROM s[a: INTEGER] WINDOW(RANGE 1 S)")
         cep.push_event("s", [1], 5)
-    with bridge.connect(url) as cep:
+    with bridge.connect(url, durable=False) as cep:
         assert sizes(cep) == {**dict.fromkeys(own, 1), "cep_clock": 1}
 
 
 def test_closing_leaves_no_table_of_the_bridge(url: str, database: Database) -> None:
-    with bridge.connect(url) as cep:
+    with bridge.connect(url, durable=False) as cep:
         for place, text in enumerate(BOUNDED.values()):
             cep.create_query(f"q{place}", text.replace("FROM s", "FROM s[k: INTEGER, a: INTEGER]", 1))
         cep.push_event("s", [1, 1], 1)

@@ -144,12 +144,12 @@ def test_what_waits_at_the_end_is_a_dead_letter(cep: bridge.Bridge, store: Shaky
 
 
 def test_what_waits_when_the_bridge_is_closed_is_a_dead_letter(tmp_path: pathlib.Path, store: Shaky) -> None:
-    with bridge.connect(f"sqlite:///{tmp_path}/cep.db") as cep:
+    with bridge.connect(f"sqlite:///{tmp_path}/cep.db", durable=False) as cep:
         cep.register_datastore("crm", store)
         cep.create_query("script", SCRIPT, language="cpl")
         store.away = True
         cep.push_event("cdr", ["ann", 1], 1000)
-    with bridge.connect(f"sqlite:///{tmp_path}/cep.db") as cep:
+    with bridge.connect(f"sqlite:///{tmp_path}/cep.db", durable=False) as cep:
         assert [letter.parameters for letter in cep.dead_letters()] == [["ann"]]
         store.away = False
         cep.register_datastore("crm", store)
@@ -163,7 +163,7 @@ def test_nothing_of_ours_stays_where_nothing_waits(database: Any, store: Shaky) 
         cep.register_datastore("crm", store)
         cep.create_query("script", SCRIPT, language="cpl")
         cep.push_event("cdr", ["ann", 1], 1000)
-    with bridge.connect(database.present_url()) as cep:
+    with bridge.connect(database.present_url(), durable=False) as cep:
         assert {name.lower() for name in cep.database.table_names() if not name.startswith("cep_clock")} == before
 
 

@@ -70,8 +70,9 @@ class Access:
         if self._resumption is not None:
             self._resumption.go_on()
             if not self._resumption.awaited:
-                self._resumption = None
                 self._pushes.resume()
+                self._resumption.end()
+                self._resumption = None
 
     def _refuse_other_process(self) -> None:
         """A forked process shares the connection, and may have copied the lock while another thread held it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Mapping
 from typing import Any, NamedTuple, cast
 
 from sqlglot import exp
@@ -101,6 +101,8 @@ class QueryEntry:
     """The tables of the bridge's database that it writes, in lower case."""
     computes: bool
     """Whether its results may come from arithmetic, its own or that of a query that it reads."""
+    inherits: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """The epochs of operators taken over from the query that it replaced, by their fingerprints (rule D7)."""
     processors: list[Processor] = dataclasses.field(default_factory=list)
 
     @functools.cached_property
@@ -249,7 +251,12 @@ class Catalogue:
         if found := self.queries.get(name.lower()):
             names = tuple(field.name for field in found.fields)
             return NamedSource(
-                names, node=found.resolved.node, epoch=found.epoch, sources=found.sources, timed=found.timed
+                names,
+                node=found.resolved.node,
+                epoch=found.epoch,
+                inherits=found.inherits,
+                sources=found.sources,
+                timed=found.timed,
             )
         schema = self.database.relation(name)
         return NamedSource(tuple(schema.names) if schema else ())

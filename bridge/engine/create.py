@@ -123,7 +123,7 @@ def create(name: str, definition: Definition, text: str, runner: Runner, call: L
                 made.append(output)
                 _check_schema(output, script.declared.get(output), runner)
             if call is not None:
-                runner.log.add(call, map(str.lower, made), set(catalogue.streams) - known)
+                runner.log.add(call, [output.lower() for output in made], set(catalogue.streams) - known)
     except Exception:
         runner.undo(made, set(catalogue.streams) - known)
         raise

@@ -46,7 +46,11 @@ class DefinitionLog:
         return [each for each in of_queries if each.name.lower() == name.lower()]
 
     def add(
-        self, definition: Definition, queries: Collection[str] = (), streams: Collection[str] = (), declares: bool = False
+        self,
+        definition: Definition,
+        queries: Collection[str] = (),
+        streams: Collection[str] = (),
+        declares: bool = False,
     ) -> None:
         """Logs a definition, inside the transaction that carries it out."""
         if self._tables is None:
@@ -70,14 +74,16 @@ class DefinitionLog:
             whole = entry.definition.kind == "query" and entry.definition.name.lower() == lowered
             if not whole and lowered not in entry.queries:
                 continue
-            if entry.declares or entry.queries - {lowered} and not whole:
+            if entry.declares or (entry.queries - {lowered} and not whole):
                 self._replace(entry, queries=entry.queries - {lowered})
                 self.add(Definition(0, 0, "remove query", name, "", "", seq))
                 continue
             self._remove(entry)
             number, _ = entry.definition.reference
             for part, stream in enumerate(sorted(entry.streams & schemas.keys()), 1):
-                self.add(Definition(number, part, "stream", stream, "", schemas[stream], entry.definition.seq), (), [stream])
+                self.add(
+                    Definition(number, part, "stream", stream, "", schemas[stream], entry.definition.seq), (), [stream]
+                )
 
     def remove_stream(self, name: str, seq: int) -> None:
         """A stream is removed, inside the transaction."""

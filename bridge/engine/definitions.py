@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -54,7 +55,9 @@ class Definitions(Access):
         try:
             with self._runner.transaction():
                 self._runner.add_stream(name, attributes)
-                self._runner.log.add(Logged(0, 0, "stream", name, "", str(attributes), self._runner.seq), (), [name.lower()])
+                self._runner.log.add(
+                    Logged(0, 0, "stream", name, "", str(attributes), self._runner.seq), (), [name.lower()]
+                )
         except Exception:
             self._runner.undo([], [name])
             raise
@@ -104,7 +107,8 @@ class Definitions(Access):
             return
         if replace and isinstance(name, str) and name.lower() in {*self._catalogue.queries, *self._catalogue.scripts}:
             with _pointing(definition, language):
-                self._replace(name, _parsed(definition, language, self._catalogue, self.database.dialect), definition, call)
+                new = _parsed(definition, language, self._catalogue, self.database.dialect)
+                self._replace(name, new, text_of(definition), call)
             return
         self._refuse_other_definition(name)
         self._catalogue.free(name)
@@ -333,8 +337,18 @@ class Definitions(Access):
                 "that both have in common, remove_query removes it"
             )
 
-    def _replace(self, name: str, definition: Definition, text: Any, call: Logged) -> None:
-        raise NotImplementedError
+    def _replace(self, name: str, definition: Definition, text: str, call: Logged) -> None:
+        """Replaces the query or script of this name by another definition, in one transaction (rule D7)."""
+        script = self._catalogue.scripts.get(name.lower())
+        if script is None and (other := self._catalogue.script_of(name)):
+            raise InUse(f"{name!r} is an output of the script {other.name!r}: replace that")
+        outputs = [self._catalogue.query_entry(each) for each in (script.outputs if script is not None else [name])]
+        own = {entry.name.lower() for entry in outputs}
+        for entry in outputs:
+            if others := [reader for reader in self._catalogue.readers(entry.name) if reader.lower() not in own]:
+                raise InUse(f"{entry.name!r} is read by {', '.join(map(repr, others))}: remove that first")
+        with self._runner.replacing(name, outputs) as inherits:
+            create(name, definition, text, self._runner, call._replace(inherits=json.dumps(inherits)))
 
 
 def _check_processor(function: Any) -> None:

@@ -7,7 +7,7 @@ all that a bridge needs to go on after its process has ended.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bridge.errors import DatabaseError
 from bridge.rewrite.names import NameRow
@@ -110,7 +110,7 @@ class CatalogueTables:
         if rows := list(come):
             self._database.insert(self._quoted(NAMES), len(_COLUMNS[NAMES]), rows)
 
-    def _rows(self, table: str) -> list[tuple[object, ...]]:
+    def _rows(self, table: str) -> list[tuple[Any, ...]]:
         columns = ", ".join(map(self._quoted, _COLUMNS[table]))
         return self._database.fetch(f"SELECT {columns} FROM {self._quoted(table)}")
 

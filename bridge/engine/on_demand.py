@@ -319,12 +319,14 @@ def _(node: query.Stream, request: _Request, entry: QueryEntry) -> Flow:
 
 @snapshot.register
 def _(node: query.Window, request: _Request, entry: QueryEntry) -> Flow:
-    return request.now_valid(request.network.content_of(node, entry.epoch))
+    return request.now_valid(request.network.content_of(node, entry.epoch, entry.inherits))
 
 
 @snapshot.register
 def _(node: ChangedWindow, request: _Request, entry: QueryEntry) -> Flow:
-    return dataclasses.replace(request.now_valid(request.network.content_of(node, entry.epoch)), counted=False)
+    return dataclasses.replace(
+        request.now_valid(request.network.content_of(node, entry.epoch, entry.inherits)), counted=False
+    )
 
 
 @snapshot.register
@@ -364,7 +366,7 @@ def _(node: query.Aggregate, request: _Request, entry: QueryEntry) -> Flow:
 
 @snapshot.register
 def _(node: query.EagerMatch, request: _Request, entry: QueryEntry) -> Flow:
-    return eager.present(node, entry.operators, request.network, entry.epoch, request.now)
+    return eager.present(node, entry, request.network, request.now)
 
 
 @snapshot.register

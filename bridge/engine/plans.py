@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import abc
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sqlglot import exp
 
@@ -57,6 +58,8 @@ class Plans(abc.ABC):
         self.results = ResultStatements(StatementMerger(database, self.network, self._tables, self.transaction))
         self._inboxes = Inboxes(database, self.network, self._tables)
         self._created = 0
+        self._replaced: Sequence[QueryEntry] = ()
+        """The queries that are being replaced, whose operators stay until that is done."""
 
     @abc.abstractmethod
     def transaction(self) -> contextlib.AbstractContextManager[None]:
@@ -83,6 +86,14 @@ class Plans(abc.ABC):
         schema = self.catalogue.streams[name.lower()].schema
         self._tables.create(buffer, [("ts", "BIGINT"), ("seq", "BIGINT"), *self._tables.columns(schema)])
         return self._tables.quoted(buffer)
+
+    def has_buffer(self, name: str) -> bool:
+        """Whether the state has a table in which a stream's events wait."""
+        return self.network.names.is_known(f"stream {name.lower()}", "buffer")
+
+    def create_own(self, name: str, schema: Schema) -> bool:
+        """Makes a table of the bridge that has one name in every bridge; False if the state has it already."""
+        return self._tables.create_own(name, self._tables.columns(schema))
 
     def remove_stream(self, entry: StreamEntry) -> None:
         del self.catalogue.streams[entry.name.lower()]
@@ -139,7 +150,8 @@ class Plans(abc.ABC):
 
     def _planned(self, name: str, resolved: ResolvedNode, text: str) -> QueryEntry:
         known = {id(each): [len(made.indexes) for made in each.tables] for each in self.network.operators}
-        flow, operators, derived = self.network.plan(resolved.node, self.seq)
+        inherits = self._inherited()
+        flow, operators, derived = self.network.plan(resolved.node, self.seq, inherits)
         if missed := self.network.names.missed:
             raise DatabaseError(
                 f"the state of the query {name!r} cannot be resumed: this version of the program plans it otherwise than the "
@@ -159,8 +171,50 @@ class Plans(abc.ABC):
         self._created += 1
         return QueryEntry(
             name, text, resolved, self.seq, flow, operators, derived, sources, timed, results, self._created, decoders,
-            in_arrow, written([resolved.node], self.database), computes,
+            in_arrow, written([resolved.node], self.database), computes, inherits,
         )  # fmt: skip
+
+    def _inherited(self) -> Mapping[str, int]:
+        """The epochs of operators that a query takes over from those that it replaces, by their fingerprints (rule D7)."""
+        if self.log.resumed is not None:
+            return json.loads(self.log.resumed.inherits or "{}")  # type: ignore[no-any-return]
+        found: dict[str, int] = {}
+        for entry in self._replaced:
+            found |= self.network.epochs(entry.operators, {entry.epoch, *entry.inherits.values()})
+        return found
+
+    @contextlib.contextmanager
+    def replacing(self, name: str, replaced: Sequence[QueryEntry]) -> Iterator[Mapping[str, int]]:
+        """A transaction in which the caller creates what replaces these queries, the outputs of the script or query `name`.
+
+        What both need keeps its state; processors stay. On an error all is as before. It gives the epochs that the new
+        queries take over.
+        """
+        queries, scripts = dict(self.catalogue.queries), dict(self.catalogue.scripts)
+        self._replaced = replaced
+        try:
+            with self.transaction():
+                for entry in replaced:
+                    del self.catalogue.queries[entry.name.lower()]
+                self.catalogue.scripts.pop(name.lower(), None)
+                self._log_removal(name)
+                yield self._inherited()
+                for entry in replaced:
+                    if (new := self.catalogue.queries.get(entry.name.lower())) is not None:
+                        new.processors = entry.processors
+                self._replaced = ()
+                self._drop_unused()
+        except BaseException:
+            self._replaced = ()
+            self.catalogue.queries.clear()
+            self.catalogue.queries.update(queries)
+            self.catalogue.scripts.clear()
+            self.catalogue.scripts.update(scripts)
+            self._forget_unused()
+            raise
+        finally:
+            self.results.outdate()
+            self._outdate()
 
     def remove_query(self, entry: QueryEntry, logged: str | None = None) -> None:
         """Drops the tables that no other query needs; `logged`: the name of the query or script that is removed by it."""
@@ -168,16 +222,25 @@ class Plans(abc.ABC):
         self.results.outdate()
         self._outdate()
         with self.transaction():
-            if logged is not None and self.is_durable:
-                schemas = {name: str(stream.schema) for name, stream in self.catalogue.streams.items()}
-                self.log.remove_query(logged, self.seq, schemas)
-            gone = [made.name for operator in self._forget_unused() for made in operator.tables]
-            used = {table for entry in self.catalogue.queries.values() for table in entry.derived}
-            gone += self.network.keep_derived(used)
-            self._inboxes.forget(gone)
-            for name in gone:
-                if name in self._tables.names:
-                    self._tables.drop(name)
+            if logged is not None:
+                self._log_removal(logged)
+            self._drop_unused()
+
+    def _log_removal(self, name: str) -> None:
+        """Logs that the query or script of this name is removed."""
+        if self.is_durable:
+            schemas = {name: str(stream.schema) for name, stream in self.catalogue.streams.items()}
+            self.log.remove_query(name, self.seq, schemas)
+
+    def _drop_unused(self) -> None:
+        """Drops the tables that no query needs."""
+        gone = [made.name for operator in self._forget_unused() for made in operator.tables]
+        used = {table for entry in self.catalogue.queries.values() for table in entry.derived}
+        gone += self.network.keep_derived(used)
+        self._inboxes.forget(gone)
+        for name in gone:
+            if name in self._tables.names:
+                self._tables.drop(name)
 
     def undo(self, queries: Iterable[str], streams: Iterable[str], tables: Iterable[str] = ()) -> None:
         """After a refusal: the transaction has removed the tables; this forgets what stood on them."""
@@ -254,7 +317,8 @@ class Plans(abc.ABC):
         return "any" if self.database.prefers_bulk else "few"
 
     def _forget_unused(self) -> list[Operator]:
-        return self.network.keep(operator for entry in self.catalogue.queries.values() for operator in entry.operators)
+        entries = (*self.catalogue.queries.values(), *self._replaced)
+        return self.network.keep(operator for entry in entries for operator in entry.operators)
 
 
 def _has_arithmetic(node: Node) -> bool:

@@ -13,7 +13,7 @@ from bridge.engine.refusal import own_error
 from bridge.engine.reorder import Reorder
 from bridge.engine.results import Results
 from bridge.engine.runner import Runner
-from bridge.errors import Closed, OrderError, ProcessorError, SchemaError
+from bridge.errors import Closed, DatabaseError, OrderError, ProcessorError, SchemaError
 from windows.times import BEGINNING, NEVER, duration
 
 
@@ -25,12 +25,22 @@ class PushQueue:
         self.late_processors: list[Callable[[LateEvent], Any]] = []
         self.reorder = None if lateness == 0 else _reorder(runner, lateness)
         self.closed = self._finished = False
+        self.is_resumed = False
+        """Whether the state is one that an earlier bridge has left."""
         self._undelivered: collections.deque[Delivery] = collections.deque()
         self._raised: list[Exception] = []
         self._delivering = False
 
     def resume(self) -> None:
-        """The state in the database has been resumed."""
+        """Goes on with the events that wait in the reorder buffer of the state in the database."""
+        self.is_resumed = True
+        if self.reorder is not None:
+            self.reorder.resume()
+        elif waiting := [name for name in self._runner.catalogue.streams if self._runner.has_buffer(name)]:
+            raise DatabaseError(
+                f"events of {', '.join(map(repr, waiting))} may wait in the reorder buffer of the state in this database: "
+                'open it with lateness="…", as before, or begin anew with fresh=True'
+            )
 
     @property
     def sizes(self) -> Sizes:
@@ -106,6 +116,12 @@ class PushQueue:
 
     def _refuse_going_back(self, ts: int) -> None:
         if ts < self._runner.now:
+            if self.is_resumed:
+                raise OrderError(
+                    f"time does not go back: {ts} is before {self._runner.now}, where the state of this bridge has been resumed; "
+                    "cep.position(source) says where a source goes on, a repeated event_id is dropped, and connect(url, "
+                    "fresh=True) begins anew"
+                )
             raise OrderError(
                 f"time does not go back: {ts} is before {self._runner.now}, the newest time seen; "
                 'connect(lateness="5 S") waits that long for late events, and with clock="system" an event that comes '
@@ -120,6 +136,7 @@ class PushQueue:
                 late = reorder.sift(batches)
                 ready, count = reorder.release(max(watermark, reorder.watermark))
                 results = self._runner.run(ready, count, max(self._runner.now, reorder.watermark))
+                reorder.store_watermark()
         except BaseException:
             reorder.restore(remembered)
             raise

@@ -16,9 +16,11 @@ from bridge.engine.catalogue import StreamEntry
 from bridge.engine.event import LateEvent
 from bridge.engine.intake import EventBatch
 from bridge.engine.runner import Runner
+from bridge.stores.statement import converted
+from windows.schema import Schema
 from windows.times import BEGINNING
 
-LATE_EVENTS = "late_events"
+LATE_EVENTS, WATERMARK = "late_events", "cep_watermark"
 _COLUMNS = (
     ("stream", "VARCHAR"),
     ("payload", "VARCHAR"),
@@ -51,6 +53,28 @@ class Reorder:
         with runner.transaction():
             words = [f"{name} {'BIGINT' if kind == 'BIGINT' else 'TEXT'}" for name, kind in _COLUMNS]
             runner.database.execute(f"CREATE TABLE IF NOT EXISTS {LATE_EVENTS} ({', '.join(words)})")
+            if runner.is_durable and runner.create_own(WATERMARK, Schema.of("watermark BIGINT")):
+                runner.database.insert(WATERMARK, 1, [(BEGINNING,)])
+        self._stored = self.watermark
+
+    def resume(self) -> None:
+        """Goes on with the watermark and the waiting events of the state in the database."""
+        database = self.runner.database
+        ((watermark,),) = database.fetch(f"SELECT watermark FROM {WATERMARK}")
+        self.watermark = self._stored = int(watermark)
+        for stream in self.runner.catalogue.streams.values():
+            if self.runner.has_buffer(stream.name):
+                for ts, arrival, *stored in database.fetch(f"SELECT * FROM {self._table(stream.name)}"):
+                    values = converted(stored, [database.decoder(attribute.type) for attribute in stream.schema])
+                    waiting = Waiting(int(ts), int(arrival), stream, tuple(converted(values, stream.encoders)))
+                    heapq.heappush(self._heap, waiting)
+                    self._arrivals = max(self._arrivals, waiting.arrival)
+
+    def store_watermark(self) -> None:
+        """Stores the watermark, inside the transaction of the push."""
+        if self.runner.is_durable and self.watermark != self._stored:
+            self.runner.database.execute(f"UPDATE {WATERMARK} SET watermark = {self.watermark}")
+            self._stored = self.watermark
 
     def sift(self, batches: Iterable[EventBatch]) -> list[LateEvent]:
         """Puts the events of a push into the buffer; gives those that are too late, after storing them in their table."""
@@ -87,6 +111,7 @@ class Reorder:
 
     def restore(self, remembered: tuple[Any, ...]) -> None:
         self._heap, self._arrivals, self.watermark, self._tables = remembered
+        self._stored = BEGINNING
 
     def waiting(self, stream: str) -> int:
         """The number of events of a stream in the buffer."""

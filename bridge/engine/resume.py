@@ -85,8 +85,10 @@ class Resumption:
         while self._left and not self._missing(self._left[0]):
             self._carry_out(self._left[0])
             self._left.popleft()
-        if not self._left and self._runner.network.names.resuming:
-            self._runner.end_resumption(self._now, self._seq)
+
+    def end(self) -> None:
+        """All definitions are carried out: the bridge goes on from where the state ends."""
+        self._runner.end_resumption(self._now, self._seq)
 
     def _carry_out(self, definition: Definition) -> None:
         runner, log = self._runner, self._runner.log

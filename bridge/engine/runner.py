@@ -38,6 +38,7 @@ class Runner(Plans):
         self._push_steps: dict[tuple[frozenset[str], bool, str], PushSteps] = {}
         self._one_event_plans = OneEventPlans(self.network, self.results, self.catalogue.streams)
         self._serial: bool | None = None
+        self._in_transaction = False
         self._is_set = True
         """Whether the tables of constants are those of the queries there are."""
         self.stored_clock = self._tables.clock() if self.stored is not None and self.stored.exist() else None
@@ -251,9 +252,16 @@ class Runner(Plans):
 
     @contextlib.contextmanager
     def transaction(self, registered: Mapping[str, Any] = NOTHING) -> Iterator[None]:
-        """All of the block or nothing: on an error the fields of this object go back, and Arrow tables are `registered`."""
+        """All of the block or nothing: on an error the fields of this object go back, and Arrow tables are `registered`.
+
+        Within a transaction it is a part of that.
+        """
+        if self._in_transaction:
+            yield
+            return
         remembered = (self._inboxes.filled, self._inboxes.skipped, self.seq, self.now)
         tables, since_purge = list(self._tables.names), self._housekeeping.since_purge
+        self._in_transaction = True
         try:
             self.database.begin()  # inside: one that is interrupted may have begun the transaction
             yield
@@ -271,6 +279,8 @@ class Runner(Plans):
             with contextlib.suppress(Refused):
                 self._inboxes.register(registered)
             raise
+        finally:
+            self._in_transaction = False
         self.network.names.commit()
         self.log.commit()
         self._housekeeping.tidy(self.seq)

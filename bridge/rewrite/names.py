@@ -71,6 +71,10 @@ class TableNames:
             self.missed.append(f"{kind} of {source or 'a query'}")
         return self._added(key, self._free(kind, source))
 
+    def is_known(self, owner: str, kind: str) -> bool:
+        """Whether an owner has a table of this kind."""
+        return f"{owner} {kind} 1" in self.rows
+
     def add(self, table: str) -> None:
         """A table whose name is the user's."""
         if self.keeps and f"{table} itself" not in self.rows:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from functools import singledispatch
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from sqlglot import exp
 
 from bridge import query
 from bridge.errors import QueryError
+from bridge.query.codec import fingerprint
 from bridge.query.epl_output import RStream, Snapshot
 from bridge.query.epl_state import StateTable
 from bridge.query.nodes import Node
@@ -48,6 +50,7 @@ class NamedSource:
     inbox: str | None = None
     node: Node | None = None
     epoch: int = 0
+    inherits: Mapping[str, int] = dataclasses.field(default_factory=dict)
     sources: frozenset[str] = frozenset()
     timed: bool = False
 
@@ -88,6 +91,8 @@ class Network:
         self.stores = names.stores
         self.operators: list[Operator] = []
         self.epoch = 0
+        self.inherits: Mapping[str, int] = {}
+        """The epochs of operators that the tree at hand has taken over from a query that it replaces, by fingerprint."""
         self.written: frozenset[str] = frozenset()
         """The tables that queries write; reads of them have their place among the steps."""
         self.state_changes = StateChanges(names.tables)
@@ -101,10 +106,16 @@ class Network:
         self._needs: dict[int | str, set[int | str]] = {}
         self.names = table_names or TableNames(database.table_names())
 
-    def plan(self, node: Node, epoch: int) -> tuple[Flow, list[Operator], frozenset[str]]:
-        """Plans a resolved tree: the flow of its results, its operators, and the derived tables that it reads."""
+    def plan(
+        self, node: Node, epoch: int, inherits: Mapping[str, int] = MappingProxyType({})
+    ) -> tuple[Flow, list[Operator], frozenset[str]]:
+        """Plans a resolved tree: the flow of its results, its operators, and the derived tables that it reads.
+
+        `inherits`: the epochs of operators that it takes over, by their fingerprints.
+        """
         self._used = set()
         self.epoch = self.reader = epoch
+        self.inherits = inherits
         flow = self.rewrite(node, Need.RESULT)
         if only_views(node):
             self.rewrite(node, Need.CONTENT)  # the query is a window: it is kept for on-demand queries
@@ -145,7 +156,9 @@ class Network:
 
         `key` identifies it where the tree itself does not; `epoch` is another epoch than that of the tree at hand.
         """
-        key, epoch = key or node, self.epoch if epoch is None else epoch
+        key = key or node
+        if epoch is None:
+            epoch = self.inherits.get(fingerprint(key), self.epoch) if self.inherits else self.epoch
         found = self._by_node.get((key, epoch))
         if found is not None:
             self._note_before(found)
@@ -196,8 +209,9 @@ class Network:
         """All windows that have an operator."""
         return list(dict.fromkeys(node for node, _ in self._by_node if isinstance(node, query.Window)))
 
-    def content_of(self, node: Node, epoch: int) -> Flow:
-        """The content of the window of this epoch."""
+    def content_of(self, node: Node, epoch: int, inherits: Mapping[str, int] = MappingProxyType({})) -> Flow:
+        """The content of the window of a query of this epoch, which `inherits` the epochs of some operators."""
+        epoch = inherits.get(fingerprint(node), epoch) if inherits else epoch
         operator = self._by_node.get((node, epoch))
         flow = next(iter(operator.contents.values()), operator.arrivals) if operator else None
         if flow is None or flow.content is None:
@@ -216,17 +230,24 @@ class Network:
         """Records that the query at hand needs an operator and all that the operator needs."""
         self._used |= {id(operator), *self._needs[id(operator)]}
 
-    def under(self, epoch: int) -> Callable[[Node, Need], Flow]:
-        """A function that rewrites another query's tree in the epoch of that query."""
+    def under(self, epoch: int, inherits: Mapping[str, int]) -> Callable[[Node, Need], Flow]:
+        """A function that rewrites another query's tree in the epoch of that query, with what that `inherits`."""
 
         def rewritten(node: Node, need: Need) -> Flow:
-            mine, self.epoch = self.epoch, epoch
+            mine = self.epoch, self.inherits
+            self.epoch, self.inherits = epoch, inherits
             try:
                 return self.rewrite(node, need)
             finally:
-                self.epoch = mine
+                self.epoch, self.inherits = mine
 
         return rewritten
+
+    def epochs(self, operators: Iterable[Operator], epochs: Collection[int]) -> dict[str, int]:
+        """The epochs of those of these operators that are of one of the `epochs`, by the fingerprints of the operators."""
+        wanted = {id(operator) for operator in operators}
+        known = [(key, epoch) for (key, epoch), each in self._by_node.items() if id(each) in wanted and epoch in epochs]
+        return {fingerprint(key): epoch for key, epoch in known}
 
     def name(self, kind: str, node: Node) -> str:
         """A name for a table: its kind, then the stream or query that it is for."""

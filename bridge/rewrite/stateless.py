@@ -17,7 +17,7 @@ from windows.times import NEVER
 def _(node: query.Stream, network: Network, need: Need) -> Flow:
     source = network.source(node.name)
     if source.node is not None:
-        return network.under(source.epoch)(source.node, need)
+        return network.under(source.epoch, source.inherits)(source.node, need)
     columns = {
         "ts": column("ts"),
         "seq": column("seq"),

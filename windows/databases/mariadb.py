@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -34,6 +35,9 @@ AGGREGATES = {
 
 _INDEX = re.compile(r"(CREATE INDEX .* ON `(.+?)`)\((.*)\)", re.DOTALL)
 _NAME = re.compile(r"(?!\s)[^\0\U00010000-\U0010ffff]{1,64}(?<!\s)")
+_LOCK = "CONCAT('cep_bridge.', SHA1(COALESCE(DATABASE(), '')))"
+"""The name of the lock of the bridge in the current database."""
+
 _CREATE = re.compile(r"CREATE TABLE (?:IF NOT EXISTS )?(`(?:[^`]|``)+`)")
 
 
@@ -87,9 +91,14 @@ class MySQL(Alchemy):
 
     def acquire_lock(self) -> None:
         """Takes a lock named after the current database."""
-        name = "CONCAT('cep_bridge.', SHA1(COALESCE(DATABASE(), '')))"
-        if not self.fetch(f"SELECT GET_LOCK({name}, {LOCK_TIMEOUT})")[0][0]:
+        if not self.fetch(f"SELECT GET_LOCK({_LOCK}, {LOCK_TIMEOUT})")[0][0]:
             raise Refused("another bridge is at work in this database: close it, or give this one another")
+
+    def close(self) -> None:
+        """A pool may keep the connection, which would keep the lock."""
+        with contextlib.suppress(Refused):
+            self.fetch(f"SELECT RELEASE_LOCK({_LOCK})")
+        super().close()
 
     def execute(self, sql: str) -> None:
         super().execute(self._index(sql) if sql.startswith("CREATE INDEX") else sql)

@@ -91,6 +91,12 @@ class PostgreSQL(Alchemy):
                 )
             time.sleep(0.05)
 
+    def close(self) -> None:
+        """A pool may keep the connection, which would keep the lock."""
+        with contextlib.suppress(Refused):
+            self.fetch(f"SELECT pg_advisory_unlock({_LOCK})")
+        super().close()
+
     def execute(self, sql: str) -> None:
         """Within a transaction the error may be an earlier statement's, so it is raised without a statement."""
         try:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping
+from typing import Protocol
 
 from sqlglot import exp
 
@@ -294,14 +295,22 @@ def _window_column(deletion: query.Deletion, found: exp.Column) -> str | None:
     return name if alias == deletion.row else None
 
 
-def present(node: query.EagerMatch, operators: Sequence[Operator], network: Network, epoch: int, now: int) -> Flow:
+class QueryOperators(Protocol):
+    """A query's operators, its epoch, and the epochs that it inherits."""
+
+    operators: list[Operator]
+    epoch: int
+    inherits: Mapping[str, int]
+
+
+def present(node: query.EagerMatch, of: QueryOperators, network: Network, now: int) -> Flow:
     """The matches over what the window of a clause holds (Esper's iterator), in a table."""
     from bridge.patterns.live.eager import EagerMachine
 
-    steps = (step for operator in operators for step in operator.steps)
+    steps = (step for operator in of.operators for step in operator.steps)
     machine = next((step for step in steps if isinstance(step, EagerMachine) and step.node == node), None)
     if machine is None:  # a sequence: of no window
-        return network.under(epoch)(node, Need.RESULT).where(exp.false())
+        return network.under(of.epoch, of.inherits)(node, Need.RESULT).where(exp.false())
     database = network.database
     database.begin()
     try:

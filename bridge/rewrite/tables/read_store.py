@@ -8,7 +8,7 @@ from typing import Any
 
 from bridge.query.scripts import ReadSQL
 from bridge.rewrite.network import Network
-from bridge.stores.statement import Convert, Sql, converted, dumped, loaded, joins
+from bridge.stores.statement import Convert, Sql, converted, dumped, joins, loaded
 from bridge.stores.store import Answers, Question, Store, Unreachable, Values
 from windows.arrow import arrow_type
 from windows.databases import Database, Refused
@@ -128,7 +128,9 @@ class Read:
             new = {key: (now, answers[key]) for key in others if key in answers}
             self.cached = {**cached, **new}
             rows = [(at, dumped(key), dumped([dumped(row) for row in found])) for key, (at, found) in new.items()]
-            database.execute(f"DELETE FROM {self.cache} WHERE {database.quoted('at')} <= {now - (self.node.cache or 0)}")
+            database.execute(
+                f"DELETE FROM {self.cache} WHERE {database.quoted('at')} <= {now - (self.node.cache or 0)}"
+            )
             database.insert(self.cache, 3, rows)
         return answers
 
@@ -139,7 +141,8 @@ class Read:
         if self.cached is None:
             stored = database.fetch(f"SELECT * FROM {self.cache}")
             self.cached = {
-                tuple(loaded(key)): (int(at), [tuple(loaded(row)) for row in loaded(found)]) for at, key, found in stored
+                tuple(loaded(key)): (int(at), [tuple(loaded(row)) for row in loaded(found)])
+                for at, key, found in stored
             }
         return {key: answer for key, answer in self.cached.items() if now - answer[0] < self.node.cache}
 

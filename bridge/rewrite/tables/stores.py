@@ -146,7 +146,9 @@ def _read_by_calls(node: ReadSQL, sql: statement.Sql, below: Flow, network: Netw
     if node.cache is not None:
         cache = network.name("cache", node)
         kept = {"at": "BIGINT", "asked": "VARCHAR", "answer": "VARCHAR"}
-        add_table(operator, cache, exp.select(*(aliased(exp.cast(exp.null(), kind), name) for name, kind in kept.items())))
+        add_table(
+            operator, cache, exp.select(*(aliased(exp.cast(exp.null(), kind), name) for name, kind in kept.items()))
+        )
     kinds = network.types(node.input)
     operator.steps.append(
         Read(

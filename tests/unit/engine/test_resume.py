@@ -1,0 +1,292 @@
+"""Durable bridges: what is there again after the process has ended, on every database (rules D1, D2, D6, D8)."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import bridge
+from tests.support.databases import Database, tables_of
+
+MEAN = "SELECT k, AVG(v) AS mean FROM s WINDOW(RANGE 5 S) GROUP BY k"
+
+
+@pytest.fixture
+def url(database: Database, tmp_path: pathlib.Path) -> str:
+    return database.durable(tmp_path)
+
+
+@pytest.fixture
+def open_again(url: str) -> Iterator[Callable[..., bridge.Bridge]]:
+    """Opens the database as a process does that comes after one that was killed."""
+    with contextlib.ExitStack() as stack:
+        opened: list[Any] = []
+
+        def connect(**options: Any) -> bridge.Bridge:
+            while opened:
+                opened.pop().database.close()
+            opened.append(bridge.connect(url, **options))
+            return opened[-1]
+
+        yield connect
+        for cep in opened:
+            stack.callback(cep.drop)
+
+
+def listen(cep: bridge.Bridge, query: str) -> list[tuple[int, Any]]:
+    rows: list[tuple[int, Any]] = []
+    cep.add_output_processor(query, lambda event: rows.append((event.timestamp, tuple(event.payload.values()))))
+    return rows
+
+
+def test_windows_time_and_numbers_go_on(open_again: Callable[..., bridge.Bridge]) -> None:
+    cep = open_again()
+    cep.register_stream("s", "k VARCHAR, v INTEGER")
+    cep.create_query("m", MEAN)
+    cep.push_events("s", [(["a", 1], 1000), (["a", 3], 2000)])
+    cep = open_again()
+    rows = listen(cep, "m")
+    cep.push_event("s", ["a", 5], 3000)
+    assert rows == [(3000, ("a", 3.0))]
+    with pytest.raises(bridge.OrderError, match=r"resumed; cep\.position"):
+        cep.push_event("s", ["a", 5], 2999)
+
+
+def test_declaring_again_changes_nothing(open_again: Callable[..., bridge.Bridge]) -> None:
+    for text in (
+        MEAN,
+        MEAN,
+        MEAN.replace("SELECT k, AVG(v) AS", "select  k, avg(v) as"),
+        MEAN.replace("5 S", "5000 MS"),
+    ):
+        cep = open_again()
+        cep.register_stream("s", {"k": "VARCHAR", "v": "INTEGER"})
+        cep.create_query("m", text)
+        cep.create_query("m", text)
+    rows = listen(cep, "m")
+    cep.push_event("s", ["a", 1], 1000)
+    assert rows == [(1000, ("a", 1.0))]
+
+
+def test_another_definition_of_a_name_is_refused(open_again: Callable[..., bridge.Bridge]) -> None:
+    cep = open_again()
+    cep.register_stream("s", "k VARCHAR, v INTEGER")
+    cep.create_query("m", MEAN)
+    with pytest.raises(bridge.NameTaken, match="with other attributes"):
+        cep.register_stream("s", "k VARCHAR, v DOUBLE")
+    with pytest.raises(bridge.NameTaken, match="replace=True"):
+        cep.create_query("m", MEAN.replace("5 S", "6 S"))
+
+
+def test_what_was_removed_stays_removed(open_again: Callable[..., bridge.Bridge], database: Database) -> None:
+    cep = open_again()
+    cep.create_query("a", "SELECT COUNT(*) AS n FROM s[k: VARCHAR, v: INTEGER] WINDOW(RANGE 5 S)")
+    cep.create_query("b", "SELECT SUM(v) AS n FROM s WINDOW(RANGE 9 S)")
+    cep.create_query("c", "SELECT n FROM a WHERE n > 1")
+    cep.push_event("s", ["x", 7], 1000)
+    cep.remove_query("c")
+    cep.remove_query("a")
+    cep = open_again()
+    assert (list(cep.queries), list(cep.streams)) == (["b"], ["s"])
+    rows = listen(cep, "b")
+    cep.push_event("s", ["x", 7], 2000)
+    assert rows == [(2000, (14,))]
+    cep.remove_query("b")
+    cep.remove_stream("s")
+    cep = open_again()
+    assert (list(cep.queries), list(cep.streams)) == ([], [])
+    assert tables_of(cep.database) == {"cep_clock", "cep_definitions", "cep_names"}
+
+
+def test_members_of_a_family_keep_their_rows_when_others_leave(open_again: Callable[..., bridge.Bridge]) -> None:
+    cep = open_again()
+    cep.register_stream("s", "k VARCHAR, v INTEGER")
+    texts = {
+        f"q{n}": "SELECT z FROM s MATCHING(PATTERN ab WITHIN 9 S MEASURES z:Integer "
+        f"DEFINE a AS v > {n} DO z = v, b AS v > z + {n})"
+        for n in range(4)
+    }
+    for name, text in texts.items():
+        cep.create_query(name, text)
+    cep.push_event("s", ["x", 5], 1000)
+    cep.remove_query("q0")
+    cep.remove_query("q2")
+    cep = open_again()
+    rows = {name: listen(cep, name) for name in ("q1", "q3")}
+    cep.push_event("s", ["x", 7], 2000)
+    assert rows == {"q1": [(2000, (5,))], "q3": []}
+
+
+def test_objects_are_stored(open_again: Callable[..., bridge.Bridge]) -> None:
+    trades = bridge.Stream("s", "k VARCHAR, v INTEGER")
+    query = bridge.Aggregate(bridge.Window(trades, bridge.Rows(2)), ["k", bridge.query.sum("v").as_("total")], ["k"])
+    cep = open_again()
+    cep.create_query("t", query)
+    cep.push_event("s", ["x", 5], 1000)
+    cep = open_again()
+    cep.create_query("t", query)
+    rows = listen(cep, "t")
+    cep.push_event("s", ["x", 6], 2000)
+    assert rows == [(2000, ("x", 11))]
+
+
+def test_statements_of_epl_are_carried_out_again(open_again: Callable[..., bridge.Bridge]) -> None:
+    declared = [
+        "create variable integer least = 3", "create window w#keepall as s", "create table t (n count(*))",
+    ]  # fmt: skip
+    for again in range(3):
+        cep = open_again()
+        cep.register_stream("s", "k VARCHAR, v INTEGER")
+        for text in declared:
+            cep.create_query("declared", text, language="epl")
+        cep.create_query("set", "on s(k = 'set') set least = v", language="epl")
+        cep.create_query("into", "insert into w select * from s(v > least)", language="epl")
+        cep.create_query("count", "select count(*) as n from w", language="epl")
+        rows = listen(cep, "count")
+        if again == 0:
+            cep.push_event("s", ["x", 5], 1000)
+            cep.push_event("s", ["set", 10], 1000)
+        else:
+            cep.push_event("s", ["x", 10], 2000)
+            cep.push_event("s", ["x", 10 + again], 2000)
+            assert rows[-1] == (2000, (again + 2,))  # the event that sets the variable is in the window, too
+
+
+def test_events_out_of_order_wait_through_a_restart(open_again: Callable[..., bridge.Bridge]) -> None:
+    cep = open_again(lateness="5 S")
+    cep.register_stream("s", "k VARCHAR, v DECIMAL(8, 2), at TIMESTAMP, day DATE, is_on BOOLEAN")
+    cep.create_query("all", "SELECT k, v, is_on FROM s")
+    cep.push_events(
+        "s", [(["a", 1, None, None, True], 7000), (["b", "2.50", "2024-01-01 00:00:00", "2024-01-01", None], 6000)]
+    )
+    with pytest.raises(bridge.DatabaseError, match="lateness"):
+        open_again()
+    cep = open_again(lateness="5 S")
+    rows = listen(cep, "all")
+    late: list[Any] = []
+    cep.add_late_processor(late.append)
+    cep.push_event("s", ["c", 3, None, None, False], 1999)
+    cep.push_event("s", ["d", 4, None, None, False], 6500)
+    cep.push_event("s", ["e", 5, None, None, False], 12000)
+    assert [(ts, k, str(v), is_on) for ts, (k, v, is_on) in rows] == [
+        (6000, "b", "2.50", None), (6500, "d", "4.00", False), (7000, "a", "1.00", True),
+    ]  # fmt: skip
+    assert [event.timestamp for event in late] == [1999]
+
+
+def test_a_state_of_a_newer_layout_is_refused(open_again: Callable[..., bridge.Bridge], url: str) -> None:
+    cep = open_again()
+    cep.register_stream("s", "k VARCHAR, v INTEGER")
+    cep.database.execute("UPDATE cep_definitions SET layout = 99")
+    if cep.database.dialect not in ("duckdb", "sqlite"):
+        cep.database.commit()
+    with pytest.raises(bridge.DatabaseError, match="newer program"):
+        open_again()
+    open_again(fresh=True).register_stream("s", "k VARCHAR, v INTEGER")
+
+
+def test_a_bridge_that_keeps_nothing_does_not_touch_a_state(open_again: Callable[..., bridge.Bridge]) -> None:
+    open_again().register_stream("s", "k VARCHAR, v INTEGER")
+    with pytest.raises(bridge.DatabaseError, match=r"the state of a durable bridge is in this database \('s'\)"):
+        open_again(durable=False)
+    assert list(open_again().streams) == ["s"]
+
+
+def test_a_query_of_a_data_store_waits_for_it(open_again: Callable[..., bridge.Bridge], tmp_path: pathlib.Path) -> None:
+    store = f"sqlite:///{tmp_path}/crm.db"
+    with bridge.connect(store, durable=False) as crm:
+        crm.database.execute("CREATE TABLE plans (id VARCHAR(20), fee INTEGER)")
+        crm.database.execute("INSERT INTO plans VALUES ('ann', 5)")
+    script = """CREATE STREAMSCHEMA cdr WITH id varchar; CREATE SQL fee_of ON crm AS SELECT fee FROM plans WHERE id = ?;
+        INSERT INTO fees SELECT id, fee FROM cdr ON SQL fee_of, f, id, fee"""
+    cep = open_again()
+    cep.register_datastore("crm", store)
+    cep.create_query("script", script, language="cpl")
+    cep = open_again()
+    with pytest.raises(bridge.BridgeError, match=r"register_datastore\('crm', url\) first"):
+        cep.push_event("cdr", ["ann"], 1000)
+    cep.register_datastore("crm", store)
+    cep.create_query("script", script, language="cpl")
+    rows = listen(cep, "fees")
+    cep.push_event("cdr", ["ann"], 1000)
+    assert rows == [(1000, ("ann", 5))]
+
+
+# Replacing (rule D7) --------------------------------------------------------------------------------------------------
+
+
+def test_a_replaced_query_keeps_what_both_have_in_common(open_again: Callable[..., bridge.Bridge]) -> None:
+    cep = open_again()
+    cep.register_stream("s", "k VARCHAR, v INTEGER")
+    cep.create_query("m", MEAN)
+    cep.push_events("s", [(["a", 1], 1000), (["a", 3], 2000)])
+    rows = listen(cep, "m")
+    cep.create_query("m", MEAN.replace("AVG(v) AS mean", "SUM(v) AS total, COUNT(*) AS n"), replace=True)
+    cep.push_event("s", ["a", 5], 3000)
+    assert rows == [(3000, ("a", 9, 3))]
+    cep = open_again()
+    cep.create_query("m", MEAN.replace("AVG(v) AS mean", "SUM(v) AS total, COUNT(*) AS n"), replace=True)
+    rows = listen(cep, "m")
+    cep.push_event("s", ["a", 5], 3500)
+    assert rows == [(3500, ("a", 14, 4))]
+    cep.create_query("m", MEAN.replace("AVG(v) AS mean", "MAX(v) AS top"), replace=True)
+    cep.create_query("reader", "SELECT top FROM m WHERE top > 1")
+    cep = open_again()
+    rows = [*listen(cep, "m"), *listen(cep, "reader")]
+    rows = listen(cep, "reader")
+    cep.push_event("s", ["a", 2], 4000)
+    assert rows == [(4000, (5,))]
+    with pytest.raises(bridge.InUse, match="read by 'reader'"):
+        cep.create_query("m", MEAN, replace=True)
+
+
+def test_a_replacement_that_is_refused_leaves_all_as_it_was(open_again: Callable[..., bridge.Bridge]) -> None:
+    cep = open_again()
+    cep.register_stream("s", "k VARCHAR, v INTEGER")
+    cep.create_query("m", MEAN)
+    cep.push_events("s", [(["a", 1], 1000), (["a", 3], 2000)])
+    rows = listen(cep, "m")
+    before = tables_of(cep.database)
+    for wrong in (MEAN.replace("AVG(v)", "AVG(nothing)"), MEAN.replace("AVG(v)", "ABS(AVG(v), 1, 2)"), "SELECT"):
+        with pytest.raises(bridge.QueryError):
+            cep.create_query("m", wrong, replace=True)
+    assert tables_of(cep.database) == before
+    cep.push_event("s", ["a", 5], 3000)
+    assert rows == [(3000, ("a", 3.0))]
+    cep = open_again()
+    rows = listen(cep, "m")
+    cep.push_event("s", ["a", 7], 3000)
+    assert rows == [(3000, ("a", 4.0))]
+
+
+def test_a_replaced_script_keeps_its_windows(open_again: Callable[..., bridge.Bridge]) -> None:
+    script = """CREATE STREAMSCHEMA s WITH k varchar, v integer; CREATE WINDOW w ON TUPLES SIZE 3 ADVANCE 1;
+        INSERT INTO sums SELECT k, SUM(v) AS total FROM s ON WINDOW w GROUP BY k"""
+    more = script.replace("SUM(v)", "MAX(v)") + "; INSERT INTO high SELECT k FROM sums WHERE total > 3"
+    cep = open_again()
+    cep.create_query("p", script, language="cpl")
+    cep.push_events("s", [(["a", 4], 1000), (["a", 3], 2000)])
+    cep.create_query("p", more, language="cpl", replace=True)
+    cep = open_again()
+    cep.create_query("p", more, language="cpl", replace=True)
+    rows = {name: listen(cep, name) for name in ("sums", "high")}
+    cep.push_event("s", ["a", 1], 3000)
+    assert rows == {"sums": [(3000, ("a", 4))], "high": [(3000, ("a",))]}
+    cep.remove_query("p")
+    assert list(open_again().queries) == []
+
+
+def test_without_a_file_a_query_is_replaced_as_well() -> None:
+    with bridge.connect() as cep:
+        cep.register_stream("s", "k VARCHAR, v INTEGER")
+        cep.create_query("m", MEAN)
+        cep.push_events("s", [(["a", 1], 1000), (["a", 3], 2000)])
+        rows = listen(cep, "m")
+        cep.create_query("m", MEAN.replace("AVG(v) AS mean", "SUM(v) AS total"), replace=True)
+        cep.push_event("s", ["a", 5], 3000)
+        assert rows == [(3000, ("a", 9))]
+        assert cep.query("SELECT * FROM m") == [(3000, "a", 9)]

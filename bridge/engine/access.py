@@ -46,7 +46,7 @@ def locked(method: Callable[P, R]) -> Callable[P, R]:
 class Access:
     """A bridge's connection, its runner and catalogue, the queue of its pushes, and the lock around its methods."""
 
-    def __init__(self, database: Database, lateness: Any, durable: bool, fresh: bool) -> None:
+    def __init__(self, database: Database, lateness: Any, event_ids: Any, durable: bool, fresh: bool) -> None:
         self.database = database
         self._process = os.getpid()
         self._lock = threading.RLock()
@@ -60,9 +60,9 @@ class Access:
                 refuse_other_state(database)
         self._runner = Runner(database, durable and database.is_durable)
         self._catalogue = self._runner.catalogue
-        self._pushes = PushQueue(self._runner, lateness)
+        self._pushes = PushQueue(self._runner, lateness, event_ids)
         if self._runner.stored_clock is not None:
-            self._resumption = Resumption(self._runner)
+            self._resumption = Resumption(self._runner, self._pushes.named)
             self._go_on_resuming()
 
     def _go_on_resuming(self) -> None:

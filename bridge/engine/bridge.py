@@ -28,6 +28,7 @@ class Bridge(Definitions, Pushes, Inspection):
         durable: Keep the state in the database, where that is a file or a server, and go on from it (rules D1, D2). False:
             the state is of this object alone, and is removed when it is closed.
         fresh: Remove the state of an earlier bridge first.
+        event_ids: How many ids of events are remembered, or for how long, such as "7 D"; by default 100,000 (rule D4).
 
     Raises:
         DatabaseError: Another bridge is at work in the database.
@@ -51,8 +52,9 @@ class Bridge(Definitions, Pushes, Inspection):
         *,
         durable: bool = True,
         fresh: bool = False,
+        event_ids: int | str | None = None,
     ) -> None:
-        super().__init__(database, lateness, durable, fresh)
+        super().__init__(database, lateness, event_ids, durable, fresh)
         self._keeps_state = self._runner.is_durable
         self._clock = self._system_clock(clock)
 

@@ -103,6 +103,8 @@ class QueryEntry:
     """Whether its results may come from arithmetic, its own or that of a query that it reads."""
     inherits: Mapping[str, int] = dataclasses.field(default_factory=dict)
     """The epochs of operators taken over from the query that it replaced, by their fingerprints (rule D7)."""
+    is_internal: bool = False
+    """Whether it is one of the bridge's own, which stores the results of another one."""
     processors: list[Processor] = dataclasses.field(default_factory=list)
 
     @functools.cached_property
@@ -155,11 +157,15 @@ class ScriptEntry(NamedTuple):
 
 @dataclasses.dataclass(eq=False)
 class Processor:
-    """The handle of an output processor; `batch`: it is called with an Arrow table per push, not an event per result."""
+    """The handle of an output processor; `batch`: it is called with an Arrow table per push, not an event per result.
+
+    `name`: what a processor is called that gets each result at least once.
+    """
 
     query: str
     function: Callable[[Any], Any]
     batch: bool = False
+    name: str | None = None
 
 
 class Catalogue:
@@ -266,6 +272,7 @@ class Catalogue:
         return [
             entry.name
             for entry in self.queries.values()
+            if not entry.is_internal
             for node in query.walk(entry.resolved.node)
             if isinstance(node, query.Stream) and node.name.lower() == name.lower()
         ]

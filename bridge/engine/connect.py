@@ -18,6 +18,7 @@ def connect(
     *,
     durable: bool = True,
     fresh: bool = False,
+    event_ids: int | str | None = None,
 ) -> Bridge:
     """Opens a bridge on a database.
 
@@ -34,6 +35,7 @@ def connect(
         durable: Keep the state in the database, where that is a file or a server. False: the state is of this bridge alone,
             and is removed when it is closed.
         fresh: Remove the state of an earlier bridge first, and begin anew.
+        event_ids: How many ids of events `push_event` remembers, or for how long, such as "7 D"; by default 100,000.
 
     Returns:
         The bridge; as a context manager it closes itself.
@@ -52,7 +54,7 @@ def connect(
     try:
         opened = open_database(database)
         try:
-            return Bridge(opened, lateness, clock, durable=durable, fresh=fresh)
+            return Bridge(opened, lateness, clock, durable=durable, fresh=fresh, event_ids=event_ids)
         except BaseException:
             opened.close()
             raise

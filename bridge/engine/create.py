@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 import bridge.stores.check  # noqa: F401  (registers the checks of what data stores are for)
 from bridge import query as objects
@@ -30,7 +32,7 @@ from bridge.frontends.statements import CreateQuery, CreateStream, Query
 from bridge.query.epl_state import StateTable, Variable
 from bridge.query.nodes import Node
 from bridge.query.notation import notation
-from bridge.query.scripts import MultiFilter, Script
+from bridge.query.scripts import MultiFilter, Script, into_table
 from bridge.query.scripts import Statement as Output
 from bridge.rewrite.conflicts import met, written
 from windows.schema import Schema
@@ -77,6 +79,22 @@ def _cpl(text: str) -> Script:
     from bridge.frontends.cpl.script import parse
 
     return parse(text)
+
+
+def with_table(definition: Definition, name: str, table: str, keep: Any) -> Definition:
+    """The definition of a query whose results are also rows of a table. Raises `QueryError` for several queries."""
+    try:
+        if isinstance(definition, Node) and not isinstance(definition, MultiFilter):
+            return into_table(definition, name, table, keep)
+        if (
+            isinstance(definition, Sequence)
+            and len(definition) == 1
+            and isinstance(definition[0], (Query, CreateQuery))
+        ):
+            return [dataclasses.replace(definition[0], node=into_table(definition[0].node, name, table, keep))]
+    except ValueError as error:
+        raise QueryError(f"keep: {error}") from None
+    raise QueryError("into= is for one query; a script writes its results by INSERT INTO TABLE table SELECT …")
 
 
 def text_of(definition: Node | Script | str) -> str:
@@ -217,8 +235,11 @@ def create_table(table: StateTable, runner: Runner) -> None:
     runner.create_state(table)
 
 
-def remove_script(entry: ScriptEntry, runner: Runner) -> None:
-    """Removes all outputs of a script, and the streams that it declared where nobody else reads them."""
+def remove_script(entry: ScriptEntry, runner: Runner, forget: Callable[[str], None] = lambda query: None) -> None:
+    """Removes all outputs of a script, and the streams that it declared where nobody else reads them.
+
+    `forget` is called for each output first.
+    """
     catalogue = runner.catalogue
     own = {name.lower() for name in entry.outputs}
     for name in entry.outputs:
@@ -226,6 +247,7 @@ def remove_script(entry: ScriptEntry, runner: Runner) -> None:
             raise InUse(f"{name!r} is read by {', '.join(map(repr, others))}: remove that first")
     for place, name in enumerate(reversed(entry.outputs)):
         query = catalogue.query_entry(name)
+        forget(name)
         runner.remove_query(query, logged=None if place else entry.name)
         query.processors.clear()
     del catalogue.scripts[entry.name.lower()]

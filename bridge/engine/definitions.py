@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,7 +11,7 @@ from bridge import query as objects
 from bridge.check.resolve import resolve_stream
 from bridge.engine.access import Access, locked
 from bridge.engine.catalogue import Catalogue, Processor
-from bridge.engine.create import Definition, create, parse_as, remove_script, retold, text_of
+from bridge.engine.create import Definition, create, parse_as, remove_script, retold, text_of, with_table
 from bridge.engine.durable import Definition as Logged
 from bridge.engine.event import LateEvent
 from bridge.engine.refusal import own_error, refusal
@@ -25,6 +24,7 @@ from bridge.query.scripts import Script
 from bridge.stores.outbox import Letter
 from windows.databases import Refused
 from windows.schema import Schema
+from windows.times import duration
 
 
 class Definitions(Access):
@@ -69,6 +69,8 @@ class Definitions(Access):
         definition: objects.Node | Script | StateTable | str,
         language: str = "sql",
         *,
+        into: str | None = None,
+        keep: Any = None,
         replace: bool = False,
     ) -> None:
         """Creates a continuous query; its results are a stream of that name, which other queries may read.
@@ -80,6 +82,10 @@ class Definitions(Access):
             name: The name of the query, or of a script: each output of a script is a query of its own name.
             definition: Query objects (see `bridge.query`), or a text.
             language: The language of a text: "sql", "epl" (Esper's) or "cpl" (a script of PaaS-CEP's).
+            into: A table of the bridge's database that gets each result exactly once: in the transaction of the push that
+                brought it. It is created where there is none, with `result_id`, `ts` and the query's columns, and stays when
+                the bridge is closed; other programs may read it at any time.
+            keep: How long a row stays in that table: milliseconds, or a text such as "7 D". By default for ever.
             replace: Replace a query of this name that is defined otherwise, in one transaction; what both have in common
                 keeps its state (rule D7).
 
@@ -100,6 +106,9 @@ class Definitions(Access):
         call = Logged(0, 0, "query", name, language, definition if isinstance(definition, str) else "", runner.seq)
         if not isinstance(definition, str) and runner.is_durable:
             call = call._replace(language=OBJECTS, text=dumped(definition))
+        if keep is not None and into is None:
+            raise QueryError("keep= is how long rows stay in the table of results: it needs into=")
+        call = call.with_options(into=into, keep=keep if into is None or keep is None else _kept(keep))
         if runner.is_durable and isinstance(name, str) and self._is_created(call):
             return
         if isinstance(definition, StateTable):  # it has a name of its own
@@ -107,12 +116,12 @@ class Definitions(Access):
             return
         if replace and isinstance(name, str) and name.lower() in {*self._catalogue.queries, *self._catalogue.scripts}:
             with _pointing(definition, language):
-                new = _parsed(definition, language, self._catalogue, self.database.dialect)
+                new = self._parsed(definition, call)
                 self._replace(name, new, text_of(definition), call)
             return
         self._refuse_other_definition(name)
         self._catalogue.free(name)
-        query = _parsed(definition, language, self._catalogue, self._runner.database.dialect)
+        query = self._parsed(definition, call)
         with _pointing(definition, language):
             create(name, query, text_of(definition), self._runner, call)
 
@@ -135,12 +144,13 @@ class Definitions(Access):
         {}
         """
         if isinstance(name, str) and name.lower() in self._catalogue.scripts:
-            remove_script(self._catalogue.scripts[name.lower()], self._runner)
+            remove_script(self._catalogue.scripts[name.lower()], self._runner, self._pushes.named.forget)
             return
         entry = self._catalogue.query_entry(name)
         if script := self._catalogue.script_of(entry.name):
             raise InUse(f"{name!r} is an output of the script {script.name!r}: remove that")
         self._refuse_if_read(entry.name)
+        self._pushes.named.forget(entry.name)
         self._runner.remove_query(entry, logged=entry.name)
         entry.processors.clear()
 
@@ -169,20 +179,29 @@ class Definitions(Access):
         self._runner.remove_stream(entry)
 
     @locked
-    def add_output_processor(self, query: str, function: Callable[[Any], Any], batch: bool = False) -> Processor:
+    def add_output_processor(
+        self, query: str, function: Callable[[Any], Any], batch: bool = False, *, name: str | None = None
+    ) -> Processor:
         """Delivers the results of a query to a function, from now on.
+
+        With a `name` each result is delivered at least once, in order, also after the process has ended: the results are
+        stored in the transaction of their push, and the processor's position moves when its function has returned (rule D5).
+        One that raises gets the same result again at the next push.
 
         Args:
             query: The name of the query.
             function: Called as `function(Event(payload, timestamp))` for each result.
             batch: Call it once per push instead, with an Arrow table of the results: `ts`, then the query's columns.
+            name: What the processor is called in this and later processes. Its function is called with
+                `Result(payload, timestamp, id)`; one that was there before gets what it has not had, at once.
 
         Returns:
             The handle for `remove_output_processor`.
 
         Raises:
             UnknownName: There is no such query.
-            ProcessorError: `function` is not a function, or is an `async def`.
+            NameTaken: The query has a processor of this name.
+            ProcessorError: `function` is not a function, or is an `async def`, or a named one raised.
 
         >>> import bridge
         >>> with bridge.connect() as cep:
@@ -195,6 +214,12 @@ class Definitions(Access):
         """
         entry = self._catalogue.query_entry(query)
         _check_processor(function)
+        if name is not None:
+            if not isinstance(name, str) or not name:
+                raise ProcessorError(f"the name of a processor is a text, not {name!r}", [])
+            handle = self._pushes.named.add(entry, function, batch, name)
+            self._pushes.deliver()
+            return handle
         handle = Processor(entry.name, function, batch)
         entry.processors.append(handle)
         self._runner.results.outdate()
@@ -217,6 +242,8 @@ class Definitions(Access):
         ...     cep.remove_output_processor(handle)
         ...     cep.push_event("s", [7], 1000)
         """
+        if isinstance(handle, Processor) and self._pushes.named.remove(handle):
+            return
         for entry in self._catalogue.queries.values():
             if handle in entry.processors:
                 entry.processors.remove(handle)
@@ -312,10 +339,18 @@ class Definitions(Access):
             )
         return True
 
+    def _parsed(self, definition: objects.Node | Script | str, call: Logged) -> Definition:
+        """The query objects of a definition, with its table of results."""
+        found = _parsed(definition, call.language, self._catalogue, self.database.dialect)
+        table, keep = _written(call)
+        return found if table is None else with_table(found, call.name, table, keep)
+
     def _is_created(self, call: Logged) -> bool:
         """Whether there is such a definition already: the same text, or one that means the same."""
         known = self._runner.log.named(call.name)
-        if any((each.language, each.text) == (call.language, call.text) for each in known):
+        if any(
+            (each.language, each.text, _written(each)) == (call.language, call.text, _written(call)) for each in known
+        ):
             return True
         return any(self._same(each, call) for each in known)
 
@@ -347,8 +382,13 @@ class Definitions(Access):
         for entry in outputs:
             if others := [reader for reader in self._catalogue.readers(entry.name) if reader.lower() not in own]:
                 raise InUse(f"{entry.name!r} is read by {', '.join(map(repr, others))}: remove that first")
-        with self._runner.replacing(name, outputs) as inherits:
-            create(name, definition, text, self._runner, call._replace(inherits=json.dumps(inherits)))
+        named = self._pushes.named
+        stored = [entry.name for entry in outputs if named.is_stored(entry.name)]
+        internal = [each for query in stored for each in named.internal(query)]
+        with self._runner.replacing(name, [*outputs, *internal]) as inherits:
+            create(name, definition, text, self._runner, call.with_options(inherits=dict(inherits)))
+            for query in stored:
+                named.define_again(query)
 
 
 def _check_processor(function: Any) -> None:
@@ -362,6 +402,18 @@ def _check_processor(function: Any) -> None:
             f"lambda event: asyncio.run_coroutine_threadsafe({name}(event), loop) runs it in your loop",
             [],
         )
+
+
+def _kept(keep: Any) -> int:
+    try:
+        return duration(keep)
+    except ValueError as error:
+        raise QueryError(f"keep: {error}") from None
+
+
+def _written(call: Logged) -> tuple[Any, Any]:
+    """The table of results of a definition, and how long its rows stay."""
+    return call.option("into"), call.option("keep")
 
 
 def _parsed(definition: objects.Node | Script | str, language: str, known: Catalogue, dialect: str) -> Definition:

@@ -6,8 +6,9 @@ all that a bridge needs to go on after its process has ended.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from bridge.errors import DatabaseError
 from bridge.rewrite.names import NameRow
@@ -21,7 +22,7 @@ DEFINITIONS, NAMES = "cep_definitions", "cep_names"
 
 _COLUMNS = {
     DEFINITIONS: {"number": "BIGINT", "part": "BIGINT", "kind": "VARCHAR", "name": "VARCHAR", "language": "VARCHAR",
-                  "definition": "VARCHAR", "seq": "BIGINT", "inherits": "VARCHAR", "layout": "BIGINT"},
+                  "definition": "VARCHAR", "seq": "BIGINT", "options": "VARCHAR", "layout": "BIGINT"},
     NAMES: {"id": "VARCHAR", "name": "VARCHAR", "belongs": "VARCHAR"},
 }  # fmt: skip
 
@@ -35,8 +36,9 @@ Reference = tuple[int, int]
 class Definition(NamedTuple):
     """One call that defined something: its kind ("stream", "query", "remove query", "remove stream") and its arguments.
 
-    `seq`: the number of the newest event then. `inherits`: the operators that a query has taken over from the one that it
-    replaced, with their epochs. Definitions are carried out in the order of (`number`, `part`).
+    `seq`: the number of the newest event then. `options`: further arguments as JSON, and under "inherits" the operators
+    that a query has taken over from the one that it replaced, with their epochs. Definitions are carried out in the order
+    of (`number`, `part`).
     """
 
     number: int
@@ -46,8 +48,19 @@ class Definition(NamedTuple):
     language: str
     text: str
     seq: int
-    inherits: str = ""
+    options: str = ""
     layout: int = LAYOUT
+
+    def option(self, name: str) -> Any:
+        """A further argument; None where it was not given."""
+        return json.loads(self.options or "{}").get(name)
+
+    def with_options(self, **options: Any) -> Self:
+        """The definition with these options, too; those that are None or empty are left out."""
+        given = {name: value for name, value in options.items() if value not in (None, {})}
+        return self._replace(
+            options=json.dumps({**json.loads(self.options or "{}"), **given}) if given else self.options
+        )
 
     @property
     def reference(self) -> Reference:

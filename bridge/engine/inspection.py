@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from bridge.engine.access import Access, locked
+from bridge.engine.named_processors import Result, results_in_table
 from windows.schema import Schema
 from windows.times import BEGINNING
 
@@ -43,6 +44,35 @@ class Inspection(Access):
 
         self._runner.fill_inbox()
         return answer(sql, self._catalogue, self._runner.network, self._runner.now)
+
+    @locked
+    def results(self, query: str, after: str | None = None) -> list[Result]:
+        """The stored results of a query that has named processors, or a table of results (`into=`).
+
+        Args:
+            query: The name of the query.
+            after: The id of a result: those that came after it. By default all that are still stored.
+
+        Returns:
+            The results in order, each with its id.
+
+        Raises:
+            QueryError: The results of the query are not stored.
+            UnknownName: There is no such query.
+
+        >>> import bridge
+        >>> with bridge.connect() as cep:
+        ...     cep.create_query("high", "SELECT a FROM s[a: INTEGER] WHERE a > 5", into="highs")
+        ...     cep.push_events("s", [([7], 1000), ([8], 2000)])
+        ...     first, second = cep.results("high")
+        ...     cep.results("high", after=first.id)
+        2
+        [Result(payload={'a': 8}, timestamp=2000, id='high/2000/2/0')]
+        """
+        entry = self._catalogue.query_entry(query)
+        if self._pushes.named.is_stored(entry.name):
+            return self._pushes.named.read(entry.name, after)
+        return results_in_table(entry, after, self.database)
 
     @locked
     def explain(self, query: str, variants: bool = False) -> str:
@@ -191,4 +221,4 @@ class Inspection(Access):
         ...     cep.queries
         {'q': 'SELECT a FROM s[a: INTEGER]'}
         """
-        return {entry.name: entry.text for entry in self._catalogue.queries.values()}
+        return {entry.name: entry.text for entry in self._catalogue.queries.values() if not entry.is_internal}

@@ -72,6 +72,46 @@ def chunks(stream: StreamEntry, events: Any, timestamp: str, sizes: Sizes, order
     return batches_of(_named(stream.name, pairs), lambda _: stream, sizes.rows, ordered)
 
 
+def without_first(chunks: Iterator[Chunk], count: int) -> Iterator[Chunk]:
+    """The chunks without their first `count` events."""
+    for chunk in chunks:
+        if count == 0:
+            yield chunk
+            continue
+        batches, size, _, last = chunk(0)
+        if size <= count:
+            count -= size
+            continue
+        yield _Rest(batches, size, count, last).numbered
+        count = 0
+
+
+@dataclasses.dataclass
+class _Rest:
+    """A chunk, numbered from 1, without its first `skipped` events."""
+
+    batches: list[EventBatch]
+    size: int
+    skipped: int
+    last: int
+
+    def numbered(self, seq: int) -> tuple[list[EventBatch], int, int, int]:
+        shift = seq - self.skipped
+        found: list[EventBatch] = []
+        for batch in self.batches:
+            if batch.table is None:
+                rows = [(ts, number + shift, *values) for ts, number, *values in batch.rows if number > self.skipped]
+                found += [EventBatch(batch.stream, rows=rows)] if rows else []
+            else:
+                import pyarrow as pa
+
+                numbers = batch.table.column(1).to_numpy()
+                table = batch.table.filter(pa.array(numbers > self.skipped))
+                table = table.set_column(1, "seq", pa.array(numbers[numbers > self.skipped] + shift))
+                found += [EventBatch(batch.stream, table=table)] if table.num_rows else []
+        return found, self.size - self.skipped, min(batch.first for batch in found), self.last
+
+
 def _named(name: str, events: Any) -> Iterator[tuple[str, Any, Any]]:
     if not isinstance(events, Iterable):
         raise SchemaError(f"push_events takes a table, a frame or (payload, timestamp) pairs, not {events!r}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import abc
 import contextlib
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sqlglot import exp
@@ -27,7 +26,7 @@ from bridge.rewrite.names import TableNames
 from bridge.rewrite.plan import Insert, Operator, Purge
 from bridge.rewrite.variants import Variants
 from windows.databases import Database
-from windows.schema import Reader, Schema
+from windows.schema import Attribute, Reader, Schema
 from windows.sql import aliased, ascending, table
 from windows.times import BEGINNING
 
@@ -91,9 +90,25 @@ class Plans(abc.ABC):
         """Whether the state has a table in which a stream's events wait."""
         return self.network.names.is_known(f"stream {name.lower()}", "buffer")
 
+    def is_known_table(self, name: str) -> bool:
+        """Whether the state has a table of the bridge of this name."""
+        return f"{name} itself" in self.network.names.rows
+
     def create_own(self, name: str, schema: Schema) -> bool:
         """Makes a table of the bridge that has one name in every bridge; False if the state has it already."""
         return self._tables.create_own(name, self._tables.columns(schema))
+
+    def create_results(self, query: str, columns: Sequence[Attribute], key: str) -> str:
+        """Makes the table in which the results of a query are stored, unless it is there; gives its name."""
+        with self.network.names.owned_by(f"results {query.lower()}"):
+            name = self.network.name("results", Stream(query))
+        if name not in self._tables.names:
+            self._tables.create(name, [(each.name, self.database.result_type(each)) for each in columns], key)
+        return name
+
+    def drop_own(self, name: str) -> None:
+        """Drops a table of the bridge, inside a transaction."""
+        self._tables.drop(name)
 
     def remove_stream(self, entry: StreamEntry) -> None:
         del self.catalogue.streams[entry.name.lower()]
@@ -177,9 +192,9 @@ class Plans(abc.ABC):
     def _inherited(self) -> Mapping[str, int]:
         """The epochs of operators that a query takes over from those that it replaces, by their fingerprints (rule D7)."""
         if self.log.resumed is not None:
-            return json.loads(self.log.resumed.inherits or "{}")  # type: ignore[no-any-return]
+            return self.log.resumed.option("inherits") or {}
         found: dict[str, int] = {}
-        for entry in self._replaced:
+        for entry in (each for each in self._replaced if not each.is_internal):
             found |= self.network.epochs(entry.operators, {entry.epoch, *entry.inherits.values()})
         return found
 
@@ -197,7 +212,8 @@ class Plans(abc.ABC):
                 for entry in replaced:
                     del self.catalogue.queries[entry.name.lower()]
                 self.catalogue.scripts.pop(name.lower(), None)
-                self._log_removal(name)
+                for logged in (*(entry.name for entry in replaced if entry.is_internal), name):
+                    self._log_removal(logged)
                 yield self._inherited()
                 for entry in replaced:
                     if (new := self.catalogue.queries.get(entry.name.lower())) is not None:

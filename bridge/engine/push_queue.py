@@ -8,11 +8,13 @@ from typing import Any
 
 from bridge.engine.delivery import Delivery, call_all, deliver, deliveries, failure
 from bridge.engine.event import LateEvent
-from bridge.engine.intake import Chunk, EventBatch, Sizes
+from bridge.engine.exactly_once import EventIds, Position, SourcePositions
+from bridge.engine.intake import Chunk, EventBatch, Sizes, without_first
+from bridge.engine.named_processors import NamedProcessors
 from bridge.engine.refusal import own_error
 from bridge.engine.reorder import Reorder
 from bridge.engine.results import Results
-from bridge.engine.runner import Runner
+from bridge.engine.runner import Receipt, Runner
 from bridge.errors import Closed, DatabaseError, OrderError, ProcessorError, SchemaError
 from windows.times import BEGINNING, NEVER, duration
 
@@ -20,10 +22,14 @@ from windows.times import BEGINNING, NEVER, duration
 class PushQueue:
     """Brings events to the runner and results to the processors; `reorder` is the buffer of events out of order, if any."""
 
-    def __init__(self, runner: Runner, lateness: Any) -> None:
+    def __init__(self, runner: Runner, lateness: Any, event_ids: Any = None) -> None:
         self._runner = runner
         self.late_processors: list[Callable[[LateEvent], Any]] = []
         self.reorder = None if lateness == 0 else _reorder(runner, lateness)
+        self.named = NamedProcessors(runner)
+        self.ids, self.positions = EventIds(runner, event_ids), SourcePositions(runner)
+        self.duplicates = 0
+        """Events that were dropped as their id, or a later position of their source, was known."""
         self.closed = self._finished = False
         self.is_resumed = False
         """Whether the state is one that an earlier bridge has left."""
@@ -34,6 +40,9 @@ class PushQueue:
     def resume(self) -> None:
         """Goes on with the events that wait in the reorder buffer of the state in the database."""
         self.is_resumed = True
+        self.ids.resume()
+        self.positions.resume()
+        self.named.resume()
         if self.reorder is not None:
             self.reorder.resume()
         elif waiting := [name for name in self._runner.catalogue.streams if self._runner.has_buffer(name)]:
@@ -52,15 +61,44 @@ class PushQueue:
         many = 0 if any(entry.timed for entry in queries) else database.arrow_chunk_size // max(1, len(queries))
         return Sizes(database.chunk_size, max(database.chunk_size, many))
 
-    def push_chunks(self, chunks: Iterator[Chunk]) -> int:
-        """Pushes chunk after chunk and gives the number of events; errors say how many events are in."""
+    def push_from(self, source: str | None, position: Position | None, chunks: Iterator[Chunk]) -> int:
+        """`push_chunks` of events after which their source is at this position; those that are in already are dropped.
+
+        Gives the number of events that are new.
+        """
+        if source is None and position is None:
+            return self.push_chunks(chunks)
+        if source is None or position is None:
+            raise SchemaError(
+                "source= and position= belong together: the name of the source, and where it is after the events"
+            )
+        known = self.positions.events_in(source, position)
+        if known is None:
+            self.duplicates += 1
+            return 0
+        self.duplicates += known
+        rest = without_first(chunks, known)
+        accepted = self.push_chunks(rest, lambda done: [self.positions.receipt(source, position, known + done)])
+        receipt = self.positions.receipt(source, position)
+        with self._runner.transaction():
+            receipt.write()
+        receipt.remember()
+        return accepted
+
+    def push_chunks(
+        self, chunks: Iterator[Chunk], receipts: Callable[[int], Sequence[Receipt]] = lambda done: ()
+    ) -> int:
+        """Pushes chunk after chunk and gives the number of events; errors say how many events are in.
+
+        `receipts`: what is noted with a chunk after which so many events are in.
+        """
         accepted = 0
         failed: list[Exception] = []
         try:
             for chunk in chunks:
                 batches, count, first, last = chunk(self._runner.seq)
                 try:
-                    self.push(batches, count, first, last)
+                    self.push(batches, count, first, last, receipts(accepted + count))
                 except ProcessorError as raised:  # as the events are in, the others follow
                     failed += raised.errors
                 accepted += count
@@ -80,17 +118,22 @@ class PushQueue:
             raise error from failed[0]
         return accepted
 
-    def push(self, batches: Sequence[EventBatch], count: int, first: int, last: int) -> None:
+    def push(
+        self, batches: Sequence[EventBatch], count: int, first: int, last: int, receipts: Sequence[Receipt] = ()
+    ) -> None:
         """Pushes `count` events with timestamps from `first` to `last`, all or none, and delivers the results."""
         if self.closed:
             raise Closed("the bridge is closed")
         if self._finished:
             raise Closed("finish() said that nothing would come any more")
         if self.reorder is not None:
-            self._push_reordered(self.reorder, batches, BEGINNING)
+            self._push_reordered(self.reorder, batches, BEGINNING, receipts)
             return
         self._refuse_going_back(first)
-        self._deliver(self._runner.run_push(batches, count, last))
+        results = self._runner.run_push(batches, count, last, receipts)
+        for receipt in receipts:
+            receipt.remember()
+        self._deliver(results)
 
     def advance(self, ts: int) -> None:
         """Advances time to `ts`."""
@@ -128,7 +171,9 @@ class PushQueue:
                 "without a timestamp, from any thread, takes the time of its push"
             )
 
-    def _push_reordered(self, reorder: Reorder, batches: Sequence[EventBatch], watermark: int) -> None:
+    def _push_reordered(
+        self, reorder: Reorder, batches: Sequence[EventBatch], watermark: int, receipts: Sequence[Receipt] = ()
+    ) -> None:
         """Puts events into the reorder buffer, and pushes those that the watermark has reached."""
         remembered = reorder.remembered()
         try:
@@ -137,9 +182,13 @@ class PushQueue:
                 ready, count = reorder.release(max(watermark, reorder.watermark))
                 results = self._runner.run(ready, count, max(self._runner.now, reorder.watermark))
                 reorder.store_watermark()
+                for receipt in receipts:
+                    receipt.write()
         except BaseException:
             reorder.restore(remembered)
             raise
+        for receipt in receipts:
+            receipt.remember()
         try:
             self._deliver(results)
         finally:
@@ -161,6 +210,8 @@ class PushQueue:
         self._delivering = True
         try:
             deliver(self._undelivered, self._raised)
+            while self.named.deliver(self._raised) or self._undelivered:  # a processor has pushed
+                deliver(self._undelivered, self._raised)
         finally:
             self._delivering = False
         if self._raised:

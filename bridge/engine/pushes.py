@@ -10,6 +10,7 @@ from bridge.engine.access import Access, locked
 if TYPE_CHECKING:
     from bridge.engine.clock import SystemClock
 from bridge.engine.intake import EventBatch, batches_of, chunks, merged_chunks
+from bridge.engine.runner import Receipt
 from bridge.errors import SchemaError
 from bridge.sources.arrow import milliseconds
 
@@ -20,7 +21,14 @@ class Pushes(Access):
     _clock: SystemClock | None = None
 
     @locked
-    def push_event(self, stream: str, payload: Mapping[str, Any] | Sequence[Any], timestamp: Any = None) -> None:
+    def push_event(
+        self,
+        stream: str,
+        payload: Mapping[str, Any] | Sequence[Any],
+        timestamp: Any = None,
+        *,
+        event_id: Any = None,
+    ) -> None:
         """Pushes one event, and delivers the results before it returns.
 
         Args:
@@ -28,6 +36,8 @@ class Pushes(Access):
             payload: The attributes by name, or all of them in the order of the schema.
             timestamp: Milliseconds or an aware datetime, not before the newest time seen (rule T2); None for the present
                 with `clock="system"`.
+            event_id: What identifies the event in its stream. One whose id is known is dropped, so a producer that does not
+                know whether its push has taken effect can repeat it (rule D4).
 
         Raises:
             SchemaError: The payload does not fit the schema, or the timestamp is missing.
@@ -47,19 +57,56 @@ class Pushes(Access):
         entry = self._catalogue.stream_entry(stream)
         ts = self._present() if timestamp is None else milliseconds(timestamp)
         row = (ts, self._runner.seq + 1, *entry.row(payload))
-        self._pushes.push([EventBatch(entry, rows=[row])], 1, ts, ts)
+        queue = self._pushes
+        receipts: tuple[Receipt, ...] = ()
+        if event_id is not None:
+            if queue.ids.is_known(entry.name, event_id):
+                queue.duplicates += 1
+                return
+            receipts = (queue.ids.receipt(entry.name, event_id, ts),)
+        queue.push([EventBatch(entry, rows=[row])], 1, ts, ts, receipts)
+
+    def position(self, source: str) -> int | str | None:
+        """Where a source goes on: the position of its last push that is in; None before the first (rule D4).
+
+        Args:
+            source: The name that the pushes have given.
+
+        >>> import bridge
+        >>> with bridge.connect() as cep:
+        ...     cep.register_stream("trades", "price DOUBLE")
+        ...     cep.push_events("trades", [([9.5], 1000), ([11.5], 2000)], source="feed", position=2)
+        ...     cep.push_events("trades", [([9.5], 1000), ([11.5], 2000)], source="feed", position=2)
+        ...     cep.position("feed")
+        2
+        0
+        2
+        """
+        return self._pushes.positions.of(source)
 
     @locked
-    def push_events(self, stream: str, events: Any, timestamp: str = "ts") -> int:
+    def push_events(
+        self,
+        stream: str,
+        events: Any,
+        timestamp: str = "ts",
+        *,
+        source: str | None = None,
+        position: int | str | None = None,
+    ) -> int:
         """Pushes many events of one stream, with the same results as one by one.
 
         Args:
             stream: The name of a registered stream.
             events: An Arrow table or batches, a pandas or polars frame, or an iterable of (payload, timestamp) pairs.
             timestamp: The column of the timestamps in a table or frame.
+            source: Where the events come from, such as a topic or a file, where a push may be repeated.
+            position: Where the source is after these events: a number that grows, or a text. What is at or before its stored
+                position is dropped, also in part where the process has ended within the push; `position(source)` says where
+                to go on (rule D4).
 
         Returns:
-            The number of events.
+            The number of events; without those that were in already.
 
         Raises:
             SchemaError: An event does not fit the schema.
@@ -79,17 +126,22 @@ class Pushes(Access):
         """
         entry = self._catalogue.stream_entry(stream)
         queue = self._pushes
-        return queue.push_chunks(chunks(entry, events, timestamp, queue.sizes, queue.reorder is None))
+        numbered = chunks(entry, events, timestamp, queue.sizes, queue.reorder is None)
+        return queue.push_from(source, position, numbered)
 
     @locked
-    def push_all(self, events: Iterable[tuple[str, Any, Any]]) -> int:
+    def push_all(
+        self, events: Iterable[tuple[str, Any, Any]], *, source: str | None = None, position: int | str | None = None
+    ) -> int:
         """Pushes events of several streams.
 
         Args:
             events: (stream, payload, timestamp) triples in the order of time.
+            source: As for `push_events`.
+            position: As for `push_events`.
 
         Returns:
-            The number of events.
+            The number of events; without those that were in already.
 
         Raises:
             SchemaError, OrderError, ProcessorError, UnknownName: As `push_events`.
@@ -102,12 +154,18 @@ class Pushes(Access):
         3
         """
         queue = self._pushes
-        return queue.push_chunks(
-            batches_of(events, self._catalogue.stream_entry, queue.sizes.rows, queue.reorder is None)
-        )
+        numbered = batches_of(events, self._catalogue.stream_entry, queue.sizes.rows, queue.reorder is None)
+        return queue.push_from(source, position, numbered)
 
     @locked
-    def push_tables(self, tables: Mapping[str, Any], timestamp: str = "ts") -> int:
+    def push_tables(
+        self,
+        tables: Mapping[str, Any],
+        timestamp: str = "ts",
+        *,
+        source: str | None = None,
+        position: int | str | None = None,
+    ) -> int:
         """Pushes tables of several streams, merged by time; rows of equal time are in the order of the mapping.
 
         The results are those of `push_all` of the rows, at the speed of `push_events`.
@@ -115,9 +173,11 @@ class Pushes(Access):
         Args:
             tables: Arrow tables or frames by the names of their streams.
             timestamp: The column of the timestamps.
+            source: As for `push_events`.
+            position: As for `push_events`.
 
         Returns:
-            The number of events.
+            The number of events; without those that were in already.
 
         Raises:
             SchemaError, OrderError, ProcessorError, UnknownName: As `push_events`.
@@ -131,7 +191,7 @@ class Pushes(Access):
         3
         """
         entries = [(self._catalogue.stream_entry(name), events) for name, events in tables.items()]
-        return self._pushes.push_chunks(merged_chunks(entries, timestamp, self._pushes.sizes.arrow))
+        return self._pushes.push_from(source, position, merged_chunks(entries, timestamp, self._pushes.sizes.arrow))
 
     @locked
     def advance_time(self, timestamp: Any) -> None:

@@ -6,8 +6,9 @@ import collections
 from collections.abc import Iterable
 
 from bridge.engine.create import Definition as QueryDefinition
-from bridge.engine.create import create, parse_as, remove_script, text_of
+from bridge.engine.create import create, parse_as, remove_script, text_of, with_table
 from bridge.engine.durable import CatalogueTables, Definition
+from bridge.engine.named_processors import NamedProcessors
 from bridge.engine.runner import Runner
 from bridge.errors import BridgeError, DatabaseError
 from bridge.query.codec import loaded
@@ -62,8 +63,8 @@ class Resumption:
     A definition that uses a data store waits until that is registered, as do all that follow it.
     """
 
-    def __init__(self, runner: Runner) -> None:
-        self._runner = runner
+    def __init__(self, runner: Runner, named: NamedProcessors) -> None:
+        self._runner, self._named = runner, named
         assert runner.stored is not None and runner.stored_clock is not None
         _, self._now, self._seq = runner.stored_clock
         self._left = collections.deque(runner.stored.definitions())
@@ -94,7 +95,7 @@ class Resumption:
         runner, log = self._runner, self._runner.log
         runner.seq, log.resumed = definition.seq, definition
         try:
-            apply(definition, runner)
+            apply(definition, runner, self._named)
         except (BridgeError, Refused) as error:
             raise DatabaseError(
                 f"the {definition.kind} {definition.name!r} of the state in this database cannot be resumed: {error}\n"
@@ -115,12 +116,15 @@ class Resumption:
 def parsed(definition: Definition, runner: Runner) -> QueryDefinition:
     """The query objects of a definition of the kind "query"."""
     if definition.language == OBJECTS:
-        return loaded(definition.text)  # type: ignore[no-any-return]
-    known = runner.catalogue.declarations
-    return parse_as(definition.language, definition.text, known.variables, known.contexts, runner.database.dialect)
+        found: QueryDefinition = loaded(definition.text)
+    else:
+        known, dialect = runner.catalogue.declarations, runner.database.dialect
+        found = parse_as(definition.language, definition.text, known.variables, known.contexts, dialect)
+    table = definition.option("into")
+    return found if table is None else with_table(found, definition.name, table, definition.option("keep"))
 
 
-def apply(definition: Definition, runner: Runner) -> None:
+def apply(definition: Definition, runner: Runner, named: NamedProcessors) -> None:
     """Carries out a definition as the call that made it did."""
     catalogue = runner.catalogue
     match definition.kind:
@@ -132,6 +136,8 @@ def apply(definition: Definition, runner: Runner) -> None:
             created = parsed(definition, runner)
             text = definition.text if definition.language != OBJECTS else _shown(created)
             create(definition.name, created, text, runner, definition)
+        case "stored results":
+            named.define(definition)
         case "remove query" if definition.name.lower() in catalogue.scripts:
             remove_script(catalogue.scripts[definition.name.lower()], runner)
         case "remove query":

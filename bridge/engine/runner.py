@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from bridge.engine.catalogue import QueryEntry
 from bridge.engine.housekeeping import Housekeeping
@@ -19,6 +19,16 @@ from windows.databases import Database, Refused
 from windows.times import BEGINNING
 
 NOTHING: Mapping[str, Any] = {}
+
+
+class Receipt(Protocol):
+    """What is noted of a push, such as the position of its source: written in its transaction, and remembered after it."""
+
+    def write(self) -> None:
+        """Stores it, inside the transaction."""
+
+    def remember(self) -> None:
+        """The transaction has taken effect."""
 
 
 class PushSteps(NamedTuple):
@@ -87,8 +97,8 @@ class Runner(Plans):
 
     # A push -----------------------------------------------------------------------------------------------------------
 
-    def run_push(self, batches: Sequence[EventBatch], count: int, ts: int) -> Results:
-        """One push of `count` events up to the time `ts`, all of it or nothing.
+    def run_push(self, batches: Sequence[EventBatch], count: int, ts: int, receipts: Sequence[Receipt] = ()) -> Results:
+        """One push of `count` events up to the time `ts`, all of it or nothing, with what is noted of it.
 
         A push that is one SELECT and no more needs no transaction.
         """
@@ -105,7 +115,10 @@ class Runner(Plans):
         if plan is not None and plan.is_one_select and not busy and not self.is_durable:
             return self._run_select(plan, batches[0], ts)
         with self.transaction(self._inboxes.unregister()):
-            return self.run(batches, count, ts)
+            results = self.run(batches, count, ts)
+            for receipt in receipts:
+                receipt.write()
+        return results
 
     def _run_select(self, plan: OneEventPlan, batch: EventBatch, ts: int) -> Results:
         """One event whose plan is one SELECT: what `_run_batches` would do with it."""

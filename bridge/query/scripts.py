@@ -128,7 +128,13 @@ class IntoTable(Node):
     """Inserts every row into a table of the bridge's database, in the push's transaction: exactly once.
 
     The table is created where there is none, with `ts` and the row's columns. An existing table must have the columns of
-    the row. It remains when the bridge is closed.
+    the row. It remains when the bridge is closed. `keep`: the milliseconds, or a text such as `"7 D"`, after which a row is
+    removed. `system`: further columns of the table, "result_id" (a text that identifies the row, and is the same when it
+    comes again) and "result_number" (a number that grows from row to row). `reads`: the fingerprint of a query that the
+    input names, where that may be replaced by another of its name.
+
+    Raises:
+        ValueError: `keep` is not a time.
 
     >>> from bridge.query.nodes import Stream
     >>> print(IntoTable(Stream("bills"), "billed"))
@@ -138,6 +144,17 @@ class IntoTable(Node):
     input: Node
     table: str
     writer: str = ""
+    keep: int | None = None
+    system: tuple[str, ...] = ()
+    reads: str = ""
+
+    def __post_init__(self) -> None:
+        _set(self, keep=None if self.keep is None else duration(self.keep))
+
+
+def into_table(node: Node, query: str, table: str, keep: Any = None) -> IntoTable:
+    """The results of a query in a table, each with its `result_id`."""
+    return IntoTable(node, table, query, keep, ("result_id",))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,7 +16,10 @@ from bridge.stores import statement
 from windows.schema import is_reserved
 
 RESULT_ID = "result_id"
-"""The parameter of an UpdateSQL that is the result's own name."""
+"""The parameter of an UpdateSQL, and the column of a table of results, that is the result's own name."""
+
+RESULT_NUMBER = "result_number"
+"""The column of a table of results that numbers them."""
 
 
 @resolve.register(EqualUnion)

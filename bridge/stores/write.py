@@ -113,7 +113,7 @@ def made(name: str, kinds: Mapping[str, str], database: Database) -> list[str]:
     for column, kind in kinds.items():
         if kind == UNKNOWN:
             raise QueryError(f"the type of {column!r} is not known: CAST({column} AS …) says it", words=[column])
-        typed = exp.DataType.build(database.column_type(Attribute("column", kind)), dialect=database.dialect, udt=True)
+        typed = exp.DataType.build(database.result_type(Attribute("column", kind)), dialect=database.dialect, udt=True)
         columns.append(exp.ColumnDef(this=exp.to_identifier(column, quoted=True), kind=typed))
     create = exp.Create(kind="TABLE", this=exp.Schema(this=table(name), expressions=columns))
     database.execute(database.render(create))

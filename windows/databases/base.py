@@ -372,6 +372,10 @@ class Database(abc.ABC):
         kind = "BIGINT" if attribute.type in ("SMALLINT", "INTEGER") else attribute.type
         return exp.DataType.build(kind).sql(self.dialect)
 
+    def result_type(self, attribute: Attribute) -> str:
+        """The type of a column that holds a query's results."""
+        return self.column_type(attribute)
+
     def value_type(self, attribute: Attribute) -> str | None:
         """The type to CAST a value to that a statement computes with; None if only a column of its type gives it."""
         return self.column_type(attribute)

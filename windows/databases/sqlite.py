@@ -116,6 +116,10 @@ class SQLite(Alchemy):
             return super().column_type(attribute)
         return "NUMERIC" if sizes else _AFFINITY.get(attribute.type, "INTEGER")
 
+    def result_type(self, attribute: Attribute) -> str:
+        """Sums of decimals have more digits than a column may be declared with; they are what SQLite has computed."""
+        return "NUMERIC" if scale_of(attribute.type) is not None else super().result_type(attribute)
+
     def value_type(self, attribute: Attribute) -> str | None:
         """None for DECIMALs: a NUMERIC column turns doubles into integers, CAST does not."""
         kind = self.column_type(attribute)

@@ -10,12 +10,13 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from bridge.errors import QueryError
-from bridge.frontends.clauses import schema
+from bridge.frontends.clauses import duration, schema
 from bridge.frontends.cursor import Cursor, Region
 from bridge.frontends.expressions import with_spelling_hint
 from bridge.frontends.sql.select import select
 from bridge.frontends.statements import CreateQuery, CreateStream, Query, Statement
 from bridge.query.nodes import Node
+from bridge.query.scripts import into_table
 from bridge.query.words import RESERVED
 from windows.schema import Schema
 
@@ -94,9 +95,20 @@ def _create(cursor: Cursor) -> Statement:
     if not cursor.take("QUERY"):
         cursor.fail(f"CREATE STREAM or CREATE QUERY is expected, not {cursor.shown()}")
     name = cursor.name("a name for the query")
+    into = _into(cursor) if cursor.take("INTO") else None
     cursor.expect("AS")
     query = _query(cursor)
-    return CreateQuery(name, query.node, query.text)
+    node = query.node if into is None else into_table(query.node, name, *into)
+    return CreateQuery(name, node, query.text)
+
+
+def _into(cursor: Cursor) -> tuple[str, int | None]:
+    """`INTO TABLE name KEEP 7 D`: the table, and the milliseconds for which a row is kept."""
+    cursor.expect("TABLE")
+    table = cursor.name("a name for the table of results")
+    if not cursor.take("KEEP"):
+        return table, None
+    return table, duration(cursor)
 
 
 def _columns(cursor: Cursor) -> Schema:

@@ -9,13 +9,23 @@ from sqlglot import exp
 from bridge.check.types import UNKNOWN, type_of
 from bridge.query.scripts import IntoTable, ReadSQL, UpdateSQL
 from bridge.rewrite.flow import Flow, Need, Selection
-from bridge.rewrite.network import Network, add_table, rewrite
-from bridge.rewrite.plan import Insert, Operator
+from bridge.rewrite.network import Network, add_table, ago, rewrite
+from bridge.rewrite.plan import Insert, Operator, Purge
 from bridge.stores import statement
-from bridge.stores.check import RESULT_ID
+from bridge.stores.check import RESULT_ID, RESULT_NUMBER
 from bridge.stores.write import made
 from windows.databases.base import PARAMETER
-from windows.sql import RELATION_ORDER_PREFIX, aliased, bigint_never, column_of, number, table
+from windows.sql import (
+    RELATION_ORDER_PREFIX,
+    aliased,
+    bigint_never,
+    column,
+    column_of,
+    concatenated,
+    number,
+    row_number,
+    table,
+)
 from windows.times import NEVER
 
 
@@ -56,16 +66,39 @@ def _(node: UpdateSQL, network: Network, need: Need) -> Flow:
 def _(node: IntoTable, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
         below = network.rewrite(node.input, Need.ARRIVALS)
-        names = made(node.table, {"ts": "BIGINT", **network.types(node.input)}, network.database)
+        system = _system_columns(node, below)
+        kinds = {name: kind for name, (kind, _) in system.items()}
+        names = made(node.table, {**kinds, "ts": "BIGINT", **network.types(node.input)}, network.database)
         columns = {name.lower(): column for name, column in below.arrivals.columns.items()}
+        columns |= {name: value for name, (_, value) in system.items()}
         listed = [aliased(columns[name.lower()].copy(), name) for name in names]
         rows = Selection(below.arrivals.source, below.arrivals.columns, below.arrivals.conditions).select([])
         order = [below.arrivals.columns[name].copy() for name in ("ts", "seq", *below.order)]
+        if node.keep is not None:
+            operator.purges.append(Purge(node.table, exp.LTE(this=column("ts"), expression=ago(node.keep))))
         operator.steps.append(Insert(node.table, rows.select(*listed).order_by(*order), tuple(names)))
         operator.result = below
 
     operator = network.operator(node, build, "IntoTable")
     return network.give(operator, node, need)
+
+
+def _system_columns(node: IntoTable, below: Flow) -> dict[str, tuple[str, exp.Expr]]:
+    """The columns that a table has besides the row's: their types and values, by name."""
+    ts, seq, *order = (below.arrivals.columns[name] for name in ("ts", "seq", *below.order))
+    place = order[0] if order else number(0)
+    parts = [exp.cast(value.copy(), "VARCHAR") for value in (ts, seq, place)]
+    name = concatenated([_text(f"{node.writer}/"), parts[0], _text("/"), parts[1], _text("/"), parts[2]])
+    newest = exp.select(exp.Max(this=column(RESULT_NUMBER))).from_(table(node.table))
+    before = exp.Coalesce(this=exp.Subquery(this=newest), expressions=[number(0)])
+    counted = exp.Add(this=before, expression=row_number([], [ts.copy(), seq.copy(), *(each.copy() for each in order)]))
+    known = {RESULT_ID: ("VARCHAR", name), RESULT_NUMBER: ("BIGINT", counted)}
+    taken = {name.lower() for name in below.names}
+    return {name: known[name] for name in node.system if name not in taken}
+
+
+def _text(text: str) -> exp.Expr:
+    return exp.Literal.string(text)
 
 
 # One statement for all --------------------------------------------------------------------------------------------------

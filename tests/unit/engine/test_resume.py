@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import bridge
+from bridge.engine import exactly_once
 from tests.support.databases import Database, tables_of
 
 MEAN = "SELECT k, AVG(v) AS mean FROM s WINDOW(RANGE 5 S) GROUP BY k"
@@ -290,3 +291,199 @@ def test_without_a_file_a_query_is_replaced_as_well() -> None:
         cep.push_event("s", ["a", 5], 3000)
         assert rows == [(3000, ("a", 9))]
         assert cep.query("SELECT * FROM m") == [(3000, "a", 9)]
+
+
+# Repeated pushes (rule D4) --------------------------------------------------------------------------------------------
+
+
+def test_a_repeated_event_is_dropped(open_again: Callable[..., bridge.Bridge]) -> None:
+    cep = open_again()
+    cep.register_stream("s", "k VARCHAR, v INTEGER")
+    cep.register_stream("t", "k VARCHAR, v INTEGER")
+    cep.create_query("m", "SELECT SUM(v) AS total FROM s WINDOW(RANGE 5 S)")
+    for _ in range(2):
+        cep.push_event("s", ["a", 1], 1000, event_id="e1")
+        cep.push_event("t", ["a", 1], 1000, event_id="e1")
+        cep.push_event("s", ["a", 2], 2000, event_id=2)
+        cep = open_again()
+    rows = listen(cep, "m")
+    cep.push_event("s", ["a", 2], 2000, event_id=2)
+    cep.push_event("s", ["a", 4], 3000, event_id="e3")
+    assert rows == [(3000, (7,))]
+
+
+def test_ids_are_forgotten_after_a_while(
+    open_again: Callable[..., bridge.Bridge], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exactly_once, "SLACK", 5)
+    for kept in (10, "10 MS"):
+        cep = open_again(event_ids=kept, fresh=True)
+        cep.register_stream("s", "k VARCHAR, v INTEGER")
+        for number in range(40):
+            cep.push_event("s", ["a", 1], number, event_id=number)
+        ((stored,),) = cep.database.fetch("SELECT COUNT(*) FROM cep_event_ids")
+        assert 10 <= stored <= 17
+        cep.push_event("s", ["a", 1], 40, event_id=35)
+        assert cep._runner.seq == 40
+        cep.push_event("s", ["a", 1], 40, event_id=5)
+        assert cep._runner.seq == 41
+
+
+def test_a_repeated_push_of_a_source_is_dropped(open_again: Callable[..., bridge.Bridge]) -> None:
+    cep = open_again()
+    cep.register_stream("s", "k VARCHAR, v INTEGER")
+    cep.create_query("m", "SELECT SUM(v) AS total FROM s WINDOW(RANGE 5 S)")
+    assert cep.position("feed") is None
+    for first in (0, 0, 2, 0, 4):
+        events = [(["a", number], 1000 + number) for number in range(first, first + 2)]
+        if (cep.position("feed") or 0) < first + 2:
+            assert cep.push_events("s", events, source="feed", position=first + 2) == 2
+        else:
+            assert cep.push_events("s", events, source="feed", position=first + 2) == 0
+        cep = open_again()
+    assert cep.position("feed") == 6
+    with pytest.raises(bridge.SchemaError, match="are like 6"):
+        cep.push_events("s", [], source="feed", position="x")
+    with pytest.raises(bridge.SchemaError, match="belong together"):
+        cep.push_events("s", [], source="feed")
+    rows = listen(cep, "m")
+    cep.push_event("s", ["a", 100], 2000)
+    assert rows == [(2000, (115,))]
+
+
+@pytest.mark.parametrize("as_table", [False, True])
+def test_of_a_push_that_ended_half_way_the_rest_is_pushed(
+    open_again: Callable[..., bridge.Bridge], as_table: bool
+) -> None:
+    import pyarrow as pa
+
+    from bridge.engine.intake import Sizes
+
+    events: Any = [(["a", number], 1000 + number) for number in range(10)]
+    if as_table:
+        events = pa.table({"ts": range(1000, 1010), "k": ["a"] * 10, "v": pa.array(range(10), pa.int32())})
+    cep = open_again()
+    cep.register_stream("s", "k VARCHAR, v INTEGER")
+    cep.create_query("m", "SELECT SUM(v) AS total FROM s WINDOW(RANGE 5 S)")
+    cep.database.chunk_size = cep.database.arrow_chunk_size = 4
+    write, left = cep._pushes.positions.write, [2]
+
+    def dying(*arguments: Any) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        write(*arguments)
+
+    cep._pushes.positions.write = dying
+    with pytest.raises(KeyboardInterrupt):
+        cep.push_events("s", events, source="feed", position="p1")
+    assert cep._runner.seq == 8
+    cep = open_again()
+    assert cep.position("feed") is None
+    assert Sizes(1, 1) and cep.push_events("s", events, source="feed", position="p1") == 2
+    assert (cep._runner.seq, cep.position("feed")) == (10, "p1")
+    rows = listen(cep, "m")
+    cep.push_event("s", ["a", 100], 2000)
+    assert rows == [(2000, (145,))]
+
+
+# Results (rule D5) ----------------------------------------------------------------------------------------------------
+
+
+def test_a_table_of_results_has_each_result_once(open_again: Callable[..., bridge.Bridge]) -> None:
+    for again in range(3):
+        cep = open_again()
+        if again == 0:
+            cep.database.execute("DROP TABLE IF EXISTS means")
+        cep.register_stream("s", "k VARCHAR, v INTEGER")
+        cep.create_query("m", MEAN, into="means", keep="7 D")
+        cep.create_query("e", "select k, v from s where v > 1", language="epl", into="big")
+        cep.push_event("s", ["a", again], again * 1000)
+    assert sorted(cep.database.fetch("SELECT result_id, ts, k, mean FROM means")) == [
+        ("m/0/1/0", 0, "a", 0.0), ("m/1000/2/0", 1000, "a", 0.5), ("m/2000/3/0", 2000, "a", 1.0),
+    ]  # fmt: skip
+    assert [(each.payload, each.timestamp, each.id) for each in cep.results("m", after="m/0/1/0")] == [
+        ({"k": "a", "mean": 0.5}, 1000, "m/1000/2/0"), ({"k": "a", "mean": 1.0}, 2000, "m/2000/3/0"),
+    ]  # fmt: skip
+    assert [each.payload for each in cep.results("e")] == [{"k": "a", "v": 2}]
+    with pytest.raises(bridge.NameTaken):
+        cep.create_query("m", MEAN, into="means")
+    cep.push_event("s", ["a", 7], 8 * 24 * 3600 * 1000)
+    cep.purge()
+    assert len(cep.results("m")) == 1
+    cep.remove_query("m")
+    cep.create_query("m", MEAN)
+    with pytest.raises(bridge.QueryError, match="into=table"):
+        cep.results("m")
+    for name in ("means", "big"):
+        cep.database.execute(f"DROP TABLE {name}")
+
+
+def test_a_named_processor_gets_what_it_has_not_had(open_again: Callable[..., bridge.Bridge]) -> None:
+    received: list[tuple[Any, int, str]] = []
+    for again in range(3):
+        cep = open_again()
+        cep.register_stream("s", "k VARCHAR, v DECIMAL(8, 2)")
+        cep.create_query("m", "SELECT k, SUM(v) AS total FROM s WINDOW(RANGE 5 S) GROUP BY k")
+        if again != 1:
+            cep.add_output_processor("m", lambda result: received.append(tuple(result)), name="mailer")
+        cep.push_event("s", ["a", again], again * 1000)
+        assert list(cep.queries) == ["m"]
+    assert [(str(payload["total"]), ts, name) for payload, ts, name in received] == [
+        ("0.00", 0, "m/0/1/0"), ("1.00", 1000, "m/1000/2/0"), ("3.00", 2000, "m/2000/3/0"),
+    ]  # fmt: skip
+    assert [each.id for each in cep.results("m", after="m/0/1/0")] == ["m/1000/2/0", "m/2000/3/0"]
+    with pytest.raises(bridge.NameTaken, match="'mailer'"):
+        cep.add_output_processor("m", print, name="mailer")
+
+
+def test_a_named_processor_that_raises_gets_the_result_again(open_again: Callable[..., bridge.Bridge]) -> None:
+    cep = open_again()
+    cep.register_stream("s", "k VARCHAR, v INTEGER")
+    cep.create_query("m", "SELECT v FROM s")
+    failing, received, batches = [True], list[int](), list[Any]()
+
+    def mail(result: Any) -> None:
+        if failing[0] and result.payload["v"] == 2:
+            raise ValueError("no connection")
+        received.append(result.payload["v"])
+
+    handle = cep.add_output_processor("m", mail, name="mailer")
+    cep.add_output_processor(
+        "m", lambda table: batches.append(table.column("v").to_pylist()), batch=True, name="batches"
+    )
+    with pytest.raises(bridge.ProcessorError, match="no connection"):
+        cep.push_events("s", [(["a", 1], 1000), (["a", 2], 1000), (["a", 3], 1000)])
+    with pytest.raises(bridge.ProcessorError, match="no connection"):
+        cep.push_event("s", ["a", 4], 2000)
+    assert received == [1]
+    failing[0] = False
+    cep.push_event("s", ["a", 5], 2000)
+    assert received == [1, 2, 3, 4, 5]
+    assert batches == [[1, 2, 3], [4], [5]]
+    cep.remove_output_processor(handle)
+    cep.push_event("s", ["a", 6], 2000)
+    cep = open_again()
+    cep.add_output_processor("m", mail, name="mailer")
+    assert received == [1, 2, 3, 4, 5]
+    cep.remove_query("m")
+    cep = open_again()
+    assert list(cep.queries) == []
+    assert not {name for name in tables_of(cep.database) if name.startswith("cep_results")}
+
+
+def test_named_processors_stay_when_their_query_is_replaced(open_again: Callable[..., bridge.Bridge]) -> None:
+    cep = open_again()
+    cep.register_stream("s", "k VARCHAR, v INTEGER")
+    cep.create_query("m", "SELECT k, SUM(v) AS total FROM s WINDOW(RANGE 5 S) GROUP BY k")
+    received: list[Any] = []
+    cep.add_output_processor("m", received.append, name="mailer")
+    cep.push_event("s", ["a", 1], 1000)
+    with pytest.raises(bridge.QueryError, match=r"named processors \(mailer\)"):
+        cep.create_query("m", "SELECT k FROM s", replace=True)
+    cep.create_query("m", "SELECT k, CAST(MAX(v) AS BIGINT) AS total FROM s WINDOW(RANGE 5 S) GROUP BY k", replace=True)
+    cep.push_event("s", ["a", 2], 2000)
+    cep = open_again()
+    cep.push_event("s", ["a", 0], 3000)
+    cep.add_output_processor("m", received.append, name="mailer")
+    assert [(each.payload["total"], each.timestamp) for each in received] == [(1, 1000), (2, 2000), (2, 3000)]

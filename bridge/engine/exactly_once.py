@@ -1,0 +1,207 @@
+"""What makes a repeated push harmless: the ids of events, and the positions of sources (rule D4).
+
+Both are written in the transaction of the push, so after a crash they are as far as the events are.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import json
+from typing import Any, NamedTuple
+
+from bridge.engine.runner import Receipt, Runner
+from bridge.errors import SchemaError
+from windows.schema import Schema
+from windows.times import duration
+
+EVENT_IDS, POSITIONS = "cep_event_ids", "cep_positions"
+
+KEPT_IDS = 100_000
+"""Ids of events that are remembered, unless `event_ids` says otherwise."""
+
+SLACK = 1_000
+"""Ids beyond those to be remembered that are removed at once."""
+
+Position = int | str
+
+
+class EventIds:
+    """The ids of the newest events: so many, or those of so many milliseconds before the newest event."""
+
+    def __init__(self, runner: Runner, kept: Any = None) -> None:
+        self._runner = runner
+        self._count, self._age = _retention(kept)
+        self._known: collections.OrderedDict[tuple[str, str], int] = collections.OrderedDict()
+        """The timestamps of the events of these streams and ids, the oldest first."""
+        self._table: str | None = None
+        self._time = ""
+
+    def resume(self) -> None:
+        if self._runner.is_known_table(EVENT_IDS):
+            self._ready()
+            rows = self._runner.database.fetch(f"SELECT * FROM {self._table}")
+            self._known.update(((stream, name), int(ts)) for ts, _, stream, name in sorted(rows))
+
+    def is_known(self, stream: str, event_id: object) -> bool:
+        """Whether an event of this stream and id is in."""
+        return (stream.lower(), str(event_id)) in self._known
+
+    def _prepare(self) -> None:
+        """Makes the table, before the transaction of the first push that has an id."""
+        if self._table is None and self._runner.is_durable:
+            with self._runner.transaction():
+                self._ready()
+
+    def receipt(self, stream: str, event_id: object, ts: int) -> Receipt:
+        """Notes the id of an event."""
+        self._prepare()
+        return _EventReceipt(self, stream, event_id, ts, self._oldest())
+
+    def write(self, stream: str, event_id: object, ts: int, oldest: int | None) -> None:
+        """Stores an id, inside the transaction of its push, and removes those before the `oldest`."""
+        if self._table is not None:
+            row = (ts, self._runner.seq, stream.lower(), str(event_id))
+            self._runner.database.insert(self._table, len(row), [row])
+            if oldest is not None:
+                self._runner.database.execute(f"DELETE FROM {self._table} WHERE {self._time} < {oldest}")
+
+    def add(self, stream: str, event_id: object, ts: int, oldest: int | None) -> None:
+        """Remembers an id, once its push has taken effect, and forgets those before the `oldest`."""
+        self._known[stream.lower(), str(event_id)] = ts
+        while oldest is not None and self._known and next(iter(self._known.values())) < oldest:
+            self._known.popitem(last=False)
+
+    def _oldest(self) -> int | None:
+        """The time before which ids are forgotten; None while there are few more than are to be remembered."""
+        if self._age is not None:
+            first = next(iter(self._known.values()), self._runner.now)
+            return self._runner.now - self._age if self._runner.now - first > self._age * 1.01 + SLACK else None
+        surplus = len(self._known) - self._count
+        return list(self._known.values())[surplus] if surplus > SLACK else None
+
+    def _ready(self) -> None:
+        self._runner.create_own(EVENT_IDS, Schema.of("time BIGINT, number BIGINT, stream VARCHAR, id VARCHAR"))
+        self._table, self._time = map(self._runner.database.quoted, (EVENT_IDS, "time"))
+
+
+def _retention(kept: Any) -> tuple[int, int | None]:
+    """How many ids, and of how many milliseconds, are to be remembered."""
+    if kept is None:
+        return KEPT_IDS, None
+    if isinstance(kept, int) and not isinstance(kept, bool) and kept > 0:
+        return kept, None
+    try:
+        if isinstance(kept, str):
+            return 0, duration(kept)
+    except ValueError as error:
+        raise SchemaError(f"event_ids: {error}") from None
+    raise SchemaError(f'event_ids is a number of ids, or a time such as "7 D", not {kept!r}')
+
+
+class SourceState(NamedTuple):
+    """Where a source stands: its position, and of the push that is under way to `pending` the number of events in."""
+
+    position: Position | None
+    pending: Position | None = None
+    done: int = 0
+
+
+class SourcePositions:
+    """The positions of sources: what a push says of where its source stands after it."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self._known: dict[str, SourceState] = {}
+        self._is_ready = False
+
+    def resume(self) -> None:
+        if self._runner.is_known_table(POSITIONS):
+            self._ready()
+            columns = ", ".join(map(self._runner.database.quoted, ("source", "position", "pending", "done")))
+            for source, position, pending, done in self._runner.database.fetch(f"SELECT {columns} FROM {POSITIONS}"):
+                self._known[source] = SourceState(json.loads(position), json.loads(pending), int(done))
+
+    def of(self, source: str) -> Position | None:
+        """The position of a source; None where it has none yet."""
+        return self._known.get(source, SourceState(None)).position
+
+    def events_in(self, source: str, position: Position) -> int | None:
+        """The number of events of the push to this position that are in; None where all are.
+
+        Raises `SchemaError` for what is no position, or of another kind than those before.
+        """
+        if not isinstance(source, str) or not source:
+            raise SchemaError(f"a source is a name, not {source!r}")
+        if not isinstance(position, (int, str)) or isinstance(position, bool):
+            raise SchemaError(f"the position of a source is a whole number or a text, not {position!r}")
+        state = self._known.get(source, SourceState(None))
+        for known in (known for known in (state.position, state.pending) if known is not None):
+            if isinstance(known, int) != isinstance(position, int):
+                raise SchemaError(f"the positions of {source!r} are like {known!r}, not like {position!r}")
+        if state.position == position:
+            return None
+        if isinstance(position, int) and isinstance(state.position, int) and position < state.position:
+            return None
+        return state.done if state.pending == position else 0
+
+    def _prepare(self) -> None:
+        """Makes the table, before the transaction of the first push that has a position."""
+        if not self._is_ready and self._runner.is_durable:
+            with self._runner.transaction():
+                self._ready()
+
+    def receipt(self, source: str, position: Position, done: int | None = None) -> Receipt:
+        """Notes that a push is in, or (`done`) so many events of it."""
+        self._prepare()
+        state = SourceState(position) if done is None else SourceState(self.of(source), position, done)
+        return _PositionReceipt(self, source, state)
+
+    def write(self, source: str, state: SourceState) -> None:
+        """Stores where a source stands, inside the transaction of its push."""
+        if not self._is_ready:
+            return
+        database = self._runner.database
+        names = [database.quoted(name) for name in ("position", "pending", "done", "source")]
+        values = [json.dumps(state.position), json.dumps(state.pending), state.done, source]
+        if source in self._known:
+            marks = ", ".join(f"{name} = {database.placeholder}" for name in names[:-1])
+            database.execute_bound(f"UPDATE {POSITIONS} SET {marks} WHERE {names[-1]} = {database.placeholder}", values)
+        else:
+            database.insert(POSITIONS, 4, [(source, *values[:-1])])
+
+    def set(self, source: str, state: SourceState) -> None:
+        """Remembers where a source stands, once its push has taken effect."""
+        self._known[source] = state
+
+    def _ready(self) -> None:
+        self._runner.create_own(POSITIONS, Schema.of("source VARCHAR, position VARCHAR, pending VARCHAR, done BIGINT"))
+        self._is_ready = True
+
+
+@dataclasses.dataclass
+class _EventReceipt:
+    ids: EventIds
+    stream: str
+    event_id: object
+    ts: int
+    oldest: int | None
+
+    def write(self) -> None:
+        self.ids.write(self.stream, self.event_id, self.ts, self.oldest)
+
+    def remember(self) -> None:
+        self.ids.add(self.stream, self.event_id, self.ts, self.oldest)
+
+
+@dataclasses.dataclass
+class _PositionReceipt:
+    positions: SourcePositions
+    source: str
+    state: SourceState
+
+    def write(self) -> None:
+        self.positions.write(self.source, self.state)
+
+    def remember(self) -> None:
+        self.positions.set(self.source, self.state)

@@ -1,0 +1,305 @@
+"""Output processors with a name: they get each result at least once, also what came while they were not there (rule D5).
+
+The results of their queries are rows of a table, written in the transaction of the push. A processor has a position in it,
+which moves when its function has returned.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from bridge.check.scope import Field
+from bridge.check.types import UNKNOWN
+from bridge.engine.catalogue import Processor, QueryEntry
+from bridge.engine.create import create
+from bridge.engine.durable import Definition
+from bridge.engine.rows import arrow_table
+from bridge.engine.runner import Runner
+from bridge.errors import NameTaken, QueryError
+from bridge.query.codec import fingerprint
+from bridge.query.nodes import Stream
+from bridge.query.scripts import IntoTable
+from bridge.stores.check import RESULT_ID, RESULT_NUMBER
+from bridge.stores.statement import converted
+from windows.databases import Database
+from windows.schema import Attribute, Schema
+
+PROCESSORS = "cep_processors"
+
+STORED_RESULTS = "stored results"
+"""The kind of the definition that lets the results of a query be stored."""
+
+AT_ONCE = 1_000
+"""Results that are read at once, after which the position is stored."""
+
+
+class Result(NamedTuple):
+    """A result with its id, as named processors and `Bridge.results` give it.
+
+    payload: The values by the names of the query's columns. timestamp: Milliseconds since 1970. id: A text that identifies
+    the result: it is the same when the result comes again, after a crash or in a replay.
+
+    >>> Result({"a": 1}, 1000, "q/1000/7/0").id
+    'q/1000/7/0'
+    """
+
+    payload: dict[str, Any]
+    timestamp: int
+    id: str
+
+
+@dataclasses.dataclass
+class StoredResults:
+    """The results of a query as rows of a table; `positions`: the newest result that each processor has got."""
+
+    entry: QueryEntry
+    query: str
+    table: str
+    positions: dict[str, int]
+    processors: dict[str, Processor] = dataclasses.field(default_factory=dict)
+    removed: int = 0
+    """The newest result that all processors have got when rows were last removed."""
+
+
+class NamedProcessors:
+    """The named processors of a bridge."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self._stored: dict[str, StoredResults] = {}
+        self._is_ready = False
+
+    def resume(self) -> None:
+        """Reads the positions that are stored."""
+        if self._runner.is_known_table(PROCESSORS):
+            self._ready()
+            columns = ", ".join(map(self._runner.database.quoted, ("query", "name", "number")))
+            for query, name, number in self._runner.database.fetch(f"SELECT {columns} FROM {PROCESSORS}"):
+                self._stored[query].positions[name] = int(number)
+
+    def add(self, entry: QueryEntry, function: Callable[[Any], Any], batch: bool, name: str) -> Processor:
+        """Adds a processor, which gets the results from those after its position on."""
+        stored = self._stored.get(entry.name.lower())
+        if stored is not None and name in stored.processors:
+            raise NameTaken(f"the query {entry.name!r} has a processor {name!r} already")
+        if stored is None or name not in stored.positions:
+            with self._runner.transaction():
+                self._ready()
+            stored = stored or self._store(entry)
+            self._begin(stored, name)
+        handle = Processor(entry.name, function, batch, name)
+        stored.processors[name] = handle
+        return handle
+
+    def remove(self, handle: Processor) -> bool:
+        """Removes a processor and its position; whether it was there."""
+        stored = self._stored.get(handle.query.lower())
+        if stored is None or handle.name is None or stored.processors.get(handle.name) is not handle:
+            return False
+        del stored.processors[handle.name], stored.positions[handle.name]
+        with self._runner.transaction():
+            self._execute(f"DELETE FROM {PROCESSORS} WHERE {self._same}", [handle.query.lower(), handle.name])
+        if not stored.positions:
+            self.forget(handle.query)
+        return True
+
+    def is_stored(self, query: str) -> bool:
+        """Whether the results of a query are stored."""
+        return query.lower() in self._stored
+
+    def forget(self, query: str) -> None:
+        """Stores the results of a query no more."""
+        stored = self._stored.pop(query.lower(), None)
+        if stored is not None:
+            self._runner.remove_query(self._runner.catalogue.query_entry(stored.query), logged=stored.query)
+            with self._runner.transaction():
+                self._execute(f"DELETE FROM {PROCESSORS} WHERE {self._quoted('query')} = {self._mark}", [query.lower()])
+                self._runner.drop_own(stored.table)
+
+    # Results ------------------------------------------------------------------------------------------------------------
+
+    def deliver(self, errors: list[Exception]) -> bool:
+        """Calls each processor with the results after its position; a processor that raises gets them again later.
+
+        Whether there were any.
+        """
+        found = False
+        for stored in list(self._stored.values()):
+            moved = dict(stored.positions)
+            try:
+                for name, handle in list(stored.processors.items()):
+                    self._deliver_to(stored, name, handle, errors)
+            finally:
+                self._store_positions(stored, moved)
+            found |= moved != stored.positions
+        return found
+
+    def _deliver_to(self, stored: StoredResults, name: str, handle: Processor, errors: list[Exception]) -> None:
+        while rows := self._rows(stored, stored.positions[name], AT_ONCE):
+            for numbers, argument in self._arguments(stored, handle, rows):
+                try:
+                    handle.function(argument)
+                except Exception as error:
+                    errors.append(error)
+                    return
+                stored.positions[name] = numbers
+                if stored.processors.get(name) is not handle:
+                    return
+            if len(rows) < AT_ONCE:
+                return
+
+    def _arguments(self, stored: StoredResults, handle: Processor, rows: list[Any]) -> Iterator[tuple[int, Any]]:
+        """What the function is called with, each with the number of the newest result in it."""
+        entry = stored.entry
+        if handle.batch:
+            yield rows[-1][0], arrow_table(entry.fields, [(row[2], *row[3:]) for row in rows])
+            return
+        for number, name, ts, *values in rows:
+            yield number, Result(dict(zip(entry.names, values, strict=True)), ts, name)
+
+    def _rows(self, stored: StoredResults, after: int, most: int | None) -> list[Any]:
+        """The stored results after this number: number, id, ts, and the values of the query's columns."""
+        entry, quoted = stored.entry, self._quoted
+        columns = ", ".join(map(quoted, (RESULT_NUMBER, RESULT_ID, "ts", *entry.names)))
+        number = quoted(RESULT_NUMBER)
+        sql = f"SELECT {columns} FROM {quoted(stored.table)} WHERE {number} > {after} ORDER BY {number}"
+        sql += "" if most is None else f" LIMIT {most}"
+        rows = self._runner.database.fetch(sql)
+        return [(int(row[0]), str(row[1]), int(row[2]), *converted(row[3:], entry.decoders)) for row in rows]
+
+    def _store_positions(self, stored: StoredResults, before: dict[str, int]) -> None:
+        """Stores the positions that have moved, and removes rows that all processors have got."""
+        moved = {name: number for name, number in stored.positions.items() if before.get(name, number) != number}
+        if not moved:
+            return
+        least = min(stored.positions.values())
+        with self._runner.transaction():
+            for name, number in moved.items():
+                text = f"UPDATE {PROCESSORS} SET {self._quoted('number')} = {self._mark} WHERE {self._same}"
+                self._execute(text, [number, stored.entry.name.lower(), name])
+            if least - stored.removed >= AT_ONCE:  # the newest row stays, as further ones are numbered after it
+                table, column = self._quoted(stored.table), self._quoted(RESULT_NUMBER)
+                self._runner.database.execute(f"DELETE FROM {table} WHERE {column} < {least}")
+                stored.removed = least
+
+    # Tables -------------------------------------------------------------------------------------------------------------
+
+    def _store(self, entry: QueryEntry) -> StoredResults:
+        """Lets the results of a query be stored from now on."""
+        self.define(Definition(0, 0, STORED_RESULTS, entry.name, "", "", self._runner.seq))
+        return self._stored[entry.name.lower()]
+
+    def define(self, definition: Definition) -> None:
+        """Carries out a definition of the kind `STORED_RESULTS`."""
+        runner, entry = self._runner, self._runner.catalogue.query_entry(definition.name)
+        kinds = {RESULT_NUMBER: "BIGINT", RESULT_ID: "VARCHAR", "ts": "BIGINT"}
+        columns = [Attribute(name, kind) for name, kind in kinds.items()]
+        columns += [Attribute(field.name, _known(field)) for field in entry.fields]
+        with runner.transaction():
+            table = runner.create_results(entry.name, columns, RESULT_NUMBER)
+        query = f"results of {entry.name}"
+        read = fingerprint(entry.resolved.node)
+        node = IntoTable(Stream(entry.name), table, entry.name, None, (RESULT_NUMBER, RESULT_ID), read)
+        create(query, node, "", runner, definition)
+        runner.catalogue.query_entry(query).is_internal = True
+        self._stored[entry.name.lower()] = StoredResults(entry, query, table, {})
+
+    def define_again(self, query: str) -> None:
+        """The query has been replaced: its results are stored as before. Raises `QueryError` where its columns differ."""
+        before, entry = self._stored[query.lower()], self._runner.catalogue.query_entry(query)
+        one, other = ([(field.name, field.type) for field in each.fields] for each in (before.entry, entry))
+        if one != other:
+            raise QueryError(
+                f"{query!r} has named processors ({', '.join(before.positions)}), whose results have the columns "
+                f"{', '.join(map(' '.join, one))}, not {', '.join(map(' '.join, other))}: CAST makes them the same, and "
+                "remove_output_processor removes the processors"
+            )
+        self.define(Definition(0, 0, STORED_RESULTS, entry.name, "", "", self._runner.seq))
+        stored = self._stored[query.lower()]
+        stored.positions, stored.processors, stored.removed = before.positions, before.processors, before.removed
+
+    def internal(self, query: str) -> list[QueryEntry]:
+        """The query that stores the results of a query, if they are stored."""
+        stored = self._stored.get(query.lower())
+        return [] if stored is None else [self._runner.catalogue.query_entry(stored.query)]
+
+    def read(self, query: str, after: str | None) -> list[Result]:
+        """The stored results of a query, in order; those after the one with this id."""
+        stored = self._stored[query.lower()]
+        newest = 0
+        if after is not None:
+            number, table = self._quoted(RESULT_NUMBER), self._quoted(stored.table)
+            sql = f"SELECT {number} FROM {table} WHERE {self._quoted(RESULT_ID)} = {self._mark}"
+            newest = max((int(found) for (found,) in self._runner.database.fetch_bound(sql, [after])), default=0)
+        names = stored.entry.names
+        return [
+            Result(dict(zip(names, values, strict=True)), ts, name)
+            for _, name, ts, *values in self._rows(stored, newest, None)
+        ]
+
+    def _begin(self, stored: StoredResults, name: str) -> None:
+        """A new processor gets what comes from now on."""
+        sql = f"SELECT COALESCE(MAX({self._quoted(RESULT_NUMBER)}), 0) FROM {self._quoted(stored.table)}"
+        ((newest,),) = self._runner.database.fetch(sql)
+        with self._runner.transaction():
+            self._runner.database.insert(PROCESSORS, 3, [(stored.entry.name.lower(), name, int(newest))])
+        stored.positions[name] = int(newest)
+
+    def _ready(self) -> None:
+        if not self._is_ready:
+            self._runner.create_own(PROCESSORS, Schema.of("query VARCHAR, name VARCHAR, number BIGINT"))
+            self._is_ready = True
+
+    @property
+    def _same(self) -> str:
+        return f"{self._quoted('query')} = {self._mark} AND {self._quoted('name')} = {self._mark}"
+
+    @property
+    def _mark(self) -> str:
+        return self._runner.database.placeholder
+
+    def _quoted(self, name: str) -> str:
+        return self._runner.database.quoted(name)
+
+    def _execute(self, sql: str, values: list[Any]) -> None:
+        self._runner.database.execute_bound(sql, values)
+
+
+def results_in_table(entry: QueryEntry, after: str | None, database: Database) -> list[Result]:
+    """The results of a query in its table of results, in order; those after the one with this id."""
+    node = entry.resolved.node
+    if not isinstance(node, IntoTable) or RESULT_ID not in node.system:
+        raise QueryError(
+            f"the results of {entry.name!r} are not stored: create_query(…, into=table) stores them, and so does "
+            "add_output_processor(…, name=name)"
+        )
+    columns = ", ".join(map(database.quoted, (RESULT_ID, "ts", *entry.names)))
+    since = None if after is None else _moment(after)
+    sql = f"SELECT {columns} FROM {database.quoted(node.table)}"
+    sql += "" if since is None else f" WHERE {database.quoted('ts')} >= {since[0]}"
+    found = [(_moment(row[0]), row) for row in database.fetch(sql)]
+    found = sorted((each for each in found if since is None or each[0] > since), key=lambda each: each[0])
+    return [
+        Result(dict(zip(entry.names, converted(values, entry.decoders), strict=True)), int(ts), name)
+        for _, (name, ts, *values) in found
+    ]
+
+
+def _moment(name: str) -> tuple[int, ...]:
+    """The time, number and place in the id of a result."""
+    try:
+        _, *numbers = name.rsplit("/", 3)
+        ts, seq, place = map(int, numbers)
+    except (AttributeError, ValueError):
+        raise QueryError(f"the id of a result is like 'query/1000/7/0', not {name!r}") from None
+    return ts, seq, place
+
+
+def _known(field: Field) -> str:
+    if field.type == UNKNOWN:
+        raise QueryError(
+            f"the type of {field.name!r} is not known: CAST({field.name} AS …) says it", words=[field.name]
+        )
+    return field.type

@@ -367,10 +367,7 @@ class Definitions(Access):
 
     def _refuse_other_definition(self, name: str) -> None:
         if self._runner.is_durable and isinstance(name, str) and name.lower() in self._catalogue.queries:
-            raise NameTaken(
-                f"there is a query {name!r} already, which is defined otherwise: replace=True replaces it and keeps the state "
-                "that both have in common, remove_query removes it"
-            )
+            raise NameTaken(f"there is another query {name!r}: replace=True replaces it, remove_query removes it")
 
     def _replace(self, name: str, definition: Definition, text: str, call: Logged) -> None:
         """Replaces the query or script of this name by another definition, in one transaction (rule D7)."""

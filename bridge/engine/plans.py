@@ -179,7 +179,8 @@ class Plans(abc.ABC):
         computes = self._computes(resolved.node)
         results = self._result_queries(flow, resolved.visible, computes)
         # A name or type that only the database knows is wrong here, not at an event; every variant of the statement has it.
-        self.database.fetch(results.of(self._first_push).text)
+        if self.log.resumed is None:
+            self.database.fetch(results.of(self._first_push).text)
         sources, timed = self.network.concerns(resolved.node)
         decoders = tuple(self.database.decoder(field.type) for field in resolved.visible)
         in_arrow = all(self.database.is_exact_in_arrow(field.type) for field in resolved.visible)
@@ -321,6 +322,9 @@ class Plans(abc.ABC):
         for made in operator.tables[len(indexed) :]:
             if not made.is_late or made.name in self._tables.left:
                 self._tables.make(made)
+        if self.log.resumed is not None:  # the database has accepted it before
+            operator.probes.clear()
+            return
         while operator.probes:
             self.database.prepare(self.database.render(operator.probes.pop()))
         for step in operator.steps:

@@ -106,7 +106,7 @@ class Resumption:
 
     def _missing(self, definition: Definition) -> list[str]:
         """The data stores that a definition uses and that are not registered."""
-        if definition.kind != "query":
+        if definition.kind != "query" or (definition.language != OBJECTS and "SQL" not in definition.text.upper()):
             return []
         nodes = (node for tree in _trees(parsed(definition, self._runner)) for node in walk(tree))
         used = dict.fromkeys(node.store for node in nodes if isinstance(node, (ReadSQL, UpdateSQL)) and node.store)

@@ -79,9 +79,13 @@ class Tables:
 
     def set_clock(self, before: int, now: int, seq: int) -> None:
         """Sets time and number of the newest event, for statements and, with what the inboxes hold, for a restart."""
-        values = {"before": before, "now": now, "seq": seq}
-        settings = ", ".join(f"{self.quoted(name)} = {value}" for name, value in values.items())
-        self._database.execute(f"UPDATE {self.quoted(CLOCK)} SET {settings}")
+        self._database.execute_bound(self._setting_clock, (before, now, seq))
+
+    @functools.cached_property
+    def _setting_clock(self) -> str:
+        mark = self._database.placeholder
+        settings = ", ".join(f"{self.quoted(name)} = {mark}" for name in ("before", "now", "seq"))
+        return f"UPDATE {self.quoted(CLOCK)} SET {settings}"
 
     def clock(self) -> tuple[int, int, int] | None:
         """What `set_clock` has set, of a state that is to be resumed; None without one."""

@@ -140,7 +140,8 @@ class QueryFamily(abc.ABC):
         return member
 
     def leave(self, member: int) -> None:
-        self.network.names.leave(self.operator.identity, self._members[member])
+        if member in self._members:  # else its creation was undone
+            self.network.names.leave(self.operator.identity, self._members[member])
         self._become({other: node for other, node in self._members.items() if other != member})
 
     @property

@@ -35,7 +35,7 @@ def by_runs() -> AbstractContextManager[object]:
 
 
 def is_recursive(url: str, text: str) -> bool:
-    with bridge.connect(url) as cep:
+    with bridge.connect(url, durable=False) as cep:
         cep.register_stream("s", SCHEMA)
         cep.create_query("q", text)
         return "RECURSIVE" in str(cep.explain("q"))
@@ -69,7 +69,7 @@ def events(random: Random) -> list[tuple[str, tuple[int, str, float], int]]:
 
 def told(url: str, texts: Sequence[str], pushes: Iterable[Sequence[tuple[str, tuple[int, str, float], int]]]) -> object:
     """What each query reports, in order."""
-    with bridge.connect(url) as cep:
+    with bridge.connect(url, durable=False) as cep:
         cep.register_stream("s", SCHEMA)
         found: list[list[tuple[object, ...]]] = [[] for _ in texts]
         for number, text in enumerate(texts):

@@ -1,0 +1,204 @@
+"""A program with queries of every language that is killed again and again: `python -m tests.faults.killing URL RUNS [SEED]`.
+
+Each run is a process of its own, forked from this one so that it need not import anything. It does what a user's program
+does: it connects, declares its queries, and pushes from where its source stands. It is killed (SIGKILL) at any moment.
+Afterwards each table of results must have the very rows that an undisturbed bridge gives for the events that are in, and
+what the named processor has received must be these results in order, repeated only with the same id.
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+import mmap
+import os
+import pathlib
+import random
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import bridge
+
+KEYS = ("ann", "bob", "eve")
+
+STREAMS = {"s": "k VARCHAR, a INTEGER, v DOUBLE", "t": "k VARCHAR, b INTEGER"}
+
+DECLARED = {
+    "least": ("epl", "create variable integer least = 2"),
+    "window": ("epl", "create window recent#keepall as s"),
+    "fill": ("epl", "insert into recent select * from s"),
+    "set": ("epl", "on t(b = 0) set least = least + 1"),
+    "table": ("epl", "create table totals (k string primary key, n count(*))"),
+    "count": ("epl", "into table totals select k, count(*) as n from s group by k"),
+    "forget": ("epl", "on t(b = 1) as e delete from recent as r where r.k = e.k"),
+}
+"""What the queries read; these have no table of results."""
+
+QUERIES = {
+    "filtered": ("sql", "SELECT k, a FROM s WHERE a > 3"),
+    "mean": ("sql", "SELECT k, AVG(v) AS mean, COUNT(*) AS n FROM s WINDOW(RANGE 30 MS) GROUP BY k"),
+    "jumping": ("sql", "SELECT COUNT(*) AS n, MAX(a) AS top FROM s WINDOW(RANGE 20 MS SLIDE 20 MS)"),
+    "rows": ("sql", "SELECT SUM(a) AS total FROM s WINDOW(ROWS 7)"),
+    "joined": (
+        "sql",
+        "SELECT x.k AS k, x.a AS a, y.b AS b FROM s WINDOW(RANGE 15 MS) AS x JOIN t WINDOW(RANGE 15 MS) AS y ON x.k = y.k",
+    ),
+    "matched": (
+        "sql",
+        "SELECT z FROM s MATCHING(PATTERN ab WITHIN 30 MS MEASURES z:Integer DEFINE a AS a > 2 DO z = a, b AS a < z)",
+    ),
+    "rising": (
+        "sql",
+        "SELECT * FROM s MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES A.a AS first_a, LAST(B.a) AS last_a "
+        "ONE ROW PER MATCH PATTERN (A B+ C) WITHIN INTERVAL '60' MILLISECOND "
+        "DEFINE B AS B.a > PREV(B.a), C AS C.a < PREV(C.a) AND NEXT(C.a) > 1) AS m",
+    ),
+    "followed": (
+        "epl",
+        "select x.k as k, y.a as a from pattern [every x=s(a = 1) -> y=s(k = x.k, a > 3) where timer:within(50 msec)]",
+    ),
+    "absent": (
+        "epl",
+        "select x.k as k from pattern [every x=s(a = 5) -> (timer:interval(25 msec) and not t(k = x.k))]",
+    ),
+    "batched": ("epl", "select k, sum(a) as total from s#time_batch(25 msec) group by k"),
+    "limited": ("epl", "select k, count(*) as n from s group by k output last every 10 events"),
+    "recently": ("epl", "select k, count(*) as n from recent group by k"),
+    "above": ("epl", "select k, a from s where a > least"),
+    "known": ("epl", "select s.k as k, r.n as n from s unidirectional, totals as r where r.k = s.k"),
+    "sub": ("epl", "select k, (select max(b) from t#length(3)) as top from s"),
+    "distinct": ("epl", "select k, a from s#unique(k) having sum(a) > 5"),
+    "steps": (
+        "epl",
+        "select * from s match_recognize (partition by k measures A.a as x, B.a as y pattern (A B) "
+        "define A as A.a < 3, B as B.a > 3)",
+    ),
+}
+"""Each has a table of results of its name."""
+
+LONGEST = float(os.environ.get("LONGEST", "1.5"))
+"""Seconds after which a run is killed at the latest."""
+
+phase = mmap.mmap(-1, 1)
+"""What a run is doing, as the parent sees it: 0 starts, 1 waits, 2 pushes."""
+
+
+def event(number: int) -> tuple[str, tuple[Any, ...], int]:
+    """The event of this number: its stream, payload and timestamp."""
+    draw = random.Random(number)
+    ts = number * 3 + draw.randrange(3)
+    if draw.random() < 0.2:
+        return "t", (draw.choice(KEYS), draw.randrange(4)), ts
+    return "s", (draw.choice(KEYS), draw.randrange(7), draw.random()), ts
+
+
+def declare(cep: bridge.Bridge, tables: bool = True) -> None:
+    """The streams and queries, as a program declares them each time that it starts."""
+    for name, schema in STREAMS.items():
+        cep.register_stream(name, schema)
+    for name, (language, text) in DECLARED.items():
+        cep.create_query(name, text, language=language)
+    for name, (language, text) in QUERIES.items():
+        cep.create_query(name, text, language=language, into=f"of_{name}" if tables else None)
+
+
+def work(url: str, log: pathlib.Path, seed: int) -> None:
+    """Pushes without end, from where the source stands, events one by one and several at a time."""
+    draw = random.Random(seed)
+    cep = bridge.connect(url)
+    declare(cep)
+    with log.open("a") as received:
+
+        def receive(result: Any) -> None:
+            received.write(f"{result.id}\n")
+            received.flush()
+
+        cep.add_output_processor("mean", receive, name="log")
+        number = int(cep.position("events") or 0) + 1
+        while True:
+            count = draw.choice((1, 1, 1, 2, 5, 30))
+            phase[0] = 2
+            cep.push_all(
+                [event(each) for each in range(number, number + count)], source="events", position=number + count - 1
+            )
+            phase[0] = 1
+            number += count
+            time.sleep(draw.random() * 0.004)
+
+
+def killed(url: str, log: pathlib.Path, seed: int) -> int:
+    """One run, killed; anything else that ends it is an error. Gives what it was doing."""
+    phase[0] = 0
+    child = os.fork()
+    if child == 0:
+        try:
+            work(url, log, seed)
+        finally:
+            os._exit(1)
+    while seed % 4 and phase[0] == 0 and not os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+        time.sleep(0.001)
+    time.sleep(random.Random(-seed).uniform(0, LONGEST))
+    os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    if not os.WIFSIGNALED(status):
+        raise SystemExit(f"run {seed} ended by itself with status {status}")
+    return phase[0]
+
+
+def rows_of(cep: bridge.Bridge) -> dict[str, list[Any]]:
+    """The rows of the tables of results, in order."""
+    return {name: sorted(cep.database.fetch(f"SELECT * FROM of_{name}"), key=repr) for name in QUERIES}
+
+
+def expected(count: int, url: str) -> dict[str, list[Any]]:
+    """The rows that an undisturbed bridge gives for the first events, pushed in batches."""
+    with bridge.connect(url, fresh=True) as cep:
+        declare(cep)
+        for first in range(1, count + 1, 500):
+            cep.push_all([event(number) for number in range(first, min(first + 500, count + 1))])
+        found = rows_of(cep)
+        cep.drop()
+        return found
+
+
+def check(url: str, log: pathlib.Path, undisturbed: str) -> dict[str, int]:
+    """Compares what is there with what an undisturbed bridge on the database `undisturbed` gives; raises on a difference."""
+    with bridge.connect(url) as cep:
+        declare(cep)
+        received = log.read_text().split() if log.exists() else []
+        cep.add_output_processor("mean", lambda result: received.append(result.id), name="log")
+        count = int(cep.position("events") or 0)
+        found = rows_of(cep)
+    wanted = expected(count, undisturbed)
+    for name in QUERIES:
+        if found[name] != wanted[name]:
+            lost = collections.Counter(map(repr, wanted[name])) - collections.Counter(map(repr, found[name]))
+            more = collections.Counter(map(repr, found[name])) - collections.Counter(map(repr, wanted[name]))
+            raise SystemExit(f"{name} after {count} events: lost {list(lost)[:5]}, too many {list(more)[:5]}")
+    ids = [row[0] for row in sorted(wanted["mean"], key=lambda row: (row[1], int(row[0].split("/")[2])))]
+    first = list(dict.fromkeys(received))
+    if first != ids:
+        raise SystemExit(f"the processor has received {len(first)} of {len(ids)} results, or in another order")
+    return {"events": count, "results": sum(map(len, wanted.values())), "repeated": len(received) - len(first)}
+
+
+def main(url: str, runs: int, seed: int = 0, folder: str = ".", undisturbed: str = "") -> None:
+    """Prints how many runs were killed while starting, waiting and pushing, and what was compared."""
+    log = pathlib.Path(folder) / "received.log"
+    doing = collections.Counter(killed(url, log, seed + run) for run in range(runs))
+    counts = {"starting": doing[0], "waiting": doing[1], "pushing": doing[2]}
+    print(json.dumps({**counts, **check(url, log, undisturbed or "sqlite://" if "sqlite" in url else "duckdb://")}))
+
+
+def _arguments() -> Iterator[Any]:
+    url, runs, *rest = sys.argv[1:]
+    yield url
+    yield int(runs)
+    yield from (int(each) if each.isdigit() else each for each in rest)
+
+
+if __name__ == "__main__":
+    main(*_arguments())

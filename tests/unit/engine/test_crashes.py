@@ -1,0 +1,100 @@
+"""A crash after every statement of a push: what is pushed again afterwards gives what it would have given (rules D1, D2)."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import pytest
+
+import bridge
+from tests.faults import killing
+from tests.support.databases import Database
+
+CALLS = (
+    "execute",
+    "execute_bound",
+    "modify_bound",
+    "insert",
+    "append",
+    "fetch",
+    "fetch_bound",
+    "fetch_arrow",
+    "begin",
+    "commit",
+)
+"""The calls of a database that a push makes."""
+
+
+class Crash(BaseException):
+    """The process ends here."""
+
+
+def crash_after(cep: Any, calls: int) -> list[int]:
+    """Lets the process end after so many calls of the database from now on; gives their number, to be changed."""
+    left = [calls]
+
+    def counted(call: Any) -> Any:
+        def run(*arguments: Any) -> Any:
+            if left[0] < 0:
+                raise Crash
+            found = call(*arguments)
+            left[0] -= 1
+            if left[0] < 0:
+                raise Crash
+            return found
+
+        return run
+
+    for name in CALLS:
+        setattr(cep.database, name, counted(getattr(cep.database, name)))
+    return left
+
+
+def dead(*_: Any) -> None:
+    """A dead process rolls nothing back."""
+
+
+def test_crashes_after_some_statements(embedded: Database, tmp_path: pathlib.Path) -> None:
+    check_crashes(embedded.durable(tmp_path), events=8, first=40, step=29)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", [40, 80])
+def test_a_crash_after_each_statement(database: Database, tmp_path: pathlib.Path, first: int) -> None:
+    check_crashes(database.durable(tmp_path), events=26, first=first, step=1)
+
+
+def check_crashes(url: str, events: int, first: int, step: int) -> None:
+    """One event in three is pushed with a crash at a later statement each time, until it is through."""
+    cep = opened(url)
+    crashes = 0
+    for place, number in enumerate(range(1, events + 1)):
+        calls = place % step if place % 3 == 0 else None
+        while int(cep.position("events") or 0) < number:
+            stream, payload, ts = killing.event(first + number)
+            left = crash_after(cep, calls) if calls is not None else [0]
+            try:
+                cep.push_all([(stream, payload, ts)], source="events", position=number)
+            except Crash:
+                crashes += 1
+                cep.database.rollback = dead
+                cep.database.close()
+                cep = opened(url)
+                calls = None if calls is None else calls + step
+            left[0] = 10**9
+    assert crashes >= events
+    found = killing.rows_of(cep)
+    cep.drop()
+    with bridge.connect("sqlite://") as undisturbed:
+        killing.declare(undisturbed)
+        for number in range(1, events + 1):
+            undisturbed.push_all([killing.event(first + number)])
+        assert found == killing.rows_of(undisturbed)
+        assert sum(map(len, found.values())) > events
+
+
+def opened(url: str) -> bridge.Bridge:
+    cep = bridge.connect(url)
+    killing.declare(cep)
+    return cep

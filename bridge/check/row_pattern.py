@@ -18,6 +18,7 @@ from bridge.check.resolve import Namespace, ResolvedNode, resolve, resolve_strea
 from bridge.check.scope import Field, Scope, condition_of, field_of
 from bridge.check.types import UNKNOWN, TypeOf, check_types, place, refuse_nested_key, type_of, with_type_names
 from bridge.errors import QueryError
+from bridge.query.epl_columns import COMPUTED_KEY
 from bridge.query.row_pattern import NAVIGATION, SEMANTICS, PerMatch, RowPattern
 from nfa.pattern import Alternation, Concatenation, Exclusion, Pattern, Quantified, parts
 from windows.extents import Rows
@@ -144,7 +145,7 @@ def _check_keys(clause: RowPattern, types: Mapping[str, str]) -> None:
 
 def with_paths(clause: RowPattern, types: Mapping[str, str]) -> RowPattern:
     """The clause with typed parts for the paths in its conditions and measures, and objects for whole rows."""
-    columns = [(name, kind) for name, kind in types.items() if name != "ts"]
+    columns = [(name, kind) for name, kind in types.items() if name != "ts" and not name.startswith(COMPUTED_KEY)]
 
     def column_type(column: exp.Column) -> str:
         return types[column.name]

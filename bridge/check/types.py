@@ -240,7 +240,9 @@ def _families_are(node: exp.Expr, operands: list[exp.Expr], wanted: tuple[str, .
                 if _is_condition_of_case(node)
                 else node.key
             )
-            raise QueryError(f"{shown(operand)} is {found}; {name.upper()} wants a {wanted[0]}", position=place(node))
+            way_out = "; a list's values have methods in EPL, xs.average()" if found.endswith("[]") else ""
+            message = f"{shown(operand)} is {found}; {name.upper()} wants a {wanted[0]}{way_out}"
+            raise QueryError(message, position=place(node))
 
 
 # EPL's names of the types of values: what typeof gives of an attribute, and instanceof asks for

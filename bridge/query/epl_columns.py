@@ -8,6 +8,9 @@ from sqlglot import exp
 
 from bridge.query.nodes import Map, Node, Stream
 
+COMPUTED_KEY = "key."
+"""What the columns begin with that hold computed keys of match_recognize."""
+
 OF_EVENT = "of_event"
 """Key in `meta` of a LAST that stands for a value of the event itself, beside aggregates."""
 

@@ -20,7 +20,7 @@ from bridge.frontends.epl.inputs import Joins
 from bridge.frontends.expressions import Qualifiers, position_of, resolve
 from bridge.query.epl_output import RStream
 from bridge.query.epl_patterns import EagerMatch, TemporalMatch
-from bridge.query.nodes import Correlate, Filter, Node, Stream, Window, walk
+from bridge.query.nodes import Correlate, Filter, Map, Node, Stream, Window, walk
 from nfa.temporal.tree import is_timed
 from windows.sql import conjuncts
 
@@ -266,7 +266,7 @@ class _Partitioner:
 
     def keyed(self, node: Node) -> StreamKeys:
         """What the context says of the stream that a node reads."""
-        while isinstance(node, (Filter, Window)):
+        while isinstance(node, (Filter, Map, Window)):
             node = node.input
         if not isinstance(node, Stream):
             self.cursor.fail("this is not supported in a context: insert into names its results, before", self.position)
@@ -283,8 +283,8 @@ class _Partitioner:
 
     def source(self, node: Node) -> Node:
         """A stream, perhaps filtered, and perhaps with a window, which each key has of its own."""
-        if isinstance(node, Filter):
-            return Filter(self.source(node.input), node.condition)
+        if isinstance(node, (Filter, Map)):
+            return dataclasses.replace(node, input=self.source(node.input))
         keyed = self.keyed(node)
         if not isinstance(node, Window):
             return node if keyed.condition is None else Filter(node, keyed.condition)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from sqlglot import exp
+from sqlglot import Token, exp
 
 from bridge.check.types import NAMES, cast_to_whole, is_one_of, type_name
 from bridge.errors import QueryError
@@ -17,6 +18,7 @@ from bridge.frontends.epl.ranges import marked_ranges, with_ranges
 from bridge.frontends.epl.values import with_values
 from bridge.frontends.expressions import all_of, position_of, refuse_foreign, unchecked_list, without_aliases
 from bridge.query.epl_columns import TYPE
+from bridge.query.words import WORD
 from windows.schema import TypeMismatch, canonical_type
 
 TYPES = {
@@ -97,12 +99,36 @@ def untranslated_list(cursor: Cursor, region: Region, what: str) -> tuple[exp.Ex
         if word_of(cursor.tokens[index]) == "CAST" and _is_call_with_comma(cursor, index, region):
             start = cursor.tokens[index].start  # sqlglot wants CAST(x AS type): a function of another name, then
             marked.bare = marked.bare[:start] + _CAST + marked.bare[start + 4 :]
+    for token in _dynamic_marks(cursor, region):
+        marked.bare = marked.bare[: token.start] + " " + marked.bare[token.end + 1 :]
     marked.bare, ranges = marked_ranges(cursor, region, marked_filters(cursor, region, marked.bare))
     found = with_ranges(cursor, unchecked_list(marked, region, what), ranges)
-    return tuple(with_filters(cursor, column) for column in found)
+    return tuple(_without_distinct(cursor, with_filters(cursor, column)) for column in found)
+
+
+def _without_distinct(cursor: Cursor, expression: exp.Expr) -> exp.Expr:
+    """`first(distinct v)` as `first(v)`: the first of the different values is the first of all."""
+    for call in expression.find_all(exp.First, exp.Last):
+        if isinstance(call.this, exp.Distinct):
+            name, values = type(call).__name__.lower(), call.this.expressions
+            if isinstance(call, exp.Last) or len(values) != 1 or call.expression:
+                cursor.fail(
+                    f"{name}(distinct …) is not supported: of a value that comes again it is not said which one counts; "
+                    f"write {name}(v)",
+                    position_of(call),
+                )
+            call.set("this", values[0])
+    return expression
 
 
 _CAST = "cas_"
+
+
+def _dynamic_marks(cursor: Cursor, region: Region) -> Iterator[Token]:
+    """The marks of `A.id?`, attributes that Esper looks for as events come; here a schema says which there are."""
+    for before, token in itertools.pairwise(cursor.tokens[region.start : region.end]):
+        if token.text == "?" and token.start == before.end + 1 and WORD.fullmatch(word_of(before)):
+            yield token
 
 
 def single_expression(cursor: Cursor, region: Region, what: str) -> exp.Expr:

@@ -1,33 +1,35 @@
 """EPL's match_recognize ( … ), from its text to an EagerMatch.
 
-Its clauses stand in one order: PARTITION BY, MEASURES, ALL MATCHES, AFTER MATCH SKIP, PATTERN, INTERVAL, DEFINE.
+Its clauses stand in one order: PARTITION BY, MEASURES, ALL MATCHES, AFTER MATCH SKIP, PATTERN, INTERVAL or WITHIN,
+DEFINE.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, cast
 
-from sqlglot import exp
+from sqlglot import TokenType, exp
 
 from bridge.check import paths
 from bridge.errors import nearest
-from bridge.frontends.cursor import Cursor, Region
+from bridge.frontends.cursor import Cursor, Region, word_of
 from bridge.frontends.epl import expressions as epl_scalars
 from bridge.frontends.epl import row_pattern as epl_rows
 from bridge.frontends.epl.cursor import period
 from bridge.frontends.epl.paths import Count, Index, Key, Name, Step, following
 from bridge.frontends.expressions import position_of
+from bridge.query.epl_columns import COMPUTED_KEY
 from bridge.query.epl_patterns import EagerMatch
 from bridge.query.epl_state import CURRENT
-from bridge.query.nodes import Node
+from bridge.query.nodes import Map, Node, Window
 from bridge.query.row_pattern import RowPattern, variable_identifier
 from nfa import pattern as variables
 from nfa.pattern import Pattern, symbols
 from nfa.skip import After
 
-_CLAUSES = ("MEASURES", "ALL", "AFTER", "PATTERN", "INTERVAL", "DEFINE")
+_CLAUSES = ("MEASURES", "ALL", "AFTER", "PATTERN", "INTERVAL", "WITHIN", "DEFINE")
 _AFTER = {"LAST": After.PAST_LAST_ROW, "NEXT": After.TO_NEXT_ROW, "CURRENT": After.TO_CURRENT_ROW}
 _REPORT = {"PASTLAST": After.PAST_LAST_ROW, "TONEXT": After.TO_NEXT_ROW, "TOCURRENT": After.TO_CURRENT_ROW}
 """The report's words for the same."""
@@ -44,12 +46,13 @@ class _NamedExpression(NamedTuple):
 
 @dataclasses.dataclass
 class _MatchClauses:
-    partition_by: tuple[exp.Column, ...] = ()
+    partition_by: tuple[exp.Expr, ...] = ()
     measures: tuple[_NamedExpression, ...] = ()
     all_matches: bool = False
     after: After = After.PAST_LAST_ROW
     interval: int | None = None
     or_terminated: bool = False
+    within: int | None = None
     define: tuple[_NamedExpression, ...] = ()
 
 
@@ -76,24 +79,25 @@ def match_recognize(cursor: Cursor, alias: str) -> Callable[[Node], EagerMatch]:
         if cursor.take("OR"):
             cursor.expect("TERMINATED")
             read.or_terminated = True
+    elif cursor.take("WITHIN"):
+        read.within = period(cursor)
     if cursor.take("DEFINE"):
         read.define = _definitions(cursor)
     cursor.expect(")")
     return _eager_match(cursor, read, pattern, alias)
 
 
-def _keys(cursor: Cursor, alias: str) -> tuple[exp.Column, ...]:
+def _keys(cursor: Cursor, alias: str) -> tuple[exp.Expr, ...]:
     region = cursor.until(_CLAUSES)
     keys = epl_scalars.expression_list(cursor, region, "a column to partition by")
     for key in keys:
-        if not isinstance(key, exp.Column):
-            cursor.fail(
-                "partition by wants columns: compute the key in a statement before, insert into …", position_of(key)
-            )
-        if key.table and key.table.lower() != alias.lower():
-            cursor.fail(f"unknown input {key.table!r}; there is {alias!r}", position_of(key))
-        key.set("table", None)
-    return tuple(key for key in keys if isinstance(key, exp.Column))
+        if key.find(exp.AggFunc) or isinstance(key, exp.Star):
+            cursor.fail("partition by wants columns, or values computed from one event's", position_of(key))
+    for column in (column for key in keys for column in key.find_all(exp.Column)):
+        if column.table and column.table.lower() != alias.lower():
+            cursor.fail(f"unknown input {column.table!r}; there is {alias!r}", position_of(column))
+        column.set("table", None)
+    return keys
 
 
 def _measures(cursor: Cursor) -> tuple[_NamedExpression, ...]:
@@ -101,12 +105,21 @@ def _measures(cursor: Cursor) -> tuple[_NamedExpression, ...]:
     while True:
         position = cursor.position
         region = cursor.until((",", *_CLAUSES))
+        name = _dotted_name(cursor, region)
+        region = region if name is None else Region(region.start, region.end - 4)
         (written,) = epl_scalars.untranslated_list(cursor, region, "a measure")
-        if not isinstance(written, exp.Alias):
+        if name is None and not isinstance(written, exp.Alias):
             cursor.fail("a measure has a name: … as name", position)
-        found.append(_NamedExpression(written.alias, position, region, written.this))
+        found.append(_NamedExpression(name or written.alias, position, region, written.unalias()))
         if not cursor.take(","):
             return tuple(found)
+
+
+def _dotted_name(cursor: Cursor, region: Region) -> str | None:
+    """The name `c.id` of a measure `C.id as c.id`; None for a plain one."""
+    last = [word_of(token) for token in cursor.tokens[max(region.start, region.end - 4) : region.end]]
+    is_dotted = len(last) == 4 and last[0] == "AS" and last[2] == "."
+    return cursor.slice(Region(region.end - 3, region.end)) if is_dotted else None
 
 
 def _skip(cursor: Cursor) -> After:
@@ -131,13 +144,28 @@ def _definitions(cursor: Cursor) -> tuple[_NamedExpression, ...]:
         position = cursor.position
         name = cursor.name("a pattern variable to define")
         cursor.expect("AS")
-        region = cursor.until((",", "DEFINE"))
+        region = _condition(cursor)
         (written,) = epl_scalars.untranslated_list(cursor, region, "a condition")
         if isinstance(written, exp.Alias):
             cursor.fail(f"unexpected {written.alias!r}", position_of(written.args["alias"]))
         found.append(_NamedExpression(name, position, region, written))
-        if not (cursor.take(",") or cursor.take("DEFINE")):  # the report repeats DEFINE
+        # The report repeats DEFINE, and an example of Esper's documentation leaves a comma out.
+        if not (cursor.take(",") or cursor.take("DEFINE") or cursor.word(1) == "AS"):
             return tuple(found)
+
+
+def _condition(cursor: Cursor) -> Region:
+    """Step over a condition, up to a comma, DEFINE, or the next definition's `B as`."""
+    region = cursor.until((",", "DEFINE", "AS"))
+    before = cursor.tokens[region.end - 2] if region.end - region.start > 2 else None
+    ends = before is not None and (before.token_type in _VALUES or word_of(before) in (")", "]", "}"))
+    if cursor.word() != "AS" or not ends:
+        return Region(region.start, cursor.until((",", "DEFINE")).end)
+    cursor.at -= 1
+    return Region(region.start, cursor.at)
+
+
+_VALUES = (TokenType.VAR, TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.STRING)
 
 
 # What the expressions name ----------------------------------------------------------------------------------------------
@@ -245,8 +273,6 @@ class _PatternScope:
 
     def _aggregate(self, call: exp.AggFunc) -> None:
         place = position_of(call) or call.meta.get("start")
-        if self.symbol is not None:
-            self.cursor.fail("an aggregate cannot stand in define", place)
         columns = list(call.find_all(exp.Column))
         if any(isinstance(column.this, exp.Star) for column in columns) or call.find(exp.Star):
             self.cursor.fail("count(*) has no meaning here: count a column of a variable", place)
@@ -328,9 +354,42 @@ def _eager_match(cursor: Cursor, read: _MatchClauses, pattern: Pattern, alias: s
         seen.add(one.name)
     scope = _PatternScope(cursor, pattern, tuple(key.name.lower() for key in read.partition_by), alias)
     define = tuple((one.name, dataclasses.replace(scope, symbol=one.name).read(one)) for one in read.define)
+    if read.within is not None:
+        define = _with_limit(dict(define), known, read.within)
     measures = tuple(_named(scope.read(one), one.name) for one in read.measures)
-    clause = RowPattern(pattern, define, measures, read.partition_by)
-    return lambda node: EagerMatch(node, clause, read.after, read.all_matches, read.interval, read.or_terminated)
+    columns, keys = _key_columns(read.partition_by)
+    clause = RowPattern(pattern, define, measures, keys)
+    rest = (clause, read.after, read.all_matches, read.interval, read.or_terminated)
+    return lambda node: EagerMatch(_with_columns(node, columns), *rest)
+
+
+def _with_limit(
+    define: Mapping[str, exp.Expr], known: Sequence[str], milliseconds: int
+) -> tuple[tuple[str, exp.Expr], ...]:
+    """The definitions of all variables, whose rows are also less than so many milliseconds after the match's first row."""
+    passed = exp.Sub(this=exp.column("ts"), expression=exp.Anonymous(this="FIRST", expressions=[exp.column("ts")]))
+    limit = exp.LT(this=passed, expression=exp.Literal.number(milliseconds))
+    return tuple((name, exp.and_(limit.copy(), define[name]) if name in define else limit.copy()) for name in known)
+
+
+def _key_columns(keys: Sequence[exp.Expr]) -> tuple[tuple[exp.Expr, ...], tuple[exp.Column, ...]]:
+    """The columns that each row gets for keys that are computed, and what partitions the rows."""
+    columns, found = list[exp.Expr](), list[exp.Column]()
+    for place, key in enumerate(keys):
+        if not isinstance(key, exp.Column):
+            columns.append(exp.alias_(key, f"{COMPUTED_KEY}{place}", quoted=True))
+            key = exp.column(exp.to_identifier(f"{COMPUTED_KEY}{place}", quoted=True))
+        found.append(key)
+    return tuple(columns), tuple(found)
+
+
+def _with_columns(node: Node, columns: tuple[exp.Expr, ...]) -> Node:
+    """The rows with more columns, which they have before they enter a window."""
+    if not columns:
+        return node
+    if isinstance(node, Window):
+        return dataclasses.replace(node, input=_with_columns(node.input, columns))
+    return Map(node, (exp.Star(), *columns))
 
 
 def _named(value: exp.Expr, name: str) -> exp.Alias:

@@ -168,6 +168,7 @@ class NamedWindows:
         if isinstance(node, Snapshot):
             return self._sampled(node)
         if isinstance(node, EagerMatch):
+            self._check_keys(node)
             return dataclasses.replace(node, input=self._matched(self._expand(node.input)))
         return node.with_inputs(self._expand)
 
@@ -193,6 +194,15 @@ class NamedWindows:
         if not all(change.is_deletion for _, change in node.changes):
             raise QueryError("match_recognize over a window with on … update or on … merge is not supported")
         return WindowWithDeletions(node.input, node.deletions)
+
+    def _check_keys(self, node: EagerMatch) -> None:
+        source = node.input.input if isinstance(node.input, Map) else node.input
+        if source is not node.input and isinstance(source, Stream) and source.name in self:
+            raise QueryError(
+                f"partition by wants columns over the window {source.name!r}: compute the key where rows are inserted, insert "
+                f"into {source.name} select *, … as key",
+                words=[source.name],
+            )
 
     def _aggregated(self, node: Aggregate, every: Window) -> Node:
         """An aggregate over all events of a named window is over what is in it."""

@@ -74,8 +74,8 @@ class _PatternReader:
     def then(self) -> Temporal:
         found = [self.either()]
         limits = list[int | None]()
-        while self.cursor.word() in ("->", "-"):
-            limits.append(None if self.cursor.take("->") else self._limit())
+        while self.cursor.word() in ("->", "→", "-"):
+            limits.append(None if self.cursor.take("->") or self.cursor.take("→") else self._limit())
             found.append(self.either())
         if len(found) == 1:
             return found[0]

@@ -61,15 +61,13 @@ def create_schema(cursor: Cursor) -> CreateSchema:
     attributes = [] if cursor.word() == ")" else [_attribute(cursor, ())]
     while attributes and cursor.take(","):
         attributes.append(_attribute(cursor, tuple(attributes)))
-    position = cursor.expect(")")
+    cursor.expect(")")
     inherits: tuple[str, ...] = ()
     if cursor.take("INHERITS"):
         cursor.take("FROM")
         inherits = _names(cursor)
     if cursor.word() in ("STARTTIMESTAMP", "ENDTIMESTAMP", "COPYFROM"):
         cursor.fail(f"{cursor.word().lower()} is not supported: events have a ts of their own")
-    if not attributes and not inherits:
-        cursor.fail("an attribute is expected", position)
     return CreateSchema(name, tuple(attributes), inherits)
 
 

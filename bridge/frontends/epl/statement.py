@@ -65,7 +65,17 @@ _CREATED = {
     "MAP": "create schema without map: rows are rows",
     "OBJECTARRAY": "create schema without objectarray: rows are rows",
 }
-_ANNOTATIONS = ("NAME", "PUBLIC", "PRIVATE", "PROTECTED", "DESCRIPTION", "TAG", "BUSEVENTTYPE", "EVENTREPRESENTATION")
+_ANNOTATIONS = (
+    "NAME",
+    "HINT",
+    "PUBLIC",
+    "PRIVATE",
+    "PROTECTED",
+    "DESCRIPTION",
+    "TAG",
+    "BUSEVENTTYPE",
+    "EVENTREPRESENTATION",
+)
 
 
 def parse(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import re
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,6 +12,9 @@ import bridge
 from bridge.errors import BridgeError, QueryError
 from bridge.frontends.epl.script import script
 from bridge.frontends.epl.statement import parse
+
+if TYPE_CHECKING:
+    from tests.support.databases import Database
 
 MATCH = "select * from S match_recognize (measures {measures} pattern ({pattern}){more})"
 
@@ -126,7 +130,7 @@ REFUSED = {
     "on S#length(3) as s select v from W": "S#",
     "update istream S set v = 3": "update",
     "context C select * from S": "C select",
-    "@Hint('iterate_only') select * from S": "Hint",
+    "@Audit('stream') select * from S": "Audit",
     "select * from B#keepall as x, pattern [[3] a=A]#keepall as p": "* from",
     "select a.v as v from pattern [[3] a=A]": "a.v as",
     "select a.w.v as v from pattern [a=A until b=B]": "a.w",
@@ -174,7 +178,7 @@ REFUSED = {
     MATCH.format(measures="A.v as v", pattern="A B", more=" define A as A.v > B.v"): "B.v)",
     MATCH.format(measures="A.v as v", pattern="A | B", more=" define B as A.v > B.v"): "A.v >",
     MATCH.format(measures="A.v as v", pattern="A B", more=" define B as B.v > prev(A.v)"): "prev",
-    MATCH.format(measures="A[0].v as v", pattern="A+ B", more=" define B as sum(A.v) > 3"): "sum",
+    MATCH.format(measures="A[0].v as v", pattern="A+ B", more=" define B as sum(B.v) > 3"): "sum",
     MATCH.format(measures="C.v as v", pattern="A B", more=""): "C.v",
 }
 """What is refused, and what stands where the error points (nothing: anywhere in the text)."""
@@ -321,3 +325,14 @@ def test_a_named_window_that_is_read_plainly_gives_what_is_inserted() -> None:
         cep.add_output_processor("q", lambda event: found.append(event.payload))
         cep.push_event("S", [1, None], 1)
         assert found == [{"v": 1}]
+
+
+def test_events_without_attributes(database: Database) -> None:
+    with bridge.connect(database.present_url()) as cep:
+        cep.create_query("any", "create schema Anything ()", language="epl")
+        cep.create_query("count", "select count(*) as n from Anything#length(5)", language="epl")
+        got = list[Any]()
+        cep.add_output_processor("count", got.append)
+        cep.push_event("Anything", {}, 1)
+        cep.push_events("Anything", [([], 2), ({}, 3)])
+    assert [event.payload["n"] for event in got] == [1, 2, 3]

@@ -21,12 +21,14 @@ from bridge.errors import InUse, NameTaken, QueryError
 from bridge.frontends.epl.clauses import Context
 from bridge.frontends.epl.declarations import (
     ChangeQuery,
+    CheckColumns,
     CheckKeys,
     CheckQuery,
     Effect,
     Insertion,
     Statement,
 )
+from bridge.frontends.epl.event_types import fits
 from bridge.frontends.epl.tables import CreateTable
 from bridge.frontends.statements import CreateQuery, CreateStream, Query
 from bridge.query.epl_state import StateTable, Variable
@@ -209,6 +211,8 @@ def _carry_out(effect: Effect, name: str, text: str, runner: Runner) -> None:
             create_table(effect.table, runner)
         case CheckQuery():
             resolve(effect.node, catalogue)
+        case CheckColumns():
+            _check_columns(effect, catalogue)
         case CheckKeys():
             _check_keys(effect, catalogue)
         case CreateQuery():
@@ -217,6 +221,18 @@ def _carry_out(effect: Effect, name: str, text: str, runner: Runner) -> None:
             runner.add_query(catalogue.free(name), effect.node, text)
         case Insertion():
             return  # those who read the window have its rows
+
+
+def _check_columns(effect: CheckColumns, catalogue: Catalogue) -> None:
+    found = {field.name.lower(): field.type for field in resolve(effect.node, catalogue).visible}
+    for attribute in effect.schema:
+        kind = found.get(attribute.name.lower(), attribute.type)
+        if not fits(kind, attribute.type):
+            raise QueryError(
+                f"{attribute.name!r} of {effect.name!r} is {attribute.type}, and what is inserted is {kind}: cast says what "
+                "is meant",
+                words=[attribute.name],
+            )
 
 
 def _check_keys(effect: CheckKeys, catalogue: Catalogue) -> None:

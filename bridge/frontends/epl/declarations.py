@@ -12,7 +12,7 @@ from sqlglot import exp
 from bridge.errors import NameTaken
 from bridge.frontends.epl.clauses import Context
 from bridge.frontends.epl.contexts import CreateContext
-from bridge.frontends.epl.event_types import EventTypes
+from bridge.frontends.epl.event_types import EventTypes, as_rows
 from bridge.frontends.epl.named_windows import NamedWindows
 from bridge.frontends.epl.schemas import CreateSchema, CreateVariant
 from bridge.frontends.epl.tables import ChangeRows, CreateTable, CreateWindow, IntoTableStatement
@@ -54,13 +54,24 @@ class CheckQuery:
 
 
 @dataclasses.dataclass(frozen=True)
+class CheckColumns:
+    """Rows that are inserted under a name, whose columns must fit the attributes declared for it."""
+
+    name: str
+    node: Node
+    schema: Schema
+
+
+@dataclasses.dataclass(frozen=True)
 class CheckKeys:
     """Queries for the keys of a context, one per stream: they must be valid, and agree in their types."""
 
     keys: tuple[tuple[str, Node], ...]
 
 
-Effect = CreateStream | CreateTable | CreateQuery | Query | ChangeQuery | Insertion | CheckQuery | CheckKeys
+Effect = (
+    CreateStream | CreateTable | CreateQuery | Query | ChangeQuery | Insertion | CheckQuery | CheckColumns | CheckKeys
+)
 """One thing that a statement has a bridge or a script do."""
 
 
@@ -121,7 +132,10 @@ class Declarations:
                 self.event_types.create_variant(dataclasses.replace(statement, name=self._names.free(statement.name)))
                 return []
             case CreateWindow():
-                self.windows.create(self._names.free(statement.name), statement.window, statement.like)
+                columns = None if statement.columns is None else self.event_types.columns(statement.columns)
+                self.windows.create(self._names.free(statement.name), statement.window, statement.like, columns)
+                if columns is not None:
+                    return []
                 return [CheckQuery(dataclasses.replace(statement.window, input=Stream(statement.like)))]
             case CreateTable():
                 self.windows.create_table(statement.table)
@@ -177,14 +191,24 @@ class Declarations:
         name, node = statement.name, statement.node
         if name in self.event_types:
             self.event_types.insert(name, node)
-            return []
+            schema = None if name.lower() in self.event_types.variants else self._names.schema(name)
+            return [] if schema is None else [CheckColumns(name, self.expand(node), schema)]
         if self.windows.is_table(name):
             into = self.windows.insert_into_table(name, node)
             return [ChangeQuery(f"insert {name}", self.event_types.expand(into), statement.text)]
         if name in self.windows:
-            self.windows.insert(name, node)
-            return [Insertion(name, node, statement.text)]
+            return self._inserted_into_window(name, node, statement.text)
         return [CreateQuery(name, self.expand(node), statement.text)]
+
+    def _inserted_into_window(self, name: str, node: Node, text: str) -> list[Effect]:
+        window = self.windows.known[name.lower()]
+        if window.columns is None:
+            self.windows.insert(name, node)
+            return [Insertion(name, node, text)]
+        rows = as_rows(node, window.columns, name)
+        self.windows.insert(name, rows)
+        checked = self.expand(dataclasses.replace(window.window, input=rows))
+        return [CheckColumns(name, self.expand(node), window.columns), CheckQuery(checked), Insertion(name, rows, text)]
 
     def _selected(self, statement: Query) -> list[Effect]:
         """What `select` reports; or the rows that the statement has inserted, where the reader adds a query for them."""

@@ -11,7 +11,7 @@ from bridge.errors import NameTaken, QueryError, nearest
 from bridge.frontends.epl.expressions import TYPES
 from bridge.frontends.epl.schemas import CreateSchema, CreateVariant
 from bridge.query.epl_columns import TYPE, stream_of, with_type
-from bridge.query.nodes import Filter, Map, Node, Stream, Union, without_filters
+from bridge.query.nodes import Aggregate, Filter, Map, Node, Stream, Union, without_filters
 from windows.schema import Attribute, Schema, TypeMismatch, canonical_type
 from windows.types import List, Struct, shape
 
@@ -40,19 +40,24 @@ class EventTypes:
         self.children: dict[str, tuple[str, ...]] = {}
         """Of each name the streams whose events are its, too."""
         self.variants: dict[str, _VariantStream] = {}
+        self.inserts: dict[str, tuple[Node, ...]] = {}
+        """Of each declared schema what statements insert, as rows of its attributes."""
+        self._schemas: frozenset[str] = frozenset()
         self._read: dict[str, str] = {}
 
     def remember(self) -> Callable[[], None]:
         """What undoes all that is declared from now on."""
         children, variants, read = dict(self.children), dict(self.variants), dict(self._read)
+        inserts, schemas = dict(self.inserts), self._schemas
 
         def back() -> None:
             self.children, self.variants, self._read = children, variants, read
+            self.inserts, self._schemas = inserts, schemas
 
         return back
 
     def __contains__(self, name: str) -> bool:
-        return name.lower() in self.variants
+        return name.lower() in self.variants or name.lower() in self._schemas
 
     def declare(self, declared: CreateSchema) -> Schema:
         """The attributes of a schema: those of the schemas that it inherits, then its own."""
@@ -69,7 +74,12 @@ class EventTypes:
         schema = _schema(tuple(found.values()))
         for parent in declared.inherits:
             self._add_child(parent, declared.name)
+        self._schemas |= {declared.name.lower()}
         return schema
+
+    def columns(self, declared: CreateSchema) -> Schema:
+        """The attributes that a named window is created with."""
+        return schema_of(declared, self.schema, self.names())
 
     def create_variant(self, declared: CreateVariant) -> None:
         """A variant stream, empty yet."""
@@ -80,7 +90,10 @@ class EventTypes:
         self.variants[declared.name.lower()] = _VariantStream(declared.name, declared.members, columns)
 
     def insert(self, name: str, node: Node) -> None:
-        """Says what is inserted into a variant stream: events of one of its members."""
+        """Says what is inserted: into a variant stream events of one of its members, into a schema its attributes."""
+        if name.lower() not in self.variants:
+            self._insert_rows(name, node)
+            return
         variant = self.variants[name.lower()]
         below = without_filters(node)
         stream = stream_of(below) if isinstance(below, Map) else below
@@ -94,7 +107,9 @@ class EventTypes:
         self.variants[name.lower()] = dataclasses.replace(variant, inserted=(*variant.inserted, node))
 
     def inserted(self, name: str) -> Node:
-        """What the newest statement inserts, as the variant stream has it."""
+        """What the newest statement inserts, as the variant stream or the schema has it."""
+        if name.lower() not in self.variants:
+            return self.inserts[name.lower()][-1]
         variant = self.variants[name.lower()]
         return _with_columns(variant.inserted[-1], variant.columns, is_typed=False)
 
@@ -107,6 +122,8 @@ class EventTypes:
 
     def forget(self, name: str) -> None:
         """A stream is no more."""
+        self._schemas -= {name.lower()}
+        self.inserts.pop(name.lower(), None)
         self.children.pop(name.lower(), None)
         self.children = {
             parent: tuple(child for child in children if child.lower() != name.lower())
@@ -127,10 +144,24 @@ class EventTypes:
             return parts[0] if len(parts) == 1 else Union(tuple(parts))
         self._read[name.lower()] = name
         children, schema = list(dict.fromkeys(self._below(name.lower()))), self.schema(name)
-        if not children or schema is None:
+        inserts = self.inserts.get(name.lower(), ())
+        if not (children or inserts) or schema is None:
             return None
         own: Node = with_type(Stream(name)) if is_typed else Stream(name)
-        return Union((own, *(_with_columns(Stream(child), schema, is_typed) for child in children)))
+        rest = [_with_columns(Stream(child), schema, is_typed) for child in children]
+        columns = (exp.Star(), _type_named(name)) if is_typed else (exp.Star(),)
+        return Union((own, *rest, *(Map(node, columns) for node in inserts)))
+
+    def _insert_rows(self, name: str, node: Node) -> None:
+        schema = self.schema(name)
+        assert schema is not None
+        rows = self.expand(as_rows(node, schema, name))
+        if name.lower() in self._read:
+            raise QueryError(
+                f"{name!r} is read already: what is inserted into it is said before the statements that read it",
+                words=[name],
+            )
+        self.inserts[name.lower()] = (*self.inserts.get(name.lower(), ()), rows)
 
     def _below(self, name: str) -> Iterator[str]:
         for child in self.children.get(name, ()):
@@ -159,6 +190,59 @@ class EventTypes:
         if found is None:
             raise QueryError(f"unknown stream {name!r}{nearest(name, self.names())}", words=[name])
         return found
+
+
+def as_rows(node: Node, schema: Schema, name: str) -> Node:
+    """Rows with the attributes of a schema; NULL for those that are not in the list of columns.
+
+    Raises:
+        QueryError: The list has a column that is not among the attributes.
+    """
+    listed = _listed(node)
+    if listed is None:
+        return _with_columns(node, schema, is_typed=False)
+    unknown = next((column for column in listed if schema.find(column) is None), None)
+    if unknown is not None:
+        raise QueryError(
+            f"{name!r} has no attribute {unknown!r}{nearest(unknown, schema.names)}: name the columns as its attributes are",
+            words=[unknown],
+        )
+    known = {column.lower() for column in listed}
+    columns = [
+        column if attribute.name.lower() in known else exp.alias_(_null(attribute.type), attribute.name, quoted=True)
+        for attribute, column in zip(schema, _columns(schema, is_typed=False), strict=True)
+    ]
+    return Map(node, tuple(columns))
+
+
+def _listed(node: Node) -> list[str] | None:
+    """The names of the columns that a statement lists; None where `*` or another statement says which there are."""
+    while not isinstance(node, (Map, Aggregate)):
+        if len(node.inputs_of) != 1:
+            return None
+        node = node.inputs_of[0]
+    if any(column.is_star for column in node.columns):
+        return None
+    return [column.alias_or_name or column.sql() for column in node.columns]
+
+
+def _null(kind: str) -> exp.Expr:
+    return exp.cast(exp.null(), exp.DataType.build(kind, dialect="duckdb"))
+
+
+def _type_named(name: str) -> exp.Expr:
+    return exp.alias_(exp.Literal.string(name), TYPE, quoted=True)
+
+
+def fits(found: str, attribute: str) -> bool:
+    """Whether values of a type can be those of an attribute: numbers may be of a smaller type.
+
+    >>> fits("INTEGER", "BIGINT"), fits("DOUBLE", "INTEGER")
+    (True, False)
+    """
+    if found in _NUMBERS and attribute in _NUMBERS:
+        return _NUMBERS.index(found) <= _NUMBERS.index(attribute)
+    return found in (attribute, "UNKNOWN", "NULL")
 
 
 def schema_of(declared: CreateSchema, known: Known, names: list[str]) -> Schema:

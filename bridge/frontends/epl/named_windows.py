@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from sqlglot import exp
 
+    from windows.schema import Schema
+
 
 def has_all_time(node: Aggregate) -> bool:
     """Whether it asks for aggregates over all events that ever came."""
@@ -41,7 +43,7 @@ def is_per_event(node: Aggregate) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class NamedWindow:
-    """A window under a name; `like` is the stream whose columns it has.
+    """A window under a name; `like` is the stream whose columns it has, or else it has `columns`.
 
     `is_read`: whether a statement reads what is in it; `is_reported`: whether one reads what is inserted.
     """
@@ -49,6 +51,7 @@ class NamedWindow:
     name: str
     window: Window
     like: str
+    columns: Schema | None = None
     input: Node | None = None
     changes: tuple[tuple[Node, Change], ...] = ()
     is_read: bool = False
@@ -83,10 +86,10 @@ class NamedWindows:
     def __contains__(self, name: str) -> bool:
         return name.lower() in self.known
 
-    def create(self, name: str, window: Window, like: str) -> None:
+    def create(self, name: str, window: Window, like: str, columns: Schema | None = None) -> None:
         """A new window, empty and without a source."""
         self._check_free(name)
-        self.known[name.lower()] = NamedWindow(name, window, like)
+        self.known[name.lower()] = NamedWindow(name, window, like, columns)
 
     def create_table(self, table: StateTable) -> None:
         """A new table."""

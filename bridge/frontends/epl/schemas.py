@@ -57,18 +57,24 @@ def create_schema(cursor: Cursor) -> CreateSchema:
     cursor.expect("SCHEMA")
     name = cursor.name("a name for the events")
     cursor.take("AS")
-    cursor.expect("(", " (attributes with their types; other events and classes cannot be copied)")
-    attributes = [] if cursor.word() == ")" else [_attribute(cursor, ())]
-    while attributes and cursor.take(","):
-        attributes.append(_attribute(cursor, tuple(attributes)))
-    cursor.expect(")")
+    attributes = attributes_in_parentheses(cursor)
     inherits: tuple[str, ...] = ()
     if cursor.take("INHERITS"):
         cursor.take("FROM")
         inherits = _names(cursor)
     if cursor.word() in ("STARTTIMESTAMP", "ENDTIMESTAMP", "COPYFROM"):
         cursor.fail(f"{cursor.word().lower()} is not supported: events have a ts of their own")
-    return CreateSchema(name, tuple(attributes), inherits)
+    return CreateSchema(name, attributes, inherits)
+
+
+def attributes_in_parentheses(cursor: Cursor) -> tuple[tuple[str, str], ...]:
+    """Step over `(a int, b Other[])`; `( )` has none."""
+    cursor.expect("(", " (attributes with their types; other events and classes cannot be copied)")
+    attributes = [] if cursor.word() == ")" else [_attribute(cursor, ())]
+    while attributes and cursor.take(","):
+        attributes.append(_attribute(cursor, tuple(attributes)))
+    cursor.expect(")")
+    return tuple(attributes)
 
 
 def _attribute(cursor: Cursor, before: tuple[tuple[str, str], ...]) -> tuple[str, str]:

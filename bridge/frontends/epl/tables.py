@@ -11,6 +11,7 @@ from bridge.errors import QueryError
 from bridge.frontends.cursor import Cursor, Region
 from bridge.frontends.epl import expressions as epl_scalars
 from bridge.frontends.epl.inputs import Item, item
+from bridge.frontends.epl.schemas import CreateSchema, attributes_in_parentheses
 from bridge.frontends.epl.views import view_of, window_over
 from bridge.frontends.expressions import Qualifiers, position_of, resolve
 from bridge.query.epl_patterns import TemporalMatch
@@ -21,15 +22,19 @@ from windows.schema import Attribute, Schema, TypeMismatch
 
 @dataclasses.dataclass(frozen=True)
 class CreateWindow:
-    """`create window W#keepall as S`: a window of rows like those of a stream, perhaps one for each of some keys."""
+    """`create window W#keepall as S`: a window of rows like those of a stream, perhaps one for each of some keys.
+
+    `columns` are those of `create window W#keepall as (k string, v int)`, which is like no stream.
+    """
 
     name: str
     window: Window
     like: str
+    columns: CreateSchema | None = None
 
 
 def create_window(cursor: Cursor) -> CreateWindow:
-    """Step over `window W#keepall as S`, or `… as select * from S`, after `create`."""
+    """Step over `window W#keepall as S`, `… as select * from S`, or `… as (k string, v int)`, after `create`."""
     position = cursor.expect("WINDOW")
     name = cursor.name("a name for the window")
     view = view_of(cursor)
@@ -40,7 +45,7 @@ def create_window(cursor: Cursor) -> CreateWindow:
     if cursor.word() == "SELECT" and not cursor.take("SELECT", "*", "FROM"):
         cursor.fail("a named window has all columns of a stream: select * from S; create schema, before, has fewer")
     if cursor.word() == "(":
-        cursor.fail("the name of a stream is expected: create schema, before")
+        return CreateWindow(name, window, name, CreateSchema(name, attributes_in_parentheses(cursor)))
     return CreateWindow(name, window, cursor.name("the stream whose columns it has"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -193,3 +194,22 @@ def test_a_list_is_not_a_key_of_a_machine(text: str) -> None:
         with pytest.raises(QueryError, match="which is not a key: name a part of it"):
             cep.create_query("q", text, language="epl")
         cep.push_event("L", ["a", [1], 1], 1)
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("insert into B select k, d as v from A", "'v' of 'B' is INTEGER, and what is inserted is DOUBLE"),
+        ("insert into B select k, d from A", "'B' has no attribute 'd'"),
+        ("insert into B select k, v from B", "'B' is read already"),
+        ("insert into W select d as v from A", "'v' of 'W' is BIGINT, and what is inserted is DOUBLE"),
+    ],
+)
+def test_what_is_inserted_fits_what_is_declared(statement: str, message: str) -> None:
+    with bridge.connect() as cep:
+        cep.create_query("a", "create schema A (k string, v int, d double)", language="epl")
+        cep.create_query("b", "create schema B (k string, v int)", language="epl")
+        cep.create_query("w", "create window W#keepall as (k string, v long)", language="epl")
+        with pytest.raises(QueryError, match=re.escape(message)):
+            cep.create_query("insert", statement, language="epl")
+        cep.create_query("insert", "insert into B select k, v from A", language="epl")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
 from sqlglot import exp
@@ -12,6 +13,7 @@ from sqlglot import exp
 from bridge import query
 from bridge.check.resolve import ResolvedNode, resolve
 from bridge.check.scope import Field
+from bridge.check.trust import Trust
 from bridge.engine.event import Event, maker
 from bridge.errors import NameTaken, QueryError, SchemaError, UnknownName, nearest
 from bridge.frontends.epl.declarations import Declarations
@@ -178,8 +180,19 @@ class Catalogue:
         self.scripts: dict[str, ScriptEntry] = {}
         self.tables: dict[str, StateTable] = {}
         self.declarations = Declarations(self)
+        self.trust: Trust | None = None
+        """What the query that is being created may do, where it is not trusted."""
         self.stores = Stores()
         self.outbox = Outbox(database, self.stores)
+
+    @contextlib.contextmanager
+    def trusting(self, trust: Trust | None) -> Iterator[None]:
+        """Within it tables of the database are found as far as `trust` allows."""
+        self.trust = trust
+        try:
+            yield
+        finally:
+            self.trust = None
 
     def known(self) -> list[str]:
         return [e.name for e in self.streams.values()] + [e.name for e in self.queries.values()]
@@ -231,6 +244,8 @@ class Catalogue:
     def relation(self, name: str) -> ResolvedNode | None:
         """A table of the database as a resolved node."""
         state = self.tables.get(name.lower())  # not every database knows its columns' types as they were meant
+        if state is None and self.trust is not None:
+            name = self.trust.table(name)
         schema = self.database.relation(name) if state is None else state.schema
         if schema is None:
             return None

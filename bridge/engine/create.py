@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import bridge.stores.check  # noqa: F401  (registers the checks of what data stores are for)
 from bridge import query as objects
 from bridge.check.resolve import resolve
+from bridge.check.trust import Trust
 from bridge.check.types import family
 from bridge.check.windows import WINDOWS
 from bridge.engine.catalogue import Catalogue, ScriptEntry
@@ -30,6 +32,7 @@ from bridge.frontends.epl.declarations import (
 )
 from bridge.frontends.epl.event_types import fits
 from bridge.frontends.epl.tables import CreateTable
+from bridge.frontends.epl.variables import Constants
 from bridge.frontends.statements import CreateQuery, CreateStream, Query
 from bridge.query.epl_state import StateTable, Variable
 from bridge.query.nodes import Node
@@ -116,6 +119,19 @@ def retold(error: QueryError, language: str) -> QueryError:
         return error
     message = error.message.replace(" " + WINDOWS, "#time(5 sec), #length(100) or #keepall")
     return QueryError(message, error.text, error.position, error.words)
+
+
+def refuse_untrusted(definition: Definition, trust: Trust, catalogue: Catalogue) -> None:
+    """Raises QueryError for what the text of somebody who is not trusted must not hold: whatever changes what others use."""
+    trust.check_definition(definition)
+    known = catalogue.declarations
+    for statement in definition if isinstance(definition, Sequence) else ():
+        if not isinstance(statement, (CreateStream, CreateQuery, Query, Constants)):
+            what = " ".join(re.findall("[A-Z][a-z]+", type(statement).__name__)).upper()
+            raise QueryError(f"{what} is not allowed in an untrusted text, which may hold queries only")
+        into = statement.name if isinstance(statement, CreateQuery) else ""
+        if into and (into in known.event_types or into in known.windows or known.windows.is_table(into)):
+            raise QueryError(f"an untrusted query cannot insert into {into!r}, which others use", words=[into])
 
 
 def create(name: str, definition: Definition, text: str, runner: Runner, call: LoggedCall | None = None) -> None:

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from bridge import query as objects
 from bridge.check.resolve import resolve_stream
+from bridge.check.trust import Trust
 from bridge.engine.access import Access, locked
 from bridge.engine.catalogue import Catalogue, Processor
-from bridge.engine.create import Definition, create, parse_as, remove_script, retold, text_of, with_table
+from bridge.engine.create import (
+    Definition,
+    create,
+    parse_as,
+    refuse_untrusted,
+    remove_script,
+    retold,
+    text_of,
+    with_table,
+)
 from bridge.engine.durable import Definition as Logged
 from bridge.engine.event import LateEvent
 from bridge.engine.refusal import own_error, refusal
@@ -72,6 +82,8 @@ class Definitions(Access):
         into: str | None = None,
         keep: Any = None,
         replace: bool = False,
+        untrusted: bool = False,
+        tables: Sequence[str] = (),
     ) -> None:
         """Creates a continuous query; its results are a stream of that name, which other queries may read.
 
@@ -88,6 +100,8 @@ class Definitions(Access):
             keep: How long a row stays in that table: milliseconds, or a text such as "7 D". By default for ever.
             replace: Replace a query of this name that is defined otherwise, in one transaction; what both have in common
                 keeps its state (rule D7).
+            untrusted: Refuse whatever is not known to be harmless; see docs/security.md.
+            tables: The tables of the database that an untrusted query may read beside streams and queries.
 
         Raises:
             QueryError: The query is wrong; the error has the place in the text. Nothing of it is left behind.
@@ -109,21 +123,30 @@ class Definitions(Access):
         if keep is not None and into is None:
             raise QueryError("keep= is how long rows stay in the table of results: it needs into=")
         call = call.with_options(into=into, keep=keep if into is None or keep is None else _kept(keep))
+        with self._catalogue.trusting(Trust(self.database.dialect, tables) if untrusted else None):
+            self._create_query(name, definition, call, replace)
+
+    def _create_query(
+        self, name: str, definition: objects.Node | Script | StateTable | str, call: Logged, replace: bool
+    ) -> None:
+        runner = self._runner
         if runner.is_durable and isinstance(name, str) and self._is_created(call):
             return
         if isinstance(definition, StateTable):  # it has a name of its own
+            if self._catalogue.trust is not None:
+                raise QueryError("CREATE TABLE is not allowed in an untrusted text, which may hold queries only")
             create(name, [CreateTable(definition)], "", runner, call)
             return
         if replace and isinstance(name, str) and name.lower() in {*self._catalogue.queries, *self._catalogue.scripts}:
-            with _pointing(definition, language):
+            with _pointing(definition, call.language):
                 new = self._parsed(definition, call)
                 self._replace(name, new, text_of(definition), call)
             return
         self._refuse_other_definition(name)
         self._catalogue.free(name)
-        query = self._parsed(definition, call)
-        with _pointing(definition, language):
-            create(name, query, text_of(definition), self._runner, call)
+        with _pointing(definition, call.language):
+            query = self._parsed(definition, call)
+            create(name, query, text_of(definition), runner, call)
 
     @locked
     def remove_query(self, name: str) -> None:
@@ -342,6 +365,8 @@ class Definitions(Access):
     def _parsed(self, definition: objects.Node | Script | str, call: Logged) -> Definition:
         """The query objects of a definition, with its table of results."""
         found = _parsed(definition, call.language, self._catalogue, self.database.dialect)
+        if self._catalogue.trust is not None:
+            refuse_untrusted(found, self._catalogue.trust, self._catalogue)
         table, keep = _written(call)
         return found if table is None else with_table(found, call.name, table, keep)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from bridge.check.trust import Trust
 from bridge.engine.access import Access, locked
+from bridge.engine.limits import Limits
 from bridge.engine.named_processors import Result, results_in_table
 from windows.schema import Schema
 from windows.times import BEGINNING
@@ -21,17 +23,24 @@ class Inspection(Access):
     """What a bridge holds and how it computes."""
 
     @locked
-    def query(self, sql: str) -> Rows:
+    def query(
+        self, sql: str, *, untrusted: bool = False, tables: Sequence[str] = (), limits: Limits | None = None
+    ) -> Rows:
         """Answers an on-demand query.
 
         Args:
             sql: A SELECT over the contents of windows, streams, queries and tables; see docs/language.md.
+            untrusted: Refuse whatever is not known to be harmless; see docs/security.md.
+            tables: The tables that an untrusted query may read beside streams and queries.
+            limits: The time, rows and memory that it may take. By default an untrusted query has those of `Limits()`, a
+                trusted one none.
 
         Returns:
             The rows, in order, with `.columns`, `.to_arrow()`, `.to_pandas()` and `.to_polars()`.
 
         Raises:
-            QueryError: The SELECT is wrong, or reads a window that no query keeps.
+            QueryError: The SELECT is wrong, reads a window that no query keeps, does what an untrusted query must not, or
+                takes more than its limits.
 
         >>> import bridge
         >>> with bridge.connect() as cep:
@@ -43,7 +52,9 @@ class Inspection(Access):
         from bridge.engine.on_demand import answer
 
         self._runner.fill_inbox()
-        return answer(sql, self._catalogue, self._runner.network, self._runner.now)
+        trust = Trust(self._runner.database.dialect, tables, is_limited=True) if untrusted else None
+        limits = limits or (Limits() if untrusted else None)
+        return answer(sql, self._catalogue, self._runner.network, self._runner.now, trust, limits)
 
     @locked
     def results(self, query: str, after: str | None = None) -> list[Result]:
@@ -109,7 +120,8 @@ class Inspection(Access):
         -- optimisation rules: bind_event
         """
         from bridge.engine.explain import explanation, explanation_of_script
-        from bridge.engine.on_demand import explained, is_select
+        from bridge.engine.on_demand import explained
+        from bridge.engine.select_text import is_select
 
         if is_select(query):
             return explained(query, self._catalogue, self._runner.network, self._runner.now)
@@ -141,7 +153,7 @@ class Inspection(Access):
         2: accepting
         """
         from bridge.engine.explain import graph_of
-        from bridge.engine.on_demand import is_select
+        from bridge.engine.select_text import is_select
 
         if isinstance(query, str) and query.lower() in self._catalogue.scripts:
             from bridge.query.drawing import drawing_of

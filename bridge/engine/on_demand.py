@@ -21,9 +21,12 @@ from sqlglot.errors import SqlglotError
 from bridge import query
 from bridge.check.resolve import resolve
 from bridge.check.scope import Field
+from bridge.check.trust import Trust, is_cte
 from bridge.engine.catalogue import Catalogue, QueryEntry
+from bridge.engine.limits import Limits, limited, with_row_limit, within_rows
 from bridge.engine.refusal import own_error, refusal
 from bridge.engine.rows import Rows
+from bridge.engine.select_text import is_select
 from bridge.errors import QueryError
 from bridge.frontends.cursor import Cursor, word_of
 from bridge.frontends.expressions import Qualifiers, with_spelling_hint
@@ -39,6 +42,7 @@ from bridge.rewrite.network import Network
 from bridge.rewrite.patterns import eager_match as eager
 from bridge.stores.statement import converted
 from windows.databases import Database, Refused
+from windows.databases.base import table_of
 from windows.sql import bigint_zero, number
 from windows.times import NEVER
 from windows.types import is_nested
@@ -49,14 +53,23 @@ if TYPE_CHECKING:
     from bridge.patterns.why import Why
 
 
-def answer(sql: str, catalogue: Catalogue, network: Network, now: int) -> Rows:
-    """The rows of a SELECT. Raises QueryError for another text, and for a name whose content no query keeps."""
-    request = _Request(catalogue, network, now)
+def answer(
+    sql: str, catalogue: Catalogue, network: Network, now: int, trust: Trust | None = None, limits: Limits | None = None
+) -> Rows:
+    """The rows of a SELECT. Raises QueryError for another text, and for a name whose content no query keeps.
+
+    `trust`: what the text may do, where it is not trusted. `limits`: what it may take.
+    """
+    request = _Request(catalogue, network, now, trust)
     database = network.database
-    with request.pointing(sql), _answered(sql, database, request.rendered) as text:
+    with (
+        request.pointing(sql),
+        limited(limits, database, reads_only="match_recognize" not in sql.lower()),
+        _answered(sql, database, request.rendered_for_pattern(sql)) as text,
+    ):
         if not isinstance(text, str):
-            return Rows(text.column_names, None, text)
-        return _rows(request.rendered(text), database, request.answered)
+            return within_rows(limits, Rows(text.column_names, None, text))
+        return within_rows(limits, _rows(request.rendered(text, limits), database, request.answered))
 
 
 def explained(sql: str, catalogue: Catalogue, network: Network, now: int) -> str:
@@ -92,37 +105,6 @@ def why(
         return why_of_clause(sql, row, ts, clause, runs, network.database, request.rendered)
 
 
-def is_select(text: str) -> bool:
-    """Whether a text is an on-demand query, not the name of a continuous one.
-
-    >>> is_select("SELECT 1"), is_select("select"), is_select("WITH t AS (VALUES (1)) SELECT * FROM t")
-    (True, False, True)
-    """
-    try:
-        cursor = Cursor(text)
-    except QueryError:
-        return False
-    return cursor.word() in ("SELECT", "WITH", "VALUES", "FROM", "(") and len(cursor.tokens) > 1
-
-
-def on_demand_part(script: str) -> tuple[int, int]:
-    """The start and end of a script's SELECT with MATCH_RECOGNIZE that is not in a CREATE QUERY; (0, 0) without one.
-
-    >>> script = "CREATE STREAM s (a INTEGER); SELECT * FROM t MATCH_RECOGNIZE (PATTERN (A))"
-    >>> script[slice(*on_demand_part(script))]
-    'SELECT * FROM t MATCH_RECOGNIZE (PATTERN (A))'
-    """
-    tokens = Cursor(script).tokens
-    ends = [place for place, token in enumerate(tokens) if word_of(token) == ";"]
-    first = 0
-    for end in [*ends, len(tokens)]:
-        words = [word_of(token) for token in tokens[first:end]]
-        if "MATCH_RECOGNIZE" in words and words[0] != "CREATE":
-            return tokens[first].start, tokens[end - 1].end + 1
-        first = end + 1
-    return 0, 0
-
-
 def _answered(
     sql: str, database: Database, rendered: Callable[[str], str]
 ) -> contextlib.AbstractContextManager[str | pa.Table]:
@@ -150,6 +132,7 @@ class _Request:
     catalogue: Catalogue
     network: Network
     now: int
+    trust: Trust | None = None
     ctes: set[str] = dataclasses.field(default_factory=set)
     columns: list[str] = dataclasses.field(default_factory=list)
     """The columns that its names stand for, as far as they are known."""
@@ -157,6 +140,8 @@ class _Request:
     """The types of columns with nested values."""
     answered: dict[str, str] = dataclasses.field(default_factory=dict)
     """The columns of the answer that are such a column, and their types."""
+    answers: set[str] = dataclasses.field(default_factory=set)
+    """The names that stand for the answers of MATCH_RECOGNIZE clauses."""
 
     @contextlib.contextmanager
     def pointing(self, sql: object) -> Iterator[None]:
@@ -175,29 +160,68 @@ class _Request:
             here = own.text is None or len(own.text) == len(sql)  # with a name in place of each MATCH_RECOGNIZE
             raise QueryError(own.message, None, own.position if here else None, own.words).within(sql) from None
 
-    def rendered(self, sql: str) -> str:
-        database = self.network.database
+    def rendered_for_pattern(self, sql: str) -> Callable[[str], str]:
+        """The function that renders the parts of a text; the clauses of an untrusted one are checked first."""
+        if self.trust is not None and isinstance(sql, str) and "match_recognize" in sql.lower():
+            from bridge.frontends.sql.pattern_tables import pattern_tables
+
+            _, tables = pattern_tables(sql, self.network.database.dialect)
+            self.answers = {table.name for table in tables}
+            for table in tables:
+                self.trust.check_definition(table.clause)
+        return self.rendered
+
+    def rendered(self, sql: str, limits: Limits | None = None) -> str:
+        """A SELECT in the database's SQL, with its names resolved, and no more rows than `limits` allow."""
+        tree = self._resolved(sql)
+        if tree is None and self.trust is None and limits is None:
+            return sql
+        tree = self._parsed(sql)[0] if tree is None else tree
+        if limits is not None:
+            tree = with_row_limit(tree, limits)
+        return tree.sql(self.network.database.dialect, comments=self.trust is None)
+
+    def _parsed(self, sql: str) -> tuple[exp.Expr, dict[int, query.Window]]:
         blanked, windows = self._windows(sql)
         try:
-            trees = sqlglot.parse(blanked, dialect=database.dialect)
+            trees = sqlglot.parse(blanked, dialect=self.network.database.dialect)
         except SqlglotError as error:
             raise with_spelling_hint(syntax_error(error, sql), Cursor(sql, RESERVED)) from None
         if len(trees) != 1 or not isinstance(trees[0], (exp.Query, exp.Values)):
             raise _no_select(sql)
-        tree = trees[0]
+        return trees[0], windows
+
+    def _resolved(self, sql: str) -> exp.Expr | None:
+        """The tree with the content of streams and queries in the place of their names; None if it names none."""
+        tree, windows = self._parsed(sql)
         self.ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
         try:
-            found = [(item, self._content(item, windows, self.ctes)) for item in list(tree.find_all(exp.Table))]
+            if self.trust is not None:
+                self.trust.check_definition((tree, list(windows.values())))
+            found = [(item, self._item(item, windows)) for item in list(tree.find_all(exp.Table))]
         except QueryError as error:
             raise error.within(sql) from None
         if not any(content for _, content in found):
-            return sql
+            return None if self.trust is None else tree
         for item, content in found:
             if content is not None:
-                rows = exp.Subquery(this=_renamed(content, item, sql).transform(database.adapt))
+                rows = exp.Subquery(this=_renamed(content, item, sql).transform(self.network.database.adapt))
                 item.replace(rows.as_(item.alias or item.name, quoted=True))
         self.answered = dict(self._nested_in(tree))
-        return tree.sql(database.dialect)
+        return tree
+
+    def _item(self, item: exp.Table, windows: dict[int, query.Window]) -> exp.Expr | None:
+        """The SELECT that an item of FROM stands for; None for a table, which an untrusted query must be allowed to read."""
+        if self.trust is None:
+            return self._content(item, windows, self.ctes)
+        if is_cte(item) or not isinstance(item.this, exp.Identifier) or item.name in self.answers:
+            return None
+        content = self._content(item, windows, set())
+        if content is None:
+            allowed = table_of(self.trust.table(_dotted(item), item.this.meta.get("start")))
+            for part in ("this", "db", "catalog"):
+                item.set(part, allowed.args.get(part))
+        return content
 
     def _windows(self, sql: str) -> tuple[str, dict[int, query.Window]]:
         """The text with blanks for its WINDOW(…) clauses, and the clauses by the offset of the name before them."""
@@ -218,7 +242,7 @@ class _Request:
 
     def _content(self, item: exp.Table, windows: dict[int, query.Window], ctes: set[str]) -> exp.Expr | None:
         """The SELECT that an item of FROM stands for; None for a table of the database."""
-        name = item.name if not item.db else f"{item.db}.{item.name}"
+        name = _dotted(item)
         kept = windows.get(item.this.meta.get("start", -1)) if isinstance(item.this, exp.Identifier) else None
         if kept is not None:
             return self._select(self._window(kept))
@@ -272,6 +296,10 @@ class _Request:
             conditions.append(exp.EQ(this=content.columns[OUT[1]].copy(), expression=number(NEVER)))
         rows = dataclasses.replace(content, conditions=(*content.conditions, *conditions))
         return dataclasses.replace(flow, arrivals=rows, content=None)
+
+
+def _dotted(item: exp.Table) -> str:
+    return ".".join(filter(None, (item.catalog, item.db, item.name)))
 
 
 def _renamed(content: exp.Expr, item: exp.Table, sql: str) -> exp.Expr:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import decimal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import sqlalchemy as sa
@@ -74,6 +74,18 @@ class Alchemy(Database):
         kinds = [self.arrow_types.get(column[1]) for column in described]
         arrays = [arrow_array(values, kind) for values, kind in zip(columns, kinds, strict=True)]
         return pa.Table.from_arrays(arrays, names=[column[0] for column in described])
+
+    @contextlib.contextmanager
+    def _settings(self, settings: Mapping[str, str], read: str, write: str) -> Iterator[None]:
+        """Within it the connection has these settings; `read` and `write` are the SQL to read and to set one."""
+        (before,) = self.fetch(f"SELECT {', '.join(map(read.format, settings))}")
+        try:
+            for name, value in settings.items():
+                self.execute(write.format(name, value))
+            yield
+        finally:
+            for name, value in zip(settings, before, strict=True):
+                self.execute(write.format(name, value))
 
     def insert(self, table: str, width: int, rows: Sequence[Row]) -> None:
         sql = self._inserts.get((table, width)) or self._insert_text(table, width)

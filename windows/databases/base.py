@@ -165,6 +165,13 @@ class Database(abc.ABC):
     def modify_bound(self, sql: str, values: Sequence[Any]) -> int:
         """Runs an INSERT, UPDATE or DELETE with values for its placeholders; returns the number of affected rows."""
 
+    def limited(self, seconds: float, megabytes: float, reads_only: bool) -> contextlib.AbstractContextManager[None]:
+        """Within it a statement is stopped after `seconds`, or when it takes more memory; it then raises `Refused`.
+
+        `reads_only`: no statement is to write, not even a temporary table. Raises `Refused` where there are no limits.
+        """
+        raise Refused(f"{self.title} has no limits on a statement's time: use DuckDB, SQLite, PostgreSQL or MariaDB")
+
     # Tables -------------------------------------------------------------------------------------------------------------
 
     @abc.abstractmethod

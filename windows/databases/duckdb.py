@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import duckdb
@@ -62,6 +63,7 @@ class DuckDB(Database):
         self._is_aggregate: dict[str, bool] = {}
         self._uses_statistics = True
         self._sorts_for_asof = False
+        self._memory_limit = ""
 
     def _join_by_ranges(self) -> None:
         """Disables shared sub-queries: beside one, DuckDB joins by one bound of a range, in quadratic time."""
@@ -120,6 +122,24 @@ class DuckDB(Database):
             return self.connection.execute(self._prepared(sql), values)
         except (duckdb.Error, OverflowError) as error:
             raise Refused(error, sql) from None
+
+    @contextlib.contextmanager
+    def limited(self, seconds: float, megabytes: float, reads_only: bool) -> Iterator[None]:
+        """A timer interrupts the statement. The limit on memory is that of the whole database, so it is set back."""
+        used, before = self.fetch(
+            "SELECT SUM(memory_usage_bytes), current_setting('memory_limit') FROM duckdb_memory()"
+        )[0]
+        self._memory_limit = self._memory_limit or before  # it is shown rounded
+        timer = threading.Timer(seconds, self.connection.interrupt)
+        timer.daemon = True
+        self.execute(f"SET memory_limit = '{int(used + megabytes * 2**20)} B'")
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()
+            self.execute(f"SET memory_limit = '{self._memory_limit}'")
 
     def append(self, table: str, batch: pa.Table) -> None:
         self.connection.register("_cep_batch", batch)

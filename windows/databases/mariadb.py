@@ -105,6 +105,17 @@ class MySQL(Alchemy):
         if found := _CREATE.match(sql):
             self._created.append(found[1])
 
+    def limited(self, seconds: float, megabytes: float, reads_only: bool) -> contextlib.AbstractContextManager[None]:
+        """The server stops a statement by its own clock, and where the connection's memory grows too large."""
+        settings = {"max_execution_time": f"{max(1, round(seconds * 1_000))}"}  # MySQL's
+        is_mariadb = self.title == "MariaDB"
+        if is_mariadb:
+            used = int(self.fetch("SHOW SESSION STATUS LIKE 'Memory_used'")[0][1])
+            settings = {"max_statement_time": f"{seconds}", "max_session_mem_used": f"{used + int(megabytes * 2**20)}"}
+        if reads_only:
+            settings["tx_read_only" if is_mariadb else "transaction_read_only"] = "1"
+        return self._settings(settings, "@@SESSION.{}", "SET SESSION {} = {}")
+
     def begin(self) -> None:
         self._created.clear()
         self.execute("BEGIN")

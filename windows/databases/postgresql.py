@@ -97,6 +97,13 @@ class PostgreSQL(Alchemy):
             self.fetch(f"SELECT pg_advisory_unlock({_LOCK})")
         super().close()
 
+    def limited(self, seconds: float, megabytes: float, reads_only: bool) -> contextlib.AbstractContextManager[None]:
+        """The server stops a statement by its own clock. It has no limit on a statement's memory."""
+        settings = {"statement_timeout": str(max(1, round(seconds * 1_000)))}
+        if reads_only:
+            settings["default_transaction_read_only"] = "on"
+        return self._settings(settings, "CURRENT_SETTING('{}')", "SET {} = '{}'")
+
     def execute(self, sql: str) -> None:
         """Within a transaction the error may be an earlier statement's, so it is raised without a statement."""
         try:

@@ -9,7 +9,8 @@ import functools
 import math
 import re
 import sqlite3
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, cast
 
 import sqlalchemy as sa
@@ -104,6 +105,22 @@ class SQLite(Alchemy):
         driver = cast("Any", self.connection.driver_connection)  # None where it was closed
         if driver is not None and driver.in_transaction:
             self.execute("ROLLBACK")
+
+    @contextlib.contextmanager
+    def limited(self, seconds: float, megabytes: float, reads_only: bool) -> Iterator[None]:
+        """A function that SQLite calls while it computes says when to stop; a text has at most a quarter of the memory."""
+        driver = cast("Any", self.connection.driver_connection)
+        end = time.monotonic() + seconds
+        length = driver.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, int(megabytes * 2**18))
+        driver.set_progress_handler(lambda: time.monotonic() > end, 10_000)
+        if reads_only:
+            self.execute("PRAGMA query_only = ON")
+        try:
+            yield
+        finally:
+            driver.set_progress_handler(None, 0)
+            driver.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, length)
+            self.execute("PRAGMA query_only = OFF")
 
     def column_type(self, attribute: Attribute) -> str:
         sizes = [size for kind in scalars_of(attribute.type) if (size := decimal_size(kind))]

@@ -10,6 +10,7 @@ import click
 
 import bridge
 from bridge.errors import SourceError
+from windows.databases.urls import without_password
 
 if TYPE_CHECKING:
     from bridge.history.script import ReplayScript
@@ -132,9 +133,11 @@ def pairs_of(option: str, texts: tuple[str, ...], form: str) -> dict[str, str]:
     for text in texts:
         name, _, value = text.partition("=")
         if not (name and value):
-            raise click.UsageError(f"--{option} {text}: expected {form}")
+            raise click.UsageError(f"--{option} {without_password(text)}: expected {form}")
         if name in values:
-            raise click.UsageError(f"--{option} {text}: {name} is already {values[name]}; use another name")
+            raise click.UsageError(
+                f"--{option} {without_password(text)}: {name} is already {without_password(values[name])}; use another name"
+            )
         values[name] = value
     return values
 

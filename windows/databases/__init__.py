@@ -7,7 +7,7 @@ import importlib.util
 from typing import TYPE_CHECKING, Any
 
 from windows.databases.base import Database, Refused
-from windows.databases.urls import EXAMPLES, install_hint, scheme_hint, without_password
+from windows.databases.urls import EXAMPLES, hidden, install_hint, scheme_hint, without_password
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -19,6 +19,9 @@ __all__ = ["Database", "Refused", "open_database"]
 
 _SHARED = {"mysql": "mariadb"}
 """Databases that are in another one's file."""
+
+
+_SIGNS = ": in a user's name and password, the signs @ : / ? # % are written %40 %3A %2F %3F %23 %25"
 
 
 def open_database(target: Any = "duckdb://") -> Database:
@@ -85,7 +88,9 @@ def _alchemy(target: Any) -> Database:
     except ImportError as error:
         raise Refused(f"{error}{install_hint(error.name)}", without_password(target)) from None
     except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ValueError) as error:  # a port that is not a number
-        raise Refused(scheme_hint(str(target)) or f"{error} ({EXAMPLES})", without_password(target)) from None
+        signs = "" if isinstance(error, sa.exc.ArgumentError) else _SIGNS
+        hint = scheme_hint(str(target)) or f"{hidden(error, target)}{signs} ({EXAMPLES})"
+        raise Refused(hint, without_password(target)) from None
     return _class_of(engine.dialect.name)(engine)
 
 
@@ -110,10 +115,14 @@ def _engine(url: sa.URL) -> sa.Engine:
     """The engine of a URL.
 
     A SQLite connection may be used by any thread, as the bridge admits one at a time. Python's driver keeps only 128
-    prepared statements by default.
+    prepared statements by default. A password among the parameters would be shown by `repr`, unlike one in its place.
     """
     import sqlalchemy as sa
 
+    if "@" in (url.host or ""):
+        raise ValueError("the name of the host has the sign @")
+    for name in {"password", "passwd"} & set(url.query):
+        url = url.set(password=str(url.query[name])).difference_update_query([name])
     if url.get_backend_name() != "sqlite":
         return sa.create_engine(url)
     prepared = {"cached_statements": 100_000} if url.drivername in ("sqlite", "sqlite+pysqlite") else {}

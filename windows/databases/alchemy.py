@@ -13,7 +13,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from windows.databases.base import Convert, Database, Refused, Row
-from windows.databases.urls import without_password
+from windows.databases.urls import hidden, without_password
 from windows.schema import Attribute, Schema, relation_schema
 from windows.types import is_nested, scale_of
 from windows.values import json_reader, json_writer
@@ -37,8 +37,10 @@ class Alchemy(Database):
         self._errors: tuple[type[Exception], ...] = (engine.dialect.dbapi.Error, UnicodeError)  # type: ignore[union-attr]
         try:
             self.connection = engine.raw_connection()
-        except (SQLAlchemyError, ValueError, *self._errors) as error:  # a path with a NUL
-            raise Refused(f"the database {without_password(engine.url)} cannot be opened: {error}") from None
+        except (SQLAlchemyError, ValueError, TypeError, *self._errors) as error:  # a NUL; an unknown parameter
+            raise Refused(
+                f"the database {without_password(engine.url)} cannot be opened: {hidden(error, engine)}"
+            ) from None
         self._cursor: Any = self.connection.cursor()
         self._inserts: dict[tuple[str, int], str] = {}
 

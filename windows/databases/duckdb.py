@@ -13,6 +13,7 @@ import duckdb
 from sqlglot import exp
 
 from windows.databases.base import Database, Elements, Refused, Row, table_of
+from windows.databases.urls import hidden, without_password
 from windows.nested import call, is_part
 from windows.schema import Schema, is_storable, relation_schema
 
@@ -56,7 +57,8 @@ class DuckDB(Database):
         try:
             self.connection = duckdb.connect(path) if isinstance(path, str) else path
         except duckdb.Error as error:
-            raise Refused(f"the database duckdb:///{path} cannot be opened: {error}") from None
+            url = f"duckdb:///{path}"
+            raise Refused(f"the database {without_password(url)} cannot be opened: {hidden(error, url)}") from None
         if self._owned:
             self._join_by_ranges()
         self._statements: dict[str, Any] = {}

@@ -3,18 +3,55 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import unquote, unquote_plus
 
 EXAMPLES = "a database URL reads duckdb:///file.db, sqlite:///file.db, postgresql+psycopg://…, mariadb+pymysql://…"
 
 
-def without_password(target: object) -> str:
-    """A database URL to be shown.
+_PASSWORD = re.compile(r"(://[^/:@?]*):(?:.*)@")
+_PARAMETER = re.compile(r"([?&;])([^=&;?]+)=([^&;]*)")
+_CONNECTION = re.compile(r"(?i)\b(\w*(?:password|passwd|pwd|secret|token))\s*=\s*('(?:[^'\\]|\\.)*'|[^\s&;?@)'\"]+)")
+_SECRET = re.compile(r"(?i)passw|pwd|secret|token|credential")
+"""Parameters of a URL whose value is not shown."""
 
-    >>> without_password("mysql://me:secret@host/x?password=secret&charset=utf8")
+
+def without_password(target: object) -> str:
+    """A database URL, or a text with one, to be shown.
+
+    >>> without_password("mysql://me:sec/ret@host/x?password=secret&charset=utf8")
     'mysql://me:***@host/x?password=***&charset=utf8'
+    >>> without_password("postgresql://host/x?p%61ssword=secret"), without_password("host=h password='a b'")
+    ('postgresql://host/x?p%61ssword=***', 'host=h password=***')
     """
-    shown = re.sub(r"(://[^/:@]*):[^/@]*@", r"\1:***@", str(target))
-    return re.sub(r"(?i)([?&]\w*(?:password|passwd|pwd)=)[^&]*", r"\1***", shown)
+    shown = _PASSWORD.sub(r"\1:***@", str(target))
+    shown = _PARAMETER.sub(_shown_parameter, shown)
+    return _CONNECTION.sub(r"\1=***", shown)
+
+
+def _shown_parameter(found: re.Match[str]) -> str:
+    mark, name, value = found.groups()
+    return f"{mark}{name}={'***' if _SECRET.search(unquote(name)) else value}"
+
+
+def hidden(text: object, target: object) -> str:
+    """A message of a library or a server without the password of the URL or engine that it is about.
+
+    >>> hidden("bad value 's ecret' in s%20ecret", "mysql://me:s%20ecret@host/x")
+    "bad value '***' in ***"
+    """
+    shown = without_password(text)
+    for secret in sorted(_secrets(target), key=len, reverse=True):
+        shown = shown.replace(secret, "***")
+    return shown
+
+
+def _secrets(target: object) -> set[str]:
+    """The passwords in a URL, as they are written and as they are meant; those of one letter could be any text."""
+    url = getattr(target, "url", target)
+    url = url.render_as_string(hide_password=False) if hasattr(url, "render_as_string") else str(url)
+    found = [match[0].split(":", 2)[-1][:-1] for match in _PASSWORD.finditer(url)]
+    found += [value for _, name, value in _PARAMETER.findall(url) if _SECRET.search(unquote(name))]
+    return {text for each in found for text in (each, unquote(each), unquote_plus(each)) if len(text) > 1}
 
 
 def scheme_hint(url: str) -> str:

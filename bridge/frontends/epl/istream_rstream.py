@@ -130,19 +130,27 @@ def reports_expiry(node: Node) -> bool:
     return any(isinstance(below, RStream) for below in walk(node))
 
 
-def at_interval(cursor: Cursor, node: Node, rate: OutputRate) -> Node:
-    """Of each period first what came, then what left; of rstream this alone, in periods that begin with what comes."""
+def at_interval(cursor: Cursor, node: Node, rate: OutputRate, condition: exp.Expr | None = None) -> Node:
+    """Of each period first what came, then what left; of rstream this alone, in periods that begin with what comes.
+
+    `condition` is that of HAVING, which periods do not depend on.
+    """
     check_rate(cursor, rate)
-    found = per_period(node if has_both_streams(node) else _with_arrivals(cursor, node), rate, NEW)
+    found = per_period(node if has_both_streams(node) else _with_arrivals(cursor, node), rate, NEW, condition)
     return found if has_both_streams(node) else Filter(found, exp.Not(this=column(NEW)))
 
 
-def per_period(node: Node, rate: OutputRate, mark: str) -> OrderLimitDistinct:
+def per_period(node: Node, rate: OutputRate, mark: str, condition: exp.Expr | None = None) -> OrderLimitDistinct:
     """The rows of each period, those whose mark says that they came first; or the last of either kind."""
     batch = Window(node, Range(rate.time or 1, rate.time, first=True))
     return OrderLimitDistinct(
-        batch, (in_order(f'"{mark}" DESC'),), last_of=(column(mark),) if rate.kind == "last" else None
+        filtered(batch, condition), (in_order(f'"{mark}" DESC'),), last_of=(column(mark),) if rate.kind == "last" else None
     )
+
+
+def filtered(node: Node, condition: exp.Expr | None) -> Node:
+    """The rows for which the condition is true; all without one."""
+    return node if condition is None else Filter(node, condition)
 
 
 def check_rate(cursor: Cursor, rate: OutputRate) -> None:

@@ -11,7 +11,7 @@ from bridge.frontends.cursor import Cursor
 from bridge.frontends.epl import expressions as epl_scalars
 from bridge.frontends.epl.clauses import OutputClauses, OutputRate
 from bridge.frontends.epl.cursor import period, whole
-from bridge.frontends.epl.istream_rstream import at_interval, has_both_streams, reports_expiry
+from bridge.frontends.epl.istream_rstream import at_interval, filtered, has_both_streams, reports_expiry
 from bridge.frontends.epl.istream_rstream import newest_first as newest_first
 from bridge.frontends.epl.named_windows import is_per_event
 from bridge.frontends.expressions import Qualifiers, position_of, resolve
@@ -73,22 +73,26 @@ def at_rate(
     rate: OutputRate | None,
     groups: tuple[exp.Expr, ...] | None = None,
     keys: tuple[exp.Expr, ...] = (),
+    condition: exp.Expr | None = None,
 ) -> Node:
     """The results as `output` tells them; `groups`: the columns by which `last` tells one of each, and `first` counts.
 
-    Events are counted for each of the `keys`.
+    Events are counted for each of the `keys`, also those for which HAVING's `condition` is not true.
     """
+    if rate is None or rate.kind == "first":
+        node = filtered(node, condition)
     if rate is None:
         return node
     if rate.count is not None and not keys and _has_several(node):
-        gathered = OutputEvery(node, rate.count, rate.kind == "first")
+        gathered: Node = OutputEvery(node, rate.count, rate.kind == "first")
+        gathered = gathered if rate.kind == "first" else filtered(gathered, condition)
         return OrderLimitDistinct(gathered, last_of=()) if rate.kind == "last" else gathered
     if rate.count is not None:
         _check_counting(cursor, node, rate)
     if rate.kind == "first":
         return Throttle(node, rate.count, rate.time, groups or keys)
     extent = Rows(rate.count, rate.count) if rate.count is not None else Range(rate.time or 1, rate.time, first=True)
-    batch = Window(node, extent, keys)
+    batch = filtered(Window(node, extent, keys), condition)
     return OrderLimitDistinct(batch, last_of=groups or ()) if rate.kind == "last" else batch
 
 
@@ -141,16 +145,21 @@ def _is_batch(node: Node) -> bool:
 
 
 def single_events(
-    cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], asked: OutputClauses, keys: tuple[exp.Expr, ...] = ()
+    cursor: Cursor,
+    node: Node,
+    columns: tuple[exp.Expr, ...],
+    asked: OutputClauses,
+    keys: tuple[exp.Expr, ...] = (),
+    having: exp.Expr | None = None,
 ) -> Node:
     """A statement without aggregates: the results are ordered by values of the events, or by those they have."""
     marked = has_both_streams(node)
     if asked.rate is not None and reports_expiry(node):
         if not marked and any(column.is_star for column in columns):
             cursor.fail("output of rstream * is not supported: name the columns", asked.rate.position)
-        node = at_interval(cursor, node, asked.rate)
+        node = at_interval(cursor, node, asked.rate, having)
     else:
-        node = at_rate(cursor, node, asked.rate, keys=keys)
+        node = at_rate(cursor, node, asked.rate, keys=keys, condition=having)
     if marked and (asked.distinct or asked.limit is not None):
         cursor.fail(
             "irstream with distinct or limit is not supported: insert into names the results",
@@ -176,8 +185,34 @@ def aggregates(cursor: Cursor, node: Aggregate, asked: OutputClauses) -> Node:
     groups = None
     if asked.rate is not None and node.group_by and asked.rate.kind in ("last", "first"):
         groups = tuple(_column(cursor, key, node.columns, asked.rate.position) for key in node.group_by)
-    result = at_rate(cursor, node, asked.rate, groups)
-    return _by_columns(cursor, result, node.columns, asked) if asked.is_arranged or asked.distinct else result
+    condition = None
+    if asked.rate is not None and asked.rate.kind != "first":
+        condition, made = _with_having_column(node)
+    else:
+        made = node
+    result = at_rate(cursor, made, asked.rate, groups, condition=condition)
+    if asked.is_arranged or asked.distinct:
+        result = _by_columns(cursor, result, node.columns, asked)
+    if condition is None:
+        return result
+    return Map(result, tuple(exp.column(exp.to_identifier(_name_of(one), quoted=True)) for one in node.columns))
+
+
+_HAVING = "having."
+"""The name of the column that holds what HAVING says."""
+
+
+def _with_having_column(node: Aggregate) -> tuple[exp.Expr | None, Aggregate]:
+    """What says whether HAVING holds for a result, and the aggregate with all results and a column for it."""
+    if node.having is None or any(column.is_star for column in node.columns):
+        return None, node
+    columns = (*node.columns, exp.alias_(node.having.copy(), _HAVING, quoted=True))
+    condition = exp.column(exp.to_identifier(_HAVING, quoted=True))
+    return condition, dataclasses.replace(node, columns=columns, having=None)
+
+
+def _name_of(column: exp.Expr) -> str:
+    return column.alias_or_name or column.sql()
 
 
 def _of_all_groups(cursor: Cursor, node: Aggregate, rate: OutputRate) -> Aggregate:

@@ -186,9 +186,7 @@ def _projected(
         _refuse_arranged(cursor, f"{telling.lower()} of a join", bool(having), asked, at)
         return of_join(node, columns, telling == "IRSTREAM")
     node = with_variables(node, (name for name in changing if name not in there))
-    if having:
-        node = Filter(node, having[0])  # without aggregates it says the same as where
-    return single_events(cursor, node, columns, asked, keyed.keys)
+    return single_events(cursor, node, columns, asked, keyed.keys, having[0] if having else None)
 
 
 def _aggregated(

@@ -28,9 +28,15 @@ def named_as_written(cursor: Cursor, region: Region, columns: tuple[exp.Expr, ..
     if len(regions) != len(columns):
         return columns
     return tuple(
-        column if isinstance(column, (exp.Alias, *_PATHS)) else exp.alias_(column, _text(cursor, each), quoted=True)
+        column if _has_name(column) else exp.alias_(column, _text(cursor, each), quoted=True)
         for column, each in zip(columns, regions, strict=True)
     )
+
+
+def _has_name(column: exp.Expr) -> bool:
+    """Whether resolving names it: an attribute alone, a part of one, or all columns."""
+    is_qualified = isinstance(column, exp.Column) and bool(column.table) and not isinstance(column.this, exp.Star)
+    return isinstance(column, (exp.Alias, *_PATHS)) and not is_qualified
 
 
 def _listed(cursor: Cursor, region: Region) -> Iterator[Region]:

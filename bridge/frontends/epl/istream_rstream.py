@@ -144,7 +144,9 @@ def per_period(node: Node, rate: OutputRate, mark: str, condition: exp.Expr | No
     """The rows of each period, those whose mark says that they came first; or the last of either kind."""
     batch = Window(node, Range(rate.time or 1, rate.time, first=True))
     return OrderLimitDistinct(
-        filtered(batch, condition), (in_order(f'"{mark}" DESC'),), last_of=(column(mark),) if rate.kind == "last" else None
+        filtered(batch, condition),
+        (in_order(f'"{mark}" DESC'),),
+        last_of=(column(mark),) if rate.kind == "last" else None,
     )
 
 

@@ -159,8 +159,11 @@ def _condition(cursor: Cursor) -> Region:
     region = cursor.until((",", "DEFINE", "AS"))
     before = cursor.tokens[region.end - 2] if region.end - region.start > 2 else None
     ends = before is not None and (before.token_type in _VALUES or word_of(before) in (")", "]", "}"))
-    if cursor.word() != "AS" or not ends:
-        return Region(region.start, cursor.until((",", "DEFINE")).end)
+    if cursor.word() != "AS":
+        return region
+    if not ends:
+        cursor.at = region.start
+        return cursor.until((",", "DEFINE"))
     cursor.at -= 1
     return Region(region.start, cursor.at)
 

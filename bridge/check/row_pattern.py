@@ -239,11 +239,11 @@ def _warn_of_unbounded_state(clause: RowPattern) -> None:
         warnings.warn(
             f"PATTERN ({clause.pattern}) ends with a quantifier without bound: a match is reported only when a row ends it, "
             "and its rows are kept until then; WITHIN bounds both",
-            stacklevel=_level_of_caller(),
+            stacklevel=level_of_caller(),
         )
 
 
-def _level_of_caller() -> int:
+def level_of_caller() -> int:
     """How many frames up the code stands that is not of the bridge."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in _OURS:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterable, Iterator
 
 from sqlglot import exp
 
+from bridge.check.row_pattern import level_of_caller
 from bridge.frontends.cursor import Cursor, Region, word_of
 from windows.aggregates import aggregate_named
 
@@ -27,10 +29,37 @@ def named_as_written(cursor: Cursor, region: Region, columns: tuple[exp.Expr, ..
     regions = list(_listed(cursor, region))
     if len(regions) != len(columns):
         return columns
-    return tuple(
+    named = [
         column if _has_name(column) else exp.alias_(column, _text(cursor, each), quoted=True)
         for column, each in zip(columns, regions, strict=True)
-    )
+    ]
+    aliases = [column for column in named if isinstance(column, exp.Alias)]
+    for column, name in zip(aliases, numbered(column.alias for column in aliases), strict=True):
+        if name != column.alias:
+            column.set("alias", exp.to_identifier(name, quoted=True))
+    return tuple(named)
+
+
+def numbered(names: Iterable[str]) -> Iterator[str]:
+    """The names, with a number for one that differs from an earlier one only in case, with a warning.
+
+    >>> list(numbered(["a", "b", "a"]))
+    ['a', 'b', 'a']
+    """
+    seen: dict[str, list[str]] = {}
+    for name in names:
+        alike = seen.setdefault(name.lower(), [])
+        is_new = bool(alike) and name not in alike
+        alike.append(name)
+        if not is_new:
+            yield name
+            continue
+        found = f"{name}_{len(alike)}"
+        warnings.warn(
+            f"the column {name!r} is called {found!r}: names that differ only in case, as {alike[0]!r} does, are one name in SQL",
+            stacklevel=level_of_caller(),
+        )
+        yield found
 
 
 def _has_name(column: exp.Expr) -> bool:

@@ -17,6 +17,7 @@ from bridge.errors import nearest
 from bridge.frontends.cursor import Cursor, Region, word_of
 from bridge.frontends.epl import expressions as epl_scalars
 from bridge.frontends.epl import row_pattern as epl_rows
+from bridge.frontends.epl.column_names import numbered
 from bridge.frontends.epl.cursor import period
 from bridge.frontends.epl.paths import Count, Index, Key, Name, Step, following
 from bridge.frontends.expressions import position_of
@@ -359,7 +360,8 @@ def _eager_match(cursor: Cursor, read: _MatchClauses, pattern: Pattern, alias: s
     define = tuple((one.name, dataclasses.replace(scope, symbol=one.name).read(one)) for one in read.define)
     if read.within is not None:
         define = _with_limit(dict(define), known, read.within)
-    measures = tuple(_named(scope.read(one), one.name) for one in read.measures)
+    names = numbered(one.name for one in read.measures)
+    measures = tuple(map(_named, map(scope.read, read.measures), names))
     columns, keys = _key_columns(read.partition_by)
     clause = RowPattern(pattern, define, measures, keys)
     rest = (clause, read.after, read.all_matches, read.interval, read.or_terminated)

@@ -31,15 +31,18 @@ from bridge.errors import QueryError
 from bridge.frontends.cursor import Cursor, word_of
 from bridge.frontends.expressions import Qualifiers, with_spelling_hint
 from bridge.frontends.sql.clauses import window
+from bridge.query.epl_output import OrderLimitDistinct
 from bridge.query.epl_state import ChangedWindow
 from bridge.query.expressions import syntax_error
 from bridge.query.nodes import Node
 from bridge.query.words import RESERVED
 from bridge.rewrite.aggregates.aggregate import having_of, per_jump
+from bridge.rewrite.aggregates.snapshot import is_per_event, with_totals
 from bridge.rewrite.flow import OUT, Flow, Need, Selection
 from bridge.rewrite.joins.correlate import of_contents
 from bridge.rewrite.network import Network
 from bridge.rewrite.patterns import eager_match as eager
+from bridge.rewrite.rows.order_limit import content_in_order
 from bridge.stores.statement import converted
 from windows.databases import Database, Refused
 from windows.databases.base import table_of
@@ -381,6 +384,8 @@ def _(node: query.Aggregate, request: _Request, entry: QueryEntry) -> Flow:
     if node.having is not None:
         return having_of(node, lambda whole: snapshot(whole, request, entry))
     below = snapshot(node.input, request, entry)
+    if is_per_event(node):
+        return with_totals(node, below, lambda totals: snapshot(totals, request, entry))
     order = {f"_o_{name}": column for name, column in below.arrivals.columns.items() if name in below.key}
     moment = {"ts": number(request.now), "seq": bigint_zero(), "_expires": number(NEVER)}
     columns = {**below.arrivals.columns, **order, **moment}
@@ -390,6 +395,16 @@ def _(node: query.Aggregate, request: _Request, entry: QueryEntry) -> Flow:
     names = tuple(item.alias for item in node.columns)
     keys = [f"_key{place}" for place in range(len(node.group_by))]
     return Flow(names, Selection.of(select, ["ts", "seq", "_expires", "_place", *keys, *names]), order=("_place",))
+
+
+@snapshot.register
+def _(node: OrderLimitDistinct, request: _Request, entry: QueryEntry) -> Flow:
+    below = node.input
+    while isinstance(below, (query.Filter, query.Map)):
+        below = below.input
+    if not isinstance(below, (query.Aggregate, query.EagerMatch)):
+        return snapshot.dispatch(object)(node, request, entry)  # of single rows only what arrives is ordered
+    return content_in_order(node, snapshot(node.input, request, entry))
 
 
 @snapshot.register

@@ -119,7 +119,7 @@ def _measures(cursor: Cursor) -> tuple[_NamedExpression, ...]:
 def _dotted_name(cursor: Cursor, region: Region) -> str | None:
     """The name `c.id` of a measure `C.id as c.id`; None for a plain one."""
     last = [word_of(token) for token in cursor.tokens[max(region.start, region.end - 4) : region.end]]
-    is_dotted = len(last) == 4 and last[0] == "AS" and last[2] == "."
+    is_dotted = last[::2] == ["AS", "."]
     return cursor.slice(Region(region.end - 3, region.end)) if is_dotted else None
 
 

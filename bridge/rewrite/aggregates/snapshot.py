@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from bridge import query
+from bridge.query.epl_columns import OF_EVENT
 from bridge.query.epl_output import Snapshot
-from bridge.rewrite.aggregates.frames import group_columns
+from bridge.rewrite.aggregates.frames import aggregate_calls, group_columns
 from bridge.rewrite.aggregates.on_change import at_points
 from bridge.rewrite.flow import Flow, Need, Selection, not_later, valid
 from bridge.rewrite.network import CLOCK, Network, add_table, arrived, derived_content, rewrite
@@ -182,3 +183,44 @@ class PeriodicReports:
         return (
             f"-- every {self.every} ms since this, the times that have come go to {self.quoted}\n{pretty(self.since)};"
         )
+
+
+# What a query of single events beside aggregates holds
+
+
+def is_per_event(node: query.Aggregate) -> bool:
+    """Whether it reports values of single events beside aggregates."""
+    return any(OF_EVENT in call.meta for call in aggregate_calls(node))
+
+
+def with_totals(node: query.Aggregate, below: Flow, totals_of: Callable[[query.Aggregate], Flow]) -> Flow:
+    """Each row of the content with the aggregates of its group; `totals_of` gives a row for each group, with its keys."""
+    calls = dict.fromkeys(call for call in aggregate_calls(node) if OF_EVENT not in call.meta)
+    names = {call: f"_a{place}" for place, call in enumerate(calls)}
+    listed = [exp.alias_(call.copy(), name, quoted=True) for call, name in names.items()]
+    listed = listed or [exp.alias_(exp.Count(this=exp.Star()), "_a0", quoted=True)]
+    totals = totals_of(dataclasses.replace(node, columns=tuple(listed), having=None))
+    keys = [f"_key{place}" for place in range(len(node.group_by))]
+    rows = below.arrivals
+    inner = rows.select(dict.fromkeys([*_REPORT, *below.order]))
+    inner = inner.select(*(aliased(rows.value(key), name) for key, name in zip(node.group_by, keys, strict=True)))
+    inner = inner.select(*(aliased(rows.columns[name].copy(), f"_in_{name}") for name in below.names))
+    groups = totals.arrivals.select([*keys, *names.values()] or ["ts"])
+    known = {name: column_of("r", f"_in_{name}") for name in below.names} | {"ts": column_of("r", "ts")}
+    known |= {name: column_of("g", name) for name in names.values()}
+
+    def of_row(part: exp.Expr) -> exp.Expr:
+        if isinstance(part, exp.Last) and OF_EVENT in part.meta:
+            value: exp.Expr = part.this.copy()
+            return value
+        return column(names[part]) if part in names else part
+
+    system = [column_of("r", name) for name in _REPORT]
+    place = row_number([], [column_of("r", name) for name in ("ts", "seq", *below.order)])
+    same = [null_safe_equal(column_of("r", name), column_of("g", name)) for name in keys]
+    select = exp.select(*system, aliased(place, "_place")).from_(derived_table(inner, "r"))
+    select = select.join(derived_table(groups, "g"), on=exp.and_(*same) if same else exp.true())
+    values = [(item.alias, Selection(exp.null(), known).value(item.this.transform(of_row))) for item in node.columns]
+    select = select.select(*(aliased(value, name) for name, value in values))
+    shown = tuple(name for name, _ in values)
+    return Flow(shown, Selection.of(exp.Subquery(this=select), [*_REPORT, "_place", *shown]), order=("_place",))

@@ -25,21 +25,27 @@ def _(node: query.OrderLimitDistinct, network: Network, need: Need) -> Flow:
     return network.give(network.operator(node, build, "OrderLimitDistinct"), node, need)
 
 
-def _ordered(node: query.OrderLimitDistinct, below: Flow) -> Selection:
-    """The results that remain, each with its place among those of its event."""
+def content_in_order(node: query.OrderLimitDistinct, below: Flow) -> Flow:
+    """What a query's content is: all of it arranged among itself, as the results of one event are."""
+    return Flow(below.names, _ordered(node, below, ()), order=("_place",), hidden=below.hidden)
+
+
+def _ordered(node: query.OrderLimitDistinct, below: Flow, of: Sequence[str] = _EVENT) -> Selection:
+    """The results that remain, each with its place among those of its event: of equal columns `of`."""
     own = [*_EVENT, "_expires", *below.names]
     rows = below.arrivals.select(dict.fromkeys([*own, *below.order]))
-    place = row_number(map(column, _EVENT), map(column, below.order or ("seq",)))
+    order = below.order or ("seq",)
+    place = row_number(map(column, of), map(column, order if of else (*_EVENT, *order)))
     select = exp.select(*map(column, own), aliased(place, "_place")).from_(derived_table(rows, "a"))
     if node.distinct:
         compared = [name for name in below.names if name not in below.hidden]
-        select = _first_of(select, own, map(column, compared), [column("_place")])
+        select = _first_of(select, own, map(column, (*of, *compared)), [column("_place")])
     if node.last_of is not None:
-        select = _last_of(select, own, node.last_of)
+        select = _last_of(select, own, (*map(column, of), *node.last_of))
     terms = [_nulls_least(term) for term in node.order_by]
     ranked = exp.Window(
         this=exp.RowNumber(),
-        partition_by=[column(name) for name in _EVENT],
+        partition_by=[column(name) for name in of],
         order=exp.Order(expressions=[*terms, exp.Ordered(this=column("_place"))]),
     )
     select = exp.select(*map(column, own), aliased(ranked, "_rank")).from_(derived_table(select, "r"))
@@ -54,16 +60,16 @@ def _ordered(node: query.OrderLimitDistinct, below: Flow) -> Selection:
 def _first_of(
     select: exp.Select, own: Sequence[str], keys: Iterable[exp.Expr], order: Sequence[exp.Expr]
 ) -> exp.Select:
-    """The first of the results of an event that have equal keys."""
-    place = over(exp.RowNumber(), [*map(column, _EVENT), *keys], order)
+    """The first of the results that have equal keys."""
+    place = over(exp.RowNumber(), list(keys), order)
     numbered = exp.select(*map(column, (*own, "_place")), aliased(place, "_n")).from_(derived_table(select, "d"))
     first = exp.select(*map(column, (*own, "_place"))).from_(derived_table(numbered, "f"))
     return first.where(exp.EQ(this=column("_n"), expression=number(1)))
 
 
 def _last_of(select: exp.Select, own: Sequence[str], keys: Sequence[exp.Expr]) -> exp.Select:
-    """The last result of each group of an event, at the place of the group's first one."""
-    groups = [*map(column, _EVENT), *keys]
+    """The last of the results that have equal keys, at the place of the first one."""
+    groups = list(keys)
     begins = over(exp.Min(this=column("_place")), groups, [])
     ends = over(exp.Max(this=column("_place")), groups, [])
     names = map(column, (*own, "_place"))

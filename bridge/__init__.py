@@ -36,6 +36,7 @@ from bridge.engine.bridge import Bridge, Event, LateEvent
 from bridge.engine.connect import IN_MEMORY, connect
 from bridge.engine.limits import Limits
 from bridge.engine.named_processors import Result
+from bridge.engine.status import QueryStatus, StatementTimes, Status
 from bridge.errors import (
     BridgeError,
     Closed,
@@ -187,8 +188,9 @@ def stream(source: Any, queries: Any, *, lateness: Any = 0, **options: Any) -> d
 __all__ = [
     "Aggregate", "Attribute", "Batch", "Bridge", "BridgeError", "Closed", "Correlate", "DatabaseError", "Definition", "Event",
     "Filter", "InUse", "IntoTable", "LateEvent", "Letter", "Limits", "Map", "Match", "MultiFilter", "NameTaken", "Now",
-    "OrderError", "Output", "ProcessorError", "QueryError",
-    "Range", "ReadSQL", "Relation", "Result", "Rows", "Schema", "SchemaError", "Script", "SourceError", "Statement", "Stream",
+    "OrderError", "Output", "ProcessorError", "QueryError", "QueryStatus",
+    "Range", "ReadSQL", "Relation", "Result", "Rows", "Schema", "SchemaError", "Script", "SourceError", "Statement",
+    "StatementTimes", "Status", "Stream",
     "Unbounded", "Union", "UnknownName", "UpdateSQL", "Window", "col", "connect", "file_sink", "file_source", "lit", "replay",
     "stream",
 ]  # fmt: skip

@@ -12,8 +12,11 @@ from bridge.engine.push_queue import PushQueue
 from bridge.engine.refusal import own_error
 from bridge.engine.resume import Resumption, discard_state, refuse_other_state
 from bridge.engine.runner import Runner
+from bridge.engine.status import Times
 from bridge.errors import BridgeError, Closed, InUse
 from windows.databases import Database, Refused
+from windows.databases.tracing import log_statements
+from windows.databases.urls import without_password
 from windows.schema import TypeMismatch
 
 P = ParamSpec("P")
@@ -35,6 +38,7 @@ def locked(method: Callable[P, R]) -> Callable[P, R]:
             try:
                 return method(*args, **kwargs)
             except Exception as error:
+                self._last_error = without_password(f"{type(error).__name__}: {error}")
                 own = own_error(error)
                 if own is None or own is error:
                     raise
@@ -51,6 +55,9 @@ class Access:
         self._process = os.getpid()
         self._lock = threading.RLock()
         self._closed = False
+        self._last_error: str | None = None
+        self._times: Times | None = None
+        log_statements(database)
         self._resumption: Resumption | None = None
         database.acquire_lock()
         if database.is_durable:

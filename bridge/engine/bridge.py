@@ -58,6 +58,21 @@ class Bridge(Definitions, Pushes, Inspection):
         self._keeps_state = self._runner.is_durable
         self._clock = self._system_clock(clock)
 
+    def __repr__(self) -> str:
+        """The database without its password, and how much there is.
+
+        >>> import bridge
+        >>> with bridge.connect("sqlite://") as cep:
+        ...     cep.register_stream("s", "a INTEGER")
+        ...     cep
+        <Bridge on SQLite sqlite://: 1 streams, 0 queries, now None>
+        """
+        known = self._catalogue
+        there = (
+            "closed" if self._closed else f"{len(known.streams)} streams, {len(self.queries)} queries, now {self.now}"
+        )
+        return f"<Bridge on {repr(self.database)[1:-1]}: {there}>"
+
     def close(self, final: bool = False) -> None:
         """Ends the bridge and closes the connection. Closing twice does nothing.
 

@@ -40,6 +40,8 @@ class StreamEntry:
     inbox: str
     reader: Reader
     encoders: tuple[Callable[[Any], Any] | None, ...]
+    events: int = 0
+    """The events that were pushed."""
 
     def row(self, payload: Any) -> list[Any]:
         """A payload, checked, as the values that the database takes."""
@@ -106,6 +108,11 @@ class QueryEntry:
     inherits: Mapping[str, int] = dataclasses.field(default_factory=dict)
     """The epochs of operators taken over from the query that it replaced, by their fingerprints (rule D7)."""
     is_internal: bool = False
+    language: str = ""
+    delivered: int = 0
+    """The results that went to its processors."""
+    last_error: str | None = None
+    """What a processor raised last."""
     """Whether it is one of the bridge's own, which stores the results of another one."""
     processors: list[Processor] = dataclasses.field(default_factory=list)
 
@@ -168,6 +175,11 @@ class Processor:
     function: Callable[[Any], Any]
     batch: bool = False
     name: str | None = None
+
+    def __repr__(self) -> str:
+        """Without what a function may hold, such as the password of a `functools.partial`."""
+        named = getattr(self.function, "__qualname__", type(self.function).__name__)
+        return f"<Processor of {self.query!r}: {named}>"
 
 
 class Catalogue:

@@ -125,6 +125,8 @@ class Definitions(Access):
         call = call.with_options(into=into, keep=keep if into is None or keep is None else _kept(keep))
         with self._catalogue.trusting(Trust(self.database.dialect, tables) if untrusted else None):
             self._create_query(name, definition, call, replace)
+        for entry in self._catalogue.queries.values():
+            entry.language = entry.language or call.language
 
     def _create_query(
         self, name: str, definition: objects.Node | Script | StateTable | str, call: Logged, replace: bool

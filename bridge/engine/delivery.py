@@ -21,11 +21,12 @@ class Delivery(NamedTuple):
 
 def deliveries(results: Sequence[tuple[QueryEntry, Any]]) -> list[Delivery]:
     """One delivery for each query and each of its present processors, in order."""
-    return [
-        Delivery(entry, processor, _results_for(processor, entry, rows))
-        for entry, rows in results
-        for processor in entry.processors
-    ]
+    found: list[Delivery] = []
+    for entry, rows in results:
+        entry.delivered += len(rows)
+        for processor in entry.processors:
+            found.append(Delivery(entry, processor, _results_for(processor, entry, rows)))  # noqa: PERF401  (a comprehension is slower for one)
+    return found
 
 
 def deliver(pending: deque[Delivery], errors: list[Exception]) -> None:
@@ -43,6 +44,7 @@ def deliver(pending: deque[Delivery], errors: list[Exception]) -> None:
                     function(event(found))
                 except Exception as error:
                     errors.append(error)
+                    entry.last_error = f"{type(error).__name__}: {error}"
         pending.popleft()
 
 

@@ -9,6 +9,8 @@ from bridge.check.trust import Trust
 from bridge.engine.access import Access, locked
 from bridge.engine.limits import Limits
 from bridge.engine.named_processors import Result, results_in_table
+from bridge.engine.status import Status, Times, status_of
+from windows.databases.tracing import Tracer, add_tracer
 from windows.schema import Schema
 from windows.times import BEGINNING
 
@@ -198,6 +200,46 @@ class Inspection(Access):
 
         self._runner.fill_inbox()
         return why(sql, row or {}, ts, clause, runs, self._catalogue, self._runner.network, self._runner.now)
+
+    @locked
+    def status(self) -> Status:
+        """What the bridge and its queries do: `print` it, or read its fields.
+
+        It counts the rows of the state's tables. Numbers of events and results are those since the bridge was opened.
+
+        >>> import bridge
+        >>> with bridge.connect() as cep:
+        ...     cep.create_query("total", "SELECT SUM(a) AS total FROM s[a: INTEGER] WINDOW(RANGE 5 S)")
+        ...     handle = cep.add_output_processor("total", lambda event: None)
+        ...     cep.push_events("s", [([7], 1000), ([8], 2000)])
+        ...     print(cep.status())
+        2
+        <DuckDB in memory>: 2 events, now 2000, watermark 2000
+          total (sql): 2 events of s, 2 results to 1 processors, 2 rows of state
+        """
+        return status_of(self._runner, self._pushes, self._times, self._last_error)
+
+    @locked
+    def add_tracer(self, tracer: Tracer) -> None:
+        """Calls a function with each statement from now on; `status` then has times, too.
+
+        Args:
+            tracer: Called as `tracer(sql, seconds, rows)` after each statement in the bridge's database, within the call that
+                runs it; `rows` is None where the number is unknown. A text may hold values of events.
+
+        >>> import bridge
+        >>> with bridge.connect() as cep:
+        ...     cep.create_query("high", "SELECT a FROM s[a: INTEGER] WHERE a > 5")
+        ...     seen = []
+        ...     cep.add_tracer(lambda sql, seconds, rows: seen.append((sql, rows)))
+        ...     rows = cep.query("SELECT 1 AS a")
+        >>> seen[:2]
+        [('SELECT 1 AS a', None), ('SELECT 1 AS a', 1)]
+        """
+        if self._times is None:
+            self._times = Times()
+            add_tracer(self.database, self._times)
+        add_tracer(self.database, tracer)
 
     @property
     def now(self) -> int | None:

@@ -39,6 +39,11 @@ class EventBatch:
     table: pa.Table | None = None
 
     @property
+    def count(self) -> int:
+        """The number of rows."""
+        return len(self.rows if self.table is None else self.table)
+
+    @property
     def first(self) -> int:
         """The time of the first row, which is the oldest."""
         ts: int = self.rows[0][0] if self.table is None else self.table.column(0)[0].as_py()

@@ -81,6 +81,11 @@ class OneEventPlans:
         """Forgets all plans, as operators or result statements have changed."""
         self._known.clear()
 
+    @property
+    def known(self) -> list[OneEventPlan]:
+        """The plans that were worked out."""
+        return [plan for plan in self._known.values() if plan is not None]
+
     def of(self, stream: StreamEntry) -> OneEventPlan | None:
         """The plan for an event of this stream; None where something needs its inbox."""
         name = stream.name.lower()

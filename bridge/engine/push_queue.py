@@ -131,6 +131,10 @@ class PushQueue:
             return
         self._refuse_going_back(first)
         results = self._runner.run_push(batches, count, last, receipts)
+        if count == 1:
+            batches[0].stream.events += 1
+        else:
+            _count(batches)
         for receipt in receipts:
             receipt.remember()
         self._deliver(results)
@@ -187,6 +191,7 @@ class PushQueue:
         except BaseException:
             reorder.restore(remembered)
             raise
+        _count(ready)
         for receipt in receipts:
             receipt.remember()
         try:
@@ -217,6 +222,12 @@ class PushQueue:
         if self._raised:
             failed, self._raised = self._raised, []
             raise failure(failed) from failed[0]
+
+
+def _count(batches: Sequence[EventBatch]) -> None:
+    """Adds the events of a push to those of their streams."""
+    for batch in batches:
+        batch.stream.events += batch.count
 
 
 def _reorder(runner: Runner, lateness: Any) -> Reorder:

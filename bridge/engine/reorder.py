@@ -57,6 +57,11 @@ class Reorder:
                 runner.database.insert(WATERMARK, 1, [(BEGINNING,)])
         self._stored = self.watermark
 
+    @property
+    def count(self) -> int:
+        """The number of events that wait."""
+        return len(self._heap)
+
     def resume(self) -> None:
         """Goes on with the watermark and the waiting events of the state in the database."""
         database = self.runner.database

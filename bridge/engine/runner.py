@@ -11,7 +11,7 @@ from bridge.engine.housekeeping import Housekeeping
 from bridge.engine.intake import EventBatch
 from bridge.engine.one_event import OneEventPlan, OneEventPlans
 from bridge.engine.plans import Plans
-from bridge.engine.results import Results
+from bridge.engine.results import PUSHES, Results
 from bridge.rewrite.conflicts import conflicts
 from bridge.rewrite.network import CLOCK
 from bridge.rewrite.plan import Call, Insert, Purge
@@ -227,6 +227,13 @@ class Runner(Plans):
                 any(operator.timed for operator in self.network.operators),
             )
         return known
+
+    def result_texts(self, entry: QueryEntry) -> set[str]:
+        """The statements that have read the results of a query, as they were made so far."""
+        found = [(each, each.text) for push in PUSHES for each in self.results.of(push)]
+        found += [(each, each.unordered) for each, _ in found if each.unordered is not None]
+        found += [(each, bound.text) for plan in self._one_event_plans.known for each, bound in plan.results]
+        return {text for each, text in found if entry in each.members}
 
     def purge(self) -> None:
         """Removes what has expired from all tables."""

@@ -44,6 +44,10 @@ class Alchemy(Database):
         self._cursor: Any = self.connection.cursor()
         self._inserts: dict[tuple[str, int], str] = {}
 
+    def __repr__(self) -> str:
+        title = self.title if type(self) is not Alchemy else self.engine.dialect.name
+        return f"<{title} {without_password(self.engine.url)}>"
+
     def execute(self, sql: str) -> None:
         try:
             self._cursor.execute(sql)

@@ -116,6 +116,10 @@ class Database(abc.ABC):
         """Whether tables outlive the connection."""
         return False
 
+    def __repr__(self) -> str:
+        """The database, without a password."""
+        return f"<{self.title}>"
+
     # Statements ---------------------------------------------------------------------------------------------------------
 
     @abc.abstractmethod

@@ -54,6 +54,7 @@ class DuckDB(Database):
 
     def __init__(self, path: str | duckdb.DuckDBPyConnection = ":memory:") -> None:
         self._owned = isinstance(path, str)
+        self._shown = "in memory" if path == ":memory:" else str(path) if isinstance(path, str) else "by a connection"
         try:
             self.connection = duckdb.connect(path) if isinstance(path, str) else path
         except duckdb.Error as error:
@@ -73,6 +74,9 @@ class DuckDB(Database):
             ((already,),) = self.connection.execute("SELECT current_setting('disabled_optimizers')").fetchall()
             disabled = {"common_subplan", *filter(None, already.split(","))}
             self.connection.execute("SET disabled_optimizers = ?", [",".join(sorted(disabled))])
+
+    def __repr__(self) -> str:
+        return f"<DuckDB {without_password(self._shown)}>"
 
     def execute(self, sql: str) -> None:
         self._run(sql)

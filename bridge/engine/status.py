@@ -1,0 +1,152 @@
+"""What a bridge and its queries do, as plain objects that can be printed: `cep.status()`."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from bridge.engine.catalogue import QueryEntry
+from bridge.engine.runner import Runner
+from windows.times import BEGINNING
+
+STATEMENTS = 1_000
+"""The number of statements whose times are kept at most: texts with an event's values do not recur."""
+
+
+@dataclasses.dataclass
+class StatementTimes:
+    """How often a statement ran, how long all its runs took in seconds, and the rows of them."""
+
+    runs: int = 0
+    seconds: float = 0.0
+    rows: int = 0
+
+
+class Times:
+    """A tracer that sums up the times of each statement."""
+
+    def __init__(self) -> None:
+        self.statements: dict[str, StatementTimes] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, sql: str, seconds: float, rows: int | None) -> None:
+        with self._lock:
+            times = self.statements.get(sql)
+            if times is None:
+                if len(self.statements) >= STATEMENTS:
+                    return
+                times = self.statements[sql] = StatementTimes()
+            times.runs += 1
+            times.seconds += seconds
+            times.rows += rows or 0
+
+
+@dataclasses.dataclass(frozen=True)
+class QueryStatus:
+    """What a continuous query does.
+
+    events: Those of its streams since the bridge was opened. results: Those delivered since then; a query without an output
+    processor reports none. state_rows: The rows of its tables, which other queries may share. seconds: How long its result
+    statements took, None without a tracer; one that several queries share counts for each. last_error: What a processor
+    raised last.
+    """
+
+    name: str
+    language: str
+    streams: tuple[str, ...]
+    processors: int
+    events: int
+    results: int
+    state_rows: int
+    seconds: float | None
+    last_error: str | None
+
+    def __str__(self) -> str:
+        seconds = "" if self.seconds is None else f", {self.seconds:.3f} s"
+        error = f"\n    last error: {self.last_error}" if self.last_error else ""
+        return (
+            f"{self.name} ({self.language}): {self.events} events of {', '.join(self.streams)}, {self.results} results to "
+            f"{self.processors} processors, {self.state_rows} rows of state{seconds}{error}"
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Status:
+    """What a bridge does; `print` it.
+
+    now: The newest time seen. watermark: The time before which no event is accepted. seq: The number of all events so far.
+    waiting: Events that are in the reorder buffer. last_error: The last error of a method of the bridge. statements: Runs,
+    seconds and rows by statement, where there is a tracer.
+    """
+
+    database: str
+    now: int | None
+    watermark: int | None
+    seq: int
+    waiting: int
+    last_error: str | None
+    queries: dict[str, QueryStatus]
+    statements: dict[str, StatementTimes]
+
+    def __str__(self) -> str:
+        waiting = f", {self.waiting} events wait for their order" if self.waiting else ""
+        lines = [f"{self.database}: {self.seq} events, now {self.now}, watermark {self.watermark}{waiting}"]
+        lines += [f"  {query}" for query in self.queries.values()]
+        if self.last_error:
+            lines.append(f"  last error: {self.last_error}")
+        slowest = sorted(self.statements.items(), key=lambda item: -item[1].seconds)[:10]
+        lines += [
+            f"  {times.seconds:.3f} s in {times.runs} runs, {times.rows} rows: {' '.join(sql.split())[:100]}"
+            for sql, times in slowest
+        ]
+        return "\n".join(lines)
+
+
+def status_of(runner: Runner, pushes: Any, times: Times | None, last_error: str | None) -> Status:
+    """The status of a bridge; counts the rows of its tables."""
+    statements = {} if times is None else dict(times.statements)
+    reorder = pushes.reorder
+    now = None if runner.now == BEGINNING else runner.now
+    watermark = now if reorder is None else reorder.watermark
+    return Status(
+        str(runner.database), now, None if watermark == BEGINNING else watermark, runner.seq,
+        0 if reorder is None else reorder.count, last_error, dict(_queries(runner, None if times is None else statements)),
+        statements,
+    )  # fmt: skip
+
+
+def _queries(runner: Runner, statements: dict[str, StatementTimes] | None) -> Iterator[tuple[str, QueryStatus]]:
+    counts: dict[str, int] = {}
+    there = set(runner.database.table_names())
+    for entry in runner.catalogue.queries.values():
+        if entry.is_internal:
+            continue
+        streams = [runner.catalogue.streams[name] for name in sorted(entry.sources) if name in runner.catalogue.streams]
+        tables = {made.name for operator in entry.operators for made in operator.tables}
+        for name in tables - counts.keys():  # some are made with their first row
+            counts[name] = _rows(runner, name) if name in there else 0
+        yield entry.name, QueryStatus(
+            entry.name, _language(entry, runner), tuple(stream.name for stream in streams), len(entry.processors),
+            sum(stream.events for stream in streams), entry.delivered, sum(counts[name] for name in tables),
+            _seconds(entry, runner, statements), entry.last_error,
+        )  # fmt: skip
+
+
+def _rows(runner: Runner, table: str) -> int:
+    ((count,),) = runner.database.fetch(f"SELECT COUNT(*) FROM {runner.database.quoted(table)}")
+    return int(count)
+
+
+def _language(entry: QueryEntry, runner: Runner) -> str:
+    """The language of a query's text; a resumed query has it in the log."""
+    logged = (each.definition.language for each in runner.log.entries.values() if entry.name.lower() in each.queries)
+    return entry.language or next(logged, "")
+
+
+def _seconds(entry: QueryEntry, runner: Runner, statements: dict[str, StatementTimes] | None) -> float | None:
+    """How long the statements took that read a query's results."""
+    if statements is None:
+        return None
+    return sum(statements[text].seconds for text in runner.result_texts(entry) & statements.keys())

@@ -122,9 +122,13 @@ FieldValue = tuple[str, exp.Expr, str]
 
 
 class Constructor(NamedTuple):
-    """What a node constructs: an object of `fields`, or a list of `element` values of type `kind`, in an order."""
+    """What a node constructs: an object of `fields`, or a list of type `kind`.
+
+    The list has `values`, or those of a group's `element`, in an order.
+    """
 
     fields: tuple[FieldValue, ...] = ()
+    values: tuple[exp.Expr, ...] = ()
     element: exp.Expr | None = None
     kind: str = ""
     order: tuple[exp.Expr, ...] = ()
@@ -156,6 +160,20 @@ def is_list(node: object) -> bool:
     return isinstance(node, exp.Cast) and isinstance(node.this, exp.ArrayAgg)
 
 
+def array_of(values: Iterable[exp.Expr], kind: str) -> exp.Expr:
+    """The list of these values, which are of type `kind`.
+
+    >>> array_of([exp.column("x"), exp.column("y")], "INTEGER").sql("duckdb")
+    'CAST([x, y] AS INT[])'
+    """
+    return with_type(exp.Array(expressions=list(values)), str(List(kind)))
+
+
+def is_array(node: object) -> bool:
+    """Whether a node constructs the list of some values."""
+    return isinstance(node, exp.Cast) and isinstance(node.this, exp.Array)
+
+
 def is_object(node: object) -> bool:
     """Whether a node constructs an object."""
     return isinstance(node, exp.Cast) and isinstance(node.this, exp.Struct)
@@ -167,13 +185,15 @@ def constructor_of(node: exp.Expr) -> Constructor | None:
     >>> constructor_of(list_of(exp.column("x"), "INTEGER")).kind
     'INTEGER'
     """
-    if not isinstance(node, exp.Cast) or not (is_list(node) or is_object(node)):
+    if not isinstance(node, exp.Cast) or not (is_list(node) or is_object(node) or is_array(node)):
         return None
     found = shape(kind_of(node))
     if isinstance(found, Struct):
         values = (part.expression for part in node.this.expressions)
         return Constructor(tuple((name, value, kind) for (name, kind), value in zip(found.fields, values, strict=True)))
     assert isinstance(found, List)
+    if is_array(node):
+        return Constructor(values=tuple(node.this.expressions), kind=found.element)
     value = node.this.this
     order = tuple(value.expressions) if isinstance(value, exp.Order) else ()
     return Constructor(element=value.this if order else value, kind=found.element, order=order)
@@ -189,6 +209,18 @@ def json_text(fields: Iterable[FieldValue], text: Callable[[exp.Expr, str], exp.
     for place, (name, value, kind) in enumerate(fields):
         found += [exp.Literal.string(f'{"," if place else "{"}"{name}":'), or_null(text(value, kind))]
     return [*found, exp.Literal.string("}")]
+
+
+def json_array_text(values: Sequence[exp.Expr], text: Callable[[exp.Expr], exp.Expr]) -> list[exp.Expr]:
+    """Texts whose concatenation is the JSON of a list; `text(value)` is the JSON of a value, NULL for NULL.
+
+    >>> print(*(part.sql() for part in json_array_text([exp.column("x"), exp.column("y")], lambda value: value)))
+    '[' COALESCE(x, 'null') ',' COALESCE(y, 'null') ']'
+    """
+    found: list[exp.Expr] = [exp.Literal.string("[")]
+    for place, value in enumerate(values):
+        found += [*([exp.Literal.string(",")] if place else []), or_null(text(value))]
+    return [*found, exp.Literal.string("]")]
 
 
 def or_null(text: exp.Expr) -> exp.Expr:

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from bridge.check.types import UNKNOWN, place
 from bridge.errors import QueryError
-from windows.nested import FieldValue, is_list, is_object, list_of, object_of
+from windows.nested import FieldValue, array_of, is_array, is_list, is_object, list_of, object_of
 from windows.types import Struct, TypeMismatch, canonical_type
 
 Columns = Callable[[str], Sequence[tuple[str, str]]]
@@ -21,6 +21,12 @@ Kind = Callable[[exp.Expr], str]
 """The type of an expression."""
 
 
+VALUES = "values"
+"""Marks an Array as a list of values of its own, `{v, w}` of EPL, that is given a type here."""
+
+_NUMBERS = ("SMALLINT", "INTEGER", "BIGINT", "DOUBLE")
+
+
 def with_objects(expression: exp.Expr, columns: Columns, kind_of: Kind) -> exp.Expr:
     """The expression with typed objects and lists.
 
@@ -28,17 +34,19 @@ def with_objects(expression: exp.Expr, columns: Columns, kind_of: Kind) -> exp.E
     >>> print(with_objects(exp.ArrayAgg(this=whole), lambda of: [("v", "INTEGER")], lambda value: "STRUCT(v INTEGER)"))
     CAST(ARRAY_AGG(CAST(STRUCT(A."v" AS "v") AS STRUCT<v INT>)) AS ARRAY<STRUCT<v INT>>)
     """
-    if not expression.find(exp.Star, exp.ArrayAgg, exp.Struct):
+    if not expression.find(exp.Star, exp.ArrayAgg, exp.Struct, exp.Array):
         return expression
 
     def changed(node: exp.Expr) -> exp.Expr:
-        if is_object(node) or is_list(node) or isinstance(node, exp.Count):
+        if is_object(node) or is_list(node) or is_array(node) or isinstance(node, exp.Count):
             return node.copy()  # which is not gone into
         if _is_row(node):
             return _row(node, columns)
         if isinstance(node, exp.Struct) and all(isinstance(part, exp.PropertyEQ) for part in node.expressions):
             parts = [(part.name, with_objects(part.expression, columns, kind_of)) for part in node.expressions]
             return _object([(name, value, kind_of(value)) for name, value in parts], node)
+        if isinstance(node, exp.Array) and VALUES in node.meta:
+            return _array([with_objects(value, columns, kind_of) for value in node.expressions], node, kind_of)
         if isinstance(node, exp.ArrayAgg) and not isinstance(node.this, (exp.Order, exp.Distinct)):
             value = with_objects(node.this, columns, kind_of)
             kind = kind_of(value)
@@ -49,6 +57,21 @@ def with_objects(expression: exp.Expr, columns: Columns, kind_of: Kind) -> exp.E
         return node
 
     return expression.transform(changed)
+
+
+def _array(values: Sequence[exp.Expr], node: exp.Expr, kind_of: Kind) -> exp.Expr:
+    """The list of some values, in the widest of their types."""
+    kinds = list(dict.fromkeys(map(kind_of, values)))
+    if len(kinds) > 1 and all(kind in _NUMBERS for kind in kinds):
+        widest = max(kinds, key=_NUMBERS.index)
+        to = exp.DataType.build(widest, dialect="duckdb")
+        return array_of([value if kind_of(value) == widest else exp.cast(value, to) for value in values], widest)
+    if len(kinds) != 1 or UNKNOWN in kinds:
+        what = ", ".join(kinds) or "none"
+        raise QueryError(
+            f"the values of a list are of one type, and not of {what}: cast says which", position=place(node)
+        )
+    return array_of(values, kinds[0])
 
 
 def _is_row(node: exp.Expr) -> bool:

@@ -10,7 +10,7 @@ from sqlglot.optimizer.annotate_types import annotate_types
 from bridge.check.paths import is_part, kind_of, shown
 from bridge.errors import QueryError
 from windows.aggregates import ARGUMENT, NUMBERS, SCALARS, AggregateFunction, aggregate_of, first_argument
-from windows.nested import is_list, is_object
+from windows.nested import is_array, is_list, is_object
 from windows.schema import TypeMismatch, canonical_type, decimal_size
 from windows.sql import parenthesized
 from windows.types import is_nested
@@ -133,7 +133,7 @@ def _check_argument(call: exp.Expr, aggregate: AggregateFunction, column_type: T
 
 def is_made(node: exp.Expr) -> bool:
     """Whether an object or a list is made there."""
-    return is_object(node) or is_list(node)
+    return is_object(node) or is_list(node) or is_array(node)
 
 
 def family(type_name: str) -> str | None:

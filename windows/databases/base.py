@@ -303,6 +303,8 @@ class Database(abc.ABC):
             order = [each.transform(self.adapt) for each in making.order]
             if making.element is not None:
                 return self.json_list(making.element.transform(self.adapt), making.kind, order)
+            if making.values:
+                return self.json_array([value.transform(self.adapt) for value in making.values], making.kind)
             return self.json_object([(name, value.transform(self.adapt), kind) for name, value, kind in making.fields])
         if is_nested_null(node):
             kind = exp.DataType.build(self.nested_type or "", dialect=self.dialect, udt=True)
@@ -327,6 +329,10 @@ class Database(abc.ABC):
 
     def json_list(self, value: exp.Expr, kind: str, order: Sequence[exp.Expr]) -> exp.Expr:
         """An aggregate: the JSON list of a group's values, of type `kind`, in this order; all adapted already."""
+        raise NotImplementedError
+
+    def json_array(self, values: Sequence[exp.Expr], kind: str) -> exp.Expr:
+        """The JSON list of these values, of type `kind`, all adapted already."""
         raise NotImplementedError
 
     def list_value(self, values: Sequence[Any]) -> Any:

@@ -14,7 +14,17 @@ from sqlglot.dialects.mysql import MySQL as _MySQL
 
 from windows.databases.alchemy import Alchemy, aggregate_doubles, as_double, standard_type
 from windows.databases.base import LOCK_TIMEOUT, Convert, Elements, Refused, table_of
-from windows.nested import FieldValue, NestedPart, call, is_nested_null, json_path, json_text, or_null, truth_text
+from windows.nested import (
+    FieldValue,
+    NestedPart,
+    call,
+    is_nested_null,
+    json_array_text,
+    json_path,
+    json_text,
+    or_null,
+    truth_text,
+)
 from windows.schema import Attribute, Schema, TypeMismatch, decimal_size, relation_schema
 from windows.types import is_nested
 
@@ -180,6 +190,9 @@ class MySQL(Alchemy):
         grouped: exp.Expr = exp.Order(this=text, expressions=list(order)) if order else text
         elements = exp.GroupConcat(this=grouped, separator=exp.Literal.string(","))
         return call("CONCAT", exp.Literal.string("["), elements, exp.Literal.string("]"))
+
+    def json_array(self, values: Sequence[exp.Expr], kind: str) -> exp.Expr:
+        return call("CONCAT", *json_array_text(values, lambda value: self._in_json(value, kind)))
 
     def _in_json(self, value: exp.Expr, kind: str) -> exp.Expr:
         """The JSON of a value. Doubles always have a point, so that equal values are equal texts."""

@@ -198,6 +198,9 @@ class PostgreSQL(Alchemy):
         json = self._in_json(value, kind)
         return call("JSONB_AGG", exp.Order(this=json, expressions=list(order)) if order else json)
 
+    def json_array(self, values: Sequence[exp.Expr], kind: str) -> exp.Expr:
+        return call("JSONB_BUILD_ARRAY", *(self._in_json(value, kind) for value in values))
+
     def _in_json(self, value: exp.Expr, kind: str) -> exp.Expr:
         """A value for JSONB's functions, which would write timestamps in ISO format."""
         if is_nested(kind):

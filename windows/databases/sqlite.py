@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from windows.databases.alchemy import Alchemy, decimal_of
 from windows.databases.base import LOCK_TIMEOUT, NESTED_LOOP, Convert, Elements, Refused
-from windows.nested import FieldValue, NestedPart, call, json_path, json_text, or_null, truth_text
+from windows.nested import FieldValue, NestedPart, call, json_array_text, json_path, json_text, or_null, truth_text
 from windows.schema import Attribute, Schema, TypeMismatch, decimal_size, relation_schema
 from windows.types import is_nested, scalars_of, scale_of
 from windows.values import json_reader, timestamp_text
@@ -180,6 +180,9 @@ class SQLite(Alchemy):
         """By a function of the bridge, as older versions' own have no order. The keys are numbers."""
         keys = [exp.Neg(this=each.this) if each.args.get("desc") else each.this for each in order]
         return call("CEP_LIST", or_null(_in_json(value, kind)), *keys)
+
+    def json_array(self, values: Sequence[exp.Expr], kind: str) -> exp.Expr:
+        return _concatenated(json_array_text(values, lambda value: _in_json(value, kind)))
 
     def exact(self, value: exp.Expr, type_name: str) -> exp.Expr:
         """SQLite goes on with doubles where `+`, `-` and `*` overflow 64 bits."""

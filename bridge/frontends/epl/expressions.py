@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 from sqlglot import Token, exp
 
+from bridge.check.objects import VALUES
 from bridge.check.types import NAMES, cast_to_whole, is_one_of, type_name
 from bridge.errors import QueryError
 from bridge.frontends.cursor import Cursor, Region, word_of
@@ -230,10 +231,7 @@ def _in_sql(cursor: Cursor, node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.Typeof):
         return _type_of(cursor, node)
     if isinstance(node, exp.Struct):
-        cursor.fail(
-            "an array is supported as v in ({1, 2}), and not as a value: select its values one by one, or with window(v)",
-            position_of(node),
-        )
+        return _array(cursor, node)
     if isinstance(node, exp.RegexpLike):
         return whole_match(cursor, node)
     if isinstance(node, exp.Anonymous):
@@ -248,6 +246,17 @@ def _in_sql(cursor: Cursor, node: exp.Expr) -> exp.Expr:
             return _math(cursor, call)
         epl_paths.refuse_method(cursor, node, call)
     return node
+
+
+def _array(cursor: Cursor, node: exp.Struct) -> exp.Expr:
+    """`{v, w}` as the list of its values."""
+    if not node.expressions:
+        cursor.fail("a list has values: of {} no type is known", position_of(node))
+    if any(isinstance(value, exp.PropertyEQ) for value in node.expressions):
+        cursor.fail("the values of a list have no names: {v, w}", position_of(node))
+    found = exp.Array(expressions=[_translated(cursor, value.copy()) for value in node.expressions])
+    found.meta[VALUES] = True
+    return found
 
 
 def _in_arrays(node: exp.In) -> exp.Expr:

@@ -23,7 +23,7 @@ _WRITES = {
     SetVariables: "SET of a variable",
 }  # fmt: skip
 _TYPES = {exp.DataType.Type.USERDEFINED, exp.DataType.Type.XML, exp.DataType.Type.UNKNOWN}
-_OUT = "have it created without untrusted=True, by someone who is trusted"
+_OUT = "leave it out, or have someone run it who is trusted, without untrusted=True"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Trust:
     >>> trust.check(exp.maybe_parse("getenv('HOME')"))
     Traceback (most recent call last):
     bridge.errors.QueryError: the function GETENV is not allowed in an untrusted query: only functions that compute on their \
-arguments are; have it created without untrusted=True, by someone who is trusted
+arguments are; leave it out, or have someone run it who is trusted, without untrusted=True
     """
 
     dialect: str

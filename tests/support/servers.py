@@ -94,6 +94,19 @@ def postgresql_programs() -> pathlib.Path:
 @functools.cache
 def mariadb() -> Server:
     """A MariaDB without accounts; its own collation ignores case, as is usual."""
+    return _mariadb()
+
+
+@functools.cache
+def mariadb_with_accounts() -> tuple[Server, Any]:
+    """A MariaDB where accounts have the rights that are granted to them, and a connection that has all."""
+    server = _mariadb()
+    connection = _connection(sa.make_url(server.url))
+    connection.cursor().execute("FLUSH PRIVILEGES")  # which ends --skip-grant-tables for those who come now
+    return server, connection
+
+
+def _mariadb() -> Server:
     program = mariadb_program()
     place = _place("mariadb")
     given = [program, "--no-defaults", f"--datadir={place / 'data'}", f"--tmpdir={place}"]

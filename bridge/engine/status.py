@@ -17,7 +17,16 @@ STATEMENTS = 1_000
 
 @dataclasses.dataclass
 class StatementTimes:
-    """How often a statement ran, how long all its runs took in seconds, and the rows of them."""
+    """How often a statement ran, how long all its runs took in seconds, and the rows of them.
+
+    >>> import bridge
+    >>> with bridge.connect() as cep:
+    ...     cep.add_tracer(lambda sql, seconds, rows: None)
+    ...     rows = cep.query("SELECT 1 AS a")
+    ...     times = cep.status().statements["SELECT 1 AS a"]
+    >>> times.runs, times.rows, times.seconds > 0
+    (2, 1, True)
+    """
 
     runs: int = 0
     seconds: float = 0.0
@@ -51,6 +60,14 @@ class QueryStatus:
     processor reports none. state_rows: The rows of its tables, which other queries may share. seconds: How long its result
     statements took, None without a tracer; one that several queries share counts for each. last_error: What a processor
     raised last.
+
+    >>> import bridge
+    >>> with bridge.connect() as cep:
+    ...     cep.create_query("total", "SELECT SUM(a) AS total FROM s[a: INTEGER] WINDOW(RANGE 5 S)")
+    ...     cep.push_event("s", [7], 1000)
+    ...     total = cep.status().queries["total"]
+    >>> total.language, total.events, total.state_rows
+    ('sql', 1, 1)
     """
 
     name: str
@@ -79,6 +96,14 @@ class Status:
     now: The newest time seen. watermark: The time before which no event is accepted. seq: The number of all events so far.
     waiting: Events that are in the reorder buffer. last_error: The last error of a method of the bridge. statements: Runs,
     seconds and rows by statement, where there is a tracer.
+
+    >>> import bridge
+    >>> with bridge.connect() as cep:
+    ...     cep.register_stream("s", "a INTEGER")
+    ...     cep.push_event("s", [7], 1000)
+    ...     status = cep.status()
+    >>> status.seq, status.now, status.queries
+    (1, 1000, {})
     """
 
     database: str

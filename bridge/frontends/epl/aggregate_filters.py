@@ -67,8 +67,8 @@ def _aggregate(cursor: Cursor, call: exp.Anonymous) -> exp.Expr:
         name = function.__name__.lower()
         cursor.fail(f"{name} wants one value and a filter: {name}(v, v > 1)", call.meta.get("start", position_of(call)))
     value, condition = values
-    kept = exp.Literal.number(1) if isinstance(value, exp.Star) else value.copy()
-    case = exp.Case().when(condition.copy(), kept)
+    counted = exp.Literal.number(1) if isinstance(value, exp.Star) else value.copy()
+    case = exp.Case().when(condition.copy(), counted)
     return function(this=exp.Distinct(expressions=[case]) if is_distinct else case)
 
 

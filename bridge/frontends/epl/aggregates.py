@@ -43,9 +43,9 @@ class AggregateRequest:
 
     @property
     def is_per_event(self) -> bool:
-        """Whether it asks for values of the single event, beside aggregates and groups."""
-        asked = [*self.columns, *([] if self.having is None else [self.having])]
-        return any(_reads_event(part, self.keys) for part in asked)
+        """Whether it has values of the single event beside aggregates and groups."""
+        parts = [*self.columns, *([] if self.having is None else [self.having])]
+        return any(_reads_event(part, self.keys) for part in parts)
 
     @property
     def position(self) -> int | None:
@@ -53,42 +53,42 @@ class AggregateRequest:
         return next((at for column in self.columns if (at := position_of(column)) is not None), None)
 
 
-def aggregate_over(cursor: Cursor, node: Node, asked: AggregateRequest, position: int) -> Aggregate:
+def aggregate_over(cursor: Cursor, node: Node, request: AggregateRequest, position: int) -> Aggregate:
     """The aggregate over a node; a stream without a window has all its events, as #keepall has."""
     snapshot = isinstance(node, Snapshot)
     window = without_filters(node.input if isinstance(node, Snapshot) else node)
-    lists = [found for column in asked.columns for found in column.find_all(exp.ArrayAgg)]
+    lists = [found for column in request.columns for found in column.find_all(exp.ArrayAgg)]
     if isinstance(window, Correlate):
         _check_join(cursor, window, position)
         if lists:  # Esper lists an event once, in however many combinations it is
             cursor.fail(
                 "window over a join is not supported: insert into names its results", lists[0].meta.get("start")
             )
-        if asked.is_per_event:
+        if request.is_per_event:
             cursor.fail(
                 "values of single events beside aggregates over a join are not supported: insert into names the join's results",
-                asked.position or position,
+                request.position or position,
             )
         return dataclasses.replace(
-            _aggregate(node, asked), every_change=not snapshot
+            _aggregate(node, request), every_change=not snapshot
         )  # once an event, of all that it brings
     if lists and not isinstance(window, Window):
         cursor.fail("window wants a window: #keepall has all events", lists[0].meta.get("start"))
     if not isinstance(window, Window):
         node = window = Window(node, Unbounded())
-    if snapshot and has_all_time(_aggregate(node, asked)):
+    if snapshot and has_all_time(_aggregate(node, request)):
         cursor.fail(
-            "firstever, lastever and countever are not supported with output snapshot", asked.position or position
+            "firstever, lastever and countever are not supported with output snapshot", request.position or position
         )
-    if not asked.is_per_event:
-        more = not snapshot and reports_expired_groups(window, node is not window, asked.keys)
-        return dataclasses.replace(_aggregate(node, asked), every_change=more)
+    if not request.is_per_event:
+        more = not snapshot and reports_expired_groups(window, node is not window, request.keys)
+        return dataclasses.replace(_aggregate(node, request), every_change=more)
     if snapshot or window.extent.is_sorted or window.extent.jumps:
         cursor.fail(
             "values of single events beside aggregates over this window are not supported: group by them, or aggregate them",
-            asked.position or position,
+            request.position or position,
         )
-    return _per_event(node, asked)
+    return _per_event(node, request)
 
 
 def _check_join(cursor: Cursor, node: Correlate, position: int) -> None:
@@ -100,15 +100,15 @@ def _check_join(cursor: Cursor, node: Correlate, position: int) -> None:
         )
 
 
-def _aggregate(node: Node, asked: AggregateRequest) -> Aggregate:
-    return Aggregate(node, asked.columns, asked.keys, asked.having)
+def _aggregate(node: Node, request: AggregateRequest) -> Aggregate:
+    return Aggregate(node, request.columns, request.keys, request.having)
 
 
-def _per_event(node: Node, asked: AggregateRequest) -> Aggregate:
+def _per_event(node: Node, request: AggregateRequest) -> Aggregate:
     """The event that enters is the newest of its group: its values are the last ones."""
-    columns = tuple(_named_column(column, asked.keys) for column in asked.columns)
-    having = None if asked.having is None else _last(asked.having, asked.keys)
-    return Aggregate(node, columns, asked.keys, having)
+    columns = tuple(_named_column(column, request.keys) for column in request.columns)
+    having = None if request.having is None else _last(request.having, request.keys)
+    return Aggregate(node, columns, request.keys, having)
 
 
 def _named_column(column: exp.Expr, keys: Sequence[exp.Expr]) -> exp.Expr:
@@ -148,15 +148,15 @@ _KEY = "key."
 def reported_changes(
     cursor: Cursor, which: str, columns: tuple[exp.Expr, ...], aggregate: Callable[[tuple[exp.Expr, ...]], Aggregate]
 ) -> Node:
-    """What `rstream` tells of an aggregate, or `irstream`, with the mark among the columns.
+    """What `rstream` reports of an aggregate, or `irstream`, with the mark among the columns.
 
     >>> from bridge.frontends.epl.cursor import EplCursor
     >>> from bridge.query.nodes import Stream, Window
     >>> def made(columns):
     ...     return Aggregate(Window(Stream("s"), "ROWS 5"), columns)
     >>> print(reported_changes(EplCursor("rstream"), "RSTREAM", (exp.alias_(exp.Count(this=exp.Star()), "n"),), made))
-    SELECT COALESCE("told.1", 0) AS "n" FROM \
-(SELECT COUNT(*) AS n FROM s WINDOW(ROWS 5)) WITH "told.1" ("n" OF 1 ROWS BEFORE)
+    SELECT COALESCE("previous.1", 0) AS "n" FROM \
+(SELECT COUNT(*) AS n FROM s WINDOW(ROWS 5)) WITH "previous.1" ("n" OF 1 ROWS BEFORE)
     """
     marks = [is_mark(column.unalias()) for column in columns]
     listed = tuple(column for column, mark in zip(columns, marks, strict=True) if not mark)
@@ -202,7 +202,7 @@ def _with_values_before(
             continue
         if not isinstance(value, exp.AggFunc):
             cursor.fail(
-                f"{which.lower()} tells groups and aggregates alone: insert into names what is computed of them",
+                f"{which.lower()} reports groups and aggregates alone: insert into names what is computed of them",
                 position_of(value),
             )
         called = f"{PREVIOUS}{place}"
@@ -231,10 +231,10 @@ def needs_running_aggregates(node: Node, columns: Sequence[exp.Expr]) -> bool:
 
 
 def with_running_aggregates(
-    cursor: Cursor, node: Node, asked: AggregateRequest, output: OutputClauses, position: int
+    cursor: Cursor, node: Node, request: AggregateRequest, output: OutputClauses, position: int
 ) -> Node:
     """The aggregates over a window, with those of all events beside them."""
-    position = asked.position or position
+    position = request.position or position
     base = without_filters(node)
     if not isinstance(base, (Stream, Window)) or (isinstance(base, Window) and base.extent.jumps):
         cursor.fail(
@@ -248,16 +248,16 @@ def with_running_aggregates(
             "or distinct: insert into names the results",
             position,
         )
-    calls, inner, columns = _split_columns(cursor, asked, position)
-    keys = {key: f"key.{place}" for place, key in enumerate(asked.keys)}
+    calls, inner, columns = _split_columns(cursor, request, position)
+    keys = {key: f"key.{place}" for place, key in enumerate(request.keys)}
     listed = [*inner, *(exp.alias_(key.copy(), name, quoted=True) for key, name in keys.items())]
     listed = listed or [exp.alias_(exp.Count(this=exp.Star()), "part.0", quoted=True)]
-    found: Node = aggregate_over(cursor, node, AggregateRequest(tuple(listed), asked.keys, asked.having), position)
+    found: Node = aggregate_over(cursor, node, AggregateRequest(tuple(listed), request.keys, request.having), position)
     return Map(_RunningAggregates(node, keys).with_calls(cursor, found, calls, position), columns)
 
 
 def _split_columns(
-    cursor: Cursor, asked: AggregateRequest, position: int
+    cursor: Cursor, request: AggregateRequest, position: int
 ) -> tuple[dict[str, exp.Expr], list[exp.Expr], tuple[exp.Expr, ...]]:
     """The calls of all events by name; the values that the window gives; and the columns, of both."""
     calls: dict[str, exp.Expr] = {}
@@ -268,13 +268,13 @@ def _split_columns(
             calls[name := f"ever.{len(calls) + 1}"] = node.copy()
             milliseconds = node.meta.get(RATE)
             return column(name) if milliseconds is None else _rate(name, milliseconds)
-        if node not in asked.keys and not isinstance(node, (exp.AggFunc, exp.Column)):
+        if node not in request.keys and not isinstance(node, (exp.AggFunc, exp.Column)):
             return node
         inner.append(exp.alias_(node.copy(), f"part.{len(inner) + 1}", quoted=True))
         return column(f"part.{len(inner)}")
 
     columns = []
-    for one in asked.columns:
+    for one in request.columns:
         if any(ALL_TIME in node.meta for node in one.walk()) and not isinstance(one, exp.Alias):
             cursor.fail("a column with firstever, lastever, countever or rate is named here: … as x", position)
         columns.append(exp.alias_(one.unalias().transform(part), one.alias_or_name or one.sql(), quoted=True))

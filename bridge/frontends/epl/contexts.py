@@ -182,22 +182,22 @@ class ContextSource:
         parts = [*equal(inner, self.keys), *([] if condition is None else [exp.paren(condition)])]
         return reader.source(source), exp.and_(*parts) if parts else None
 
-    def check_output(self, node: Node, asked: OutputClauses, aggregating: bool) -> None:
+    def check_output(self, node: Node, clauses: OutputClauses, aggregating: bool) -> None:
         """Results are reported for every key on its own; what would be reported of all keys together is refused."""
         if self.reader is None or self.reader.context.label is not None:
             return
         cursor = self.reader.cursor
-        if not self.keys and (aggregating or asked.rate is not None):
+        if not self.keys and (aggregating or clauses.rate is not None):
             cursor.fail(_NO_KEYS, self.reader.position)
-        rate = asked.rate
+        rate = clauses.rate
         if rate is not None and (aggregating or rate.count is None or rate.kind == "snapshot"):
             cursor.fail(
                 "this output is not supported in a context: output [all | last | first] every n events of single events is",
                 rate.position,
             )
-        if (asked.is_arranged or asked.distinct) and _is_timed(node, aggregating):
+        if (clauses.is_arranged or clauses.distinct) and _is_timed(node, aggregating):
             cursor.fail(
-                "distinct, order by and limit are not supported in a context where time tells results, as those of "
+                "distinct, order by and limit are not supported in a context where time reports results, as those of "
                 "several keys: insert into names them",
                 self.reader.position,
             )
@@ -246,7 +246,7 @@ def qualified(keys: Sequence[exp.Expr], alias: str) -> tuple[exp.Expr, ...]:
 
 
 def _is_timed(node: Node, aggregating: bool) -> bool:
-    """Whether time alone tells results, and so perhaps those of several keys at once."""
+    """Whether time alone reports results, and so perhaps those of several keys at once."""
     for below in walk(node):
         aggregating = aggregating or isinstance(below, RStream)
         if isinstance(below, TemporalMatch) and is_timed(below.pattern):

@@ -181,7 +181,7 @@ class EventTypes:
         found = self.schema(name)
         if found is None:
             raise QueryError(
-                f"{child!r} inherits {name!r}, which is no schema{nearest(name, self.names())}", words=[name]
+                f"{child!r} inherits {name!r}, which is not a schema{nearest(name, self.names())}", words=[name]
             )
         return found
 

@@ -341,7 +341,7 @@ def whole_match(cursor: Cursor, node: exp.RegexpLike) -> exp.Expr:
     try:
         re.compile(text)
     except re.error as error:
-        cursor.fail(f"this is no regular expression: {error}", position_of(node))
+        cursor.fail(f"this is not a regular expression: {error}", position_of(node))
     return exp.RegexpLike(this=node.this.copy(), expression=exp.Literal.string(f"^({text})$"))
 
 

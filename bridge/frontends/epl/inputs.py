@@ -45,7 +45,7 @@ def item(cursor: Cursor) -> Item:
     """
     position = cursor.position
     if cursor.word() in ("SQL", "METHOD") and cursor.word(1) == ":":
-        cursor.fail(f"{cursor.word().lower()}: is not supported: tables of the database are asked with cep.query")
+        cursor.fail(f"{cursor.word().lower()}: is not supported: tables of the database are queried with cep.query")
     if cursor.word() == "(":
         cursor.fail("a sub-query is not supported in FROM: insert into names a statement's results")
     if cursor.word() == "PATTERN":
@@ -134,7 +134,7 @@ def correlated(cursor: Cursor, joins: Joins) -> Correlate:
     if len(driving) > 1:
         cursor.fail("one stream of a join can be unidirectional", driving[1].position)
     if driving and isinstance(driving[0].node, Window):
-        cursor.fail("a stream that is unidirectional has no window: only its events are told", driving[0].position)
+        cursor.fail("a stream that is unidirectional has no window: only its events are reported", driving[0].position)
     left, right = joins.items[0].alias, joins.items[1].alias
     outer = {"LEFT": [left], "RIGHT": [right], "FULL": [left, right]}.get(joins.outer, [])
     inputs = tuple((found.alias, found.node) for found in joins.items)

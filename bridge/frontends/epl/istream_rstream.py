@@ -1,4 +1,4 @@
-"""Which of its two streams a statement of EPL tells: what comes (istream), what leaves (rstream), or both, each marked."""
+"""Which of its two streams a statement of EPL reports: what comes (istream), what leaves (rstream), or both, each marked."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from bridge.frontends.epl.clauses import OutputRate
 
 
-PREVIOUS = "told."
+PREVIOUS = "previous."
 """What the columns begin with that hold what aggregates were before (`epl_before`)."""
 
 NEW = "istream"
-"""The column that tells what comes from what leaves; a statement names it `istream()`."""
+"""The column that is true of what comes and false of what leaves; a statement names it `istream()`."""
 
 
 def expired_rows(cursor: Cursor, node: Node, position: int) -> RStream:
@@ -159,7 +159,7 @@ def check_rate(cursor: Cursor, rate: OutputRate) -> None:
     """Refuses what is not reported of both streams."""
     if rate.time is None or rate.kind not in ("all", "last"):
         cursor.fail(
-            "what leaves is told by output [all | last] every so long alone: insert rstream into names it",
+            "what leaves is reported by output [all | last] every so long alone: insert rstream into names it",
             rate.position,
         )
 

@@ -64,7 +64,7 @@ def match_recognize(cursor: Cursor, alias: str) -> Callable[[Node], EagerMatch]:
     read = _MatchClauses()
     if cursor.take("PARTITION BY"):
         read.partition_by = _keys(cursor, alias)
-    cursor.expect("MEASURES", " (what a match tells)")
+    cursor.expect("MEASURES", " (what a match reports)")
     read.measures = _measures(cursor)
     if cursor.take("ALL"):
         cursor.expect("MATCHES")

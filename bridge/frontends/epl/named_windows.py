@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def has_all_time(node: Aggregate) -> bool:
-    """Whether it asks for aggregates over all events that ever came."""
+    """Whether it has aggregates over all events that ever came."""
     return any(ALL_TIME in part.meta for column in node.columns for part in column.walk())
 
 
@@ -37,7 +37,7 @@ def reports_expired_groups(window: Window, filtered: bool, keys: Sequence[exp.Ex
 
 
 def is_per_event(node: Aggregate) -> bool:
-    """Whether it tells values of the single event."""
+    """Whether it reports values of the single event."""
     return any(OF_EVENT in part.meta for column in node.columns for part in column.walk())
 
 
@@ -176,10 +176,10 @@ class NamedWindows:
         return node.with_inputs(self._expand)
 
     def inserted(self, statement: object) -> Node | None:
-        """What is inserted into a window, where a statement is what the reader of EPL adds to tell that."""
+        """What is inserted into a window, where a statement is what the reader of EPL adds to report it."""
         node, text = getattr(statement, "node", None), getattr(statement, "text", None)
-        tells = isinstance(node, Stream) and node.name == text and node.name in self
-        return self.known[node.name.lower()].rows if isinstance(node, Stream) and tells else None
+        is_reported = isinstance(node, Stream) and node.name == text and node.name in self
+        return self.known[node.name.lower()].rows if isinstance(node, Stream) and is_reported else None
 
     def _reported_rows(self, name: str) -> Node:
         """What of a window is reported row by row: what is inserted, and rows that are changed as they are then."""
@@ -210,7 +210,7 @@ class NamedWindows:
     def _aggregated(self, node: Aggregate, every: Window) -> Node:
         """An aggregate over all events of a named window is over what is in it."""
         below = without_filters(every.input)
-        self._check_unasked(below)
+        self._check_unfiltered(below)
         if not (isinstance(below, Stream) and below.name in self):
             return node.with_inputs(self._expand)
         content = self._expand(every.input)
@@ -243,7 +243,7 @@ class NamedWindows:
             return dataclasses.replace(node, input=self._expand(every.input))
         return node.with_inputs(self._expand)
 
-    def _check_unasked(self, node: Node) -> None:
+    def _check_unfiltered(self, node: Node) -> None:
         """What is in a named window now is not filtered by values that change."""
         below = node
         while isinstance(below, SubqueryColumn) and below.early:

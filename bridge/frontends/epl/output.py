@@ -75,7 +75,7 @@ def at_rate(
     keys: tuple[exp.Expr, ...] = (),
     condition: exp.Expr | None = None,
 ) -> Node:
-    """The results as `output` tells them; `groups`: the columns by which `last` tells one of each, and `first` counts.
+    """The results as `output` reports them; `groups`: the columns by which `last` reports one each and `first` counts.
 
     Events are counted for each of the `keys`, also those for which HAVING's `condition` is not true.
     """
@@ -127,10 +127,10 @@ def snapshot(cursor: Cursor, node: Node, rate: OutputRate, aggregating: bool, al
     An aggregate of a stream without a window is of all its events.
     """
     base = without_filters(node)
-    held = isinstance(base, Stream) or (isinstance(base, Window) and not base.extent.jumps)
-    if not held and not (isinstance(base, Correlate) and is_plain_join(base) and rate.time is not None):
+    is_content = isinstance(base, Stream) or (isinstance(base, Window) and not base.extent.jumps)
+    if not is_content and not (isinstance(base, Correlate) and is_plain_join(base) and rate.time is not None):
         cursor.fail(
-            f"output {rate.kind} is not supported here: of a stream with a window that is no batch it is, and every so "
+            f"output {rate.kind} is not supported here: of a stream with a window that is not a batch it is, and every so "
             "long of an inner join of such windows",
             rate.position,
         )
@@ -148,51 +148,51 @@ def single_events(
     cursor: Cursor,
     node: Node,
     columns: tuple[exp.Expr, ...],
-    asked: OutputClauses,
+    clauses: OutputClauses,
     keys: tuple[exp.Expr, ...] = (),
     having: exp.Expr | None = None,
 ) -> Node:
     """A statement without aggregates: the results are ordered by values of the events, or by those they have."""
     marked = has_both_streams(node)
-    if asked.rate is not None and reports_expiry(node):
+    if clauses.rate is not None and reports_expiry(node):
         if not marked and any(column.is_star for column in columns):
-            cursor.fail("output of rstream * is not supported: name the columns", asked.rate.position)
-        node = at_interval(cursor, node, asked.rate, having)
+            cursor.fail("output of rstream * is not supported: name the columns", clauses.rate.position)
+        node = at_interval(cursor, node, clauses.rate, having)
     else:
-        node = at_rate(cursor, node, asked.rate, keys=keys, condition=having)
-    if marked and (asked.distinct or asked.limit is not None):
+        node = at_rate(cursor, node, clauses.rate, keys=keys, condition=having)
+    if marked and (clauses.distinct or clauses.limit is not None):
         cursor.fail(
             "irstream with distinct or limit is not supported: insert into names the results",
             position_of(columns[0]),
         )
-    if asked.is_arranged and not asked.distinct:
+    if clauses.is_arranged and not clauses.distinct:
         order = tuple(
-            exp.Ordered(this=_aliased_value(term.this, columns), desc=term.args["desc"]) for term in asked.order
+            exp.Ordered(this=_aliased_value(term.this, columns), desc=term.args["desc"]) for term in clauses.order
         )
-        arranged = OrderLimitDistinct(node, order, asked.limit, asked.offset)
+        arranged = OrderLimitDistinct(node, order, clauses.limit, clauses.offset)
         node = newest_first(arranged) if marked else arranged
     if columns != (exp.Star(),):
         node = Map(node, columns)
-    return _by_columns(cursor, node, columns, asked) if asked.distinct else node
+    return _by_columns(cursor, node, columns, clauses) if clauses.distinct else node
 
 
-def aggregates(cursor: Cursor, node: Aggregate, asked: OutputClauses) -> Node:
+def aggregates(cursor: Cursor, node: Aggregate, clauses: OutputClauses) -> Node:
     """A statement with aggregates: the results are ordered by columns they have."""
-    rate = asked.rate
+    rate = clauses.rate
     if rate is not None and rate.kind == "all" and rate.is_explicit and node.group_by:
         node = _of_all_groups(cursor, node, rate)
-        asked = dataclasses.replace(asked, rate=None)
+        clauses = dataclasses.replace(clauses, rate=None)
     groups = None
-    if asked.rate is not None and node.group_by and asked.rate.kind in ("last", "first"):
-        groups = tuple(_column(cursor, key, node.columns, asked.rate.position) for key in node.group_by)
+    if clauses.rate is not None and node.group_by and clauses.rate.kind in ("last", "first"):
+        groups = tuple(_column(cursor, key, node.columns, clauses.rate.position) for key in node.group_by)
     condition = None
-    if asked.rate is not None and asked.rate.kind != "first":
-        condition, made = _with_having_column(node)
+    if clauses.rate is not None and clauses.rate.kind != "first":
+        condition, base = _with_having_column(node)
     else:
-        made = node
-    result = at_rate(cursor, made, asked.rate, groups, condition=condition)
-    if asked.is_arranged or asked.distinct:
-        result = _by_columns(cursor, result, node.columns, asked)
+        base = node
+    result = at_rate(cursor, base, clauses.rate, groups, condition=condition)
+    if clauses.is_arranged or clauses.distinct:
+        result = _by_columns(cursor, result, node.columns, clauses)
     if condition is None:
         return result
     return Map(result, tuple(exp.column(exp.to_identifier(_name_of(one), quoted=True)) for one in node.columns))
@@ -226,13 +226,13 @@ def _of_all_groups(cursor: Cursor, node: Aggregate, rate: OutputRate) -> Aggrega
     )
 
 
-def _by_columns(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], asked: OutputClauses) -> Node:
+def _by_columns(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], clauses: OutputClauses) -> Node:
     whole_rows = columns == (exp.Star(),)
     order = tuple(
         term if whole_rows else exp.Ordered(this=_column(cursor, term.this, columns, None), desc=term.args["desc"])
-        for term in asked.order
+        for term in clauses.order
     )
-    return OrderLimitDistinct(node, order, asked.limit, asked.offset, asked.distinct)
+    return OrderLimitDistinct(node, order, clauses.limit, clauses.offset, clauses.distinct)
 
 
 def _column(cursor: Cursor, value: exp.Expr, columns: tuple[exp.Expr, ...], position: int | None) -> exp.Expr:
@@ -245,7 +245,7 @@ def _column(cursor: Cursor, value: exp.Expr, columns: tuple[exp.Expr, ...], posi
             break
     else:
         at = position_of(value)
-        cursor.fail(f"{value.sql()} is no column of the list: name it there", position if at is None else at)
+        cursor.fail(f"{value.sql()} is not a column of the list: name it there", position if at is None else at)
     return exp.column(exp.to_identifier(name, quoted=True))
 
 

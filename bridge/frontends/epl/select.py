@@ -29,10 +29,10 @@ from bridge.frontends.epl.istream_rstream import (
     expired_rows,
     is_mark,
     of_join,
+    per_period,
     with_mark,
     with_mark_over,
 )
-from bridge.frontends.epl.istream_rstream import per_period as told_later
 from bridge.frontends.epl.match_recognize import match_recognize
 from bridge.frontends.epl.output import aggregates, at_rate, output_clauses, single_events, snapshot
 from bridge.frontends.epl.paths import as_written
@@ -107,16 +107,16 @@ def _selected(cursor: Cursor, by: Item | None, within: Context | None) -> Node:
         node = Filter(node, all_of(where))
     called = (with_whole_events(named_by_variable(named_in_context(as_typeof(column))), names) for column in columns)
     listed = tuple(map(as_written, resolve(cursor, called, names)))
-    telling = which if summed and which != "ISTREAM" else ""
-    return _projected(cursor, node, listed, names, distinct, keyed, later, telling)
+    stream_keyword = which if summed and which != "ISTREAM" else ""
+    return _projected(cursor, node, listed, names, distinct, keyed, later, stream_keyword)
 
 
 def _with_leaving(
     cursor: Cursor, which: str, position: int, node: Node, columns: tuple[exp.Expr, ...], within: Context | None
 ) -> tuple[Node, tuple[exp.Expr, ...]]:
-    """What `rstream` and `irstream` tell of single rows, and the columns with the mark of the latter.
+    """What `rstream` and `irstream` report of single rows, and the columns with the mark of the latter.
 
-    Aggregates and joins tell by themselves what leaves.
+    Aggregates and joins report by themselves what leaves.
     """
     aggregating = any(column.find(exp.AggFunc) for column in columns)
     if isinstance(node, Correlate) and which in ("RSTREAM", "IRSTREAM") and not aggregating:
@@ -156,10 +156,10 @@ def _projected(
     names: Qualifiers,
     distinct: bool,
     keyed: ContextSource,
-    there: tuple[str, ...],
-    telling: str,
+    known_variables: tuple[str, ...],
+    stream_keyword: str,
 ) -> Node:
-    """The list of columns, and what follows it; the values of the variables that are `there` the rows have."""
+    """The list of columns, and what follows it; the rows have the values of `known_variables` already."""
     keys: tuple[exp.Expr, ...] = keyed.keys
     grouped = cursor.take("GROUP BY")
     if grouped:
@@ -169,24 +169,24 @@ def _projected(
         keys += tuple(key for key in listed if key not in keys)
     position = cursor.position
     having = resolve(cursor, [condition(cursor)], names) if cursor.take("HAVING") else ()
-    asked = output_clauses(cursor, distinct, names)
+    clauses = output_clauses(cursor, distinct, names)
     refuse_next(cursor)
     changing = variables_of((*columns, *having))
-    if asked.rate is not None and changing:
-        cursor.fail("output with a variable that changes is not supported: insert into names it", asked.rate.position)
+    if clauses.rate is not None and changing:
+        cursor.fail("output with a variable that changes is not supported: insert into names it", clauses.rate.position)
     aggregating = grouped or any(column.find(exp.AggFunc) for column in (*columns, *having))
-    keyed.check_output(node, asked, aggregating)
-    if asked.rate is not None and asked.rate.kind == "snapshot":
-        node, asked = snapshot(cursor, node, asked.rate, aggregating), dataclasses.replace(asked, rate=None)
+    keyed.check_output(node, clauses, aggregating)
+    if clauses.rate is not None and clauses.rate.kind == "snapshot":
+        node, clauses = snapshot(cursor, node, clauses.rate, aggregating), dataclasses.replace(clauses, rate=None)
     if aggregating:
         of = AggregateRequest(columns, keys, having[0] if having else None)
-        return _aggregated(cursor, node, of, having if changing else None, asked, telling, position)
-    if telling:
+        return _aggregated(cursor, node, of, having if changing else None, clauses, stream_keyword, position)
+    if stream_keyword:
         at = position_of(columns[0]) if columns else None
-        _refuse_arranged(cursor, f"{telling.lower()} of a join", bool(having), asked, at)
-        return of_join(node, columns, telling == "IRSTREAM")
-    node = with_variables(node, (name for name in changing if name not in there))
-    return single_events(cursor, node, columns, asked, keyed.keys, having[0] if having else None)
+        _refuse_arranged(cursor, f"{stream_keyword.lower()} of a join", bool(having), clauses, at)
+        return of_join(node, columns, stream_keyword == "IRSTREAM")
+    node = with_variables(node, (name for name in changing if name not in known_variables))
+    return single_events(cursor, node, columns, clauses, keyed.keys, having[0] if having else None)
 
 
 def _aggregated(
@@ -194,46 +194,50 @@ def _aggregated(
     node: Node,
     of: AggregateRequest,
     changing: tuple[exp.Expr, ...] | None,
-    asked: OutputClauses,
-    telling: str,
+    clauses: OutputClauses,
+    stream_keyword: str,
     position: int,
 ) -> Node:
     """The aggregates that are requested; `changing`: HAVING's condition, if any, where variables that change are read."""
     if changing is not None:
-        parts = SplitColumns.of(cursor, of.columns, changing, asked, position)
+        parts = SplitColumns.of(cursor, of.columns, changing, clauses, position)
         _refuse_lookups(cursor, node, parts.inner, position)
         return parts.over(aggregate_over(cursor, node, AggregateRequest(parts.inner, of.keys, None), position))
     _refuse_lookups(cursor, node, of.columns, position)
-    if telling:
-        return _reported_before(cursor, node, of, telling, asked)
+    if stream_keyword:
+        return _reported_before(cursor, node, of, stream_keyword, clauses)
     if isinstance(without_filters(node), (RStream, Union)):
         cursor.fail("rstream with aggregates is not supported: insert rstream into names what leaves", position)
     if needs_running_aggregates(node, of.columns):
-        return with_running_aggregates(cursor, node, of, asked, position)
-    return aggregates(cursor, aggregate_over(cursor, node, of, position), asked)
+        return with_running_aggregates(cursor, node, of, clauses, position)
+    return aggregates(cursor, aggregate_over(cursor, node, of, position), clauses)
 
 
-def _reported_before(cursor: Cursor, node: Node, listed: AggregateRequest, telling: str, asked: OutputClauses) -> Node:
+def _reported_before(
+    cursor: Cursor, node: Node, listed: AggregateRequest, stream_keyword: str, clauses: OutputClauses
+) -> Node:
     """What `rstream` or `irstream` report of aggregates."""
     bare = [column for column in listed.columns if not any(map(is_mark, column.walk()))]
     if dataclasses.replace(listed, columns=tuple(bare)).is_per_event:
         cursor.fail(
-            f"values of single events beside aggregates are not supported with {telling.lower()}: group by them",
+            f"values of single events beside aggregates are not supported with {stream_keyword.lower()}: group by them",
             listed.position,
         )
-    rate = asked.rate
+    rate = clauses.rate
     is_plain = rate is not None and rate.kind == "all" and not rate.is_explicit and rate.time is not None
-    rest = dataclasses.replace(asked, rate=None) if is_plain else asked
-    _refuse_arranged(cursor, f"{telling.lower()} of aggregates", listed.having is not None, rest, listed.position)
+    rest = dataclasses.replace(clauses, rate=None) if is_plain else clauses
+    _refuse_arranged(
+        cursor, f"{stream_keyword.lower()} of aggregates", listed.having is not None, rest, listed.position
+    )
 
     def aggregate(columns: tuple[exp.Expr, ...]) -> Aggregate:
         return aggregate_over(cursor, node, AggregateRequest(columns, listed.keys, None), listed.position or 0)
 
-    found = reported_changes(cursor, telling, listed.columns, aggregate)
+    found = reported_changes(cursor, stream_keyword, listed.columns, aggregate)
     if rate is None:
         return found
     mark = next((column.alias_or_name for column in listed.columns if is_mark(column.unalias())), None)
-    return at_rate(cursor, found, rate) if mark is None else told_later(found, rate, mark)
+    return at_rate(cursor, found, rate) if mark is None else per_period(found, rate, mark)
 
 
 # Refusals
@@ -265,7 +269,7 @@ def _refuse_repeated(cursor: Cursor, node: Node, region: Region, columns: tuple[
         if several and not any(one.number == number and one.is_whole for one in below.event_columns)
     )
     if columns == (exp.Star(),) and (tag := next(found, None)) is not None:
-        message = f"select * cannot tell {tag!r}, which stands for several events: name {tag}[0].…, {tag}.lastOf().…"
+        message = f"select * cannot show {tag!r}, which stands for several events: name {tag}[0].…, {tag}.lastOf().…"
         cursor.fail(message, cursor.span(region)[0])
 
 
@@ -288,12 +292,12 @@ def _refuse_lookups(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], p
         )
 
 
-def _refuse_arranged(cursor: Cursor, what: str, has_having: bool, asked: OutputClauses, position: int | None) -> None:
+def _refuse_arranged(cursor: Cursor, what: str, has_having: bool, clauses: OutputClauses, position: int | None) -> None:
     """Of what leaves, too, all is reported at once: `what` is `rstream of a join`, say."""
-    if has_having or asked.rate is not None or asked.is_arranged or asked.distinct:
+    if has_having or clauses.rate is not None or clauses.is_arranged or clauses.distinct:
         cursor.fail(
             f"{what} with having, output, order by, limit or distinct is not supported: insert {what.split()[0]} into "
-            "names what is told",
+            "names what is reported",
             position,
         )
 

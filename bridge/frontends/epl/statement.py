@@ -54,7 +54,7 @@ _STATEMENTS = {
     "IMPORT": "import is not supported: functions are the database's",
     "USES": "uses is not supported",
     "MERGE": "merge is not supported",
-    "DELETE": "fire-and-forget queries are asked with cep.query",
+    "DELETE": "fire-and-forget queries are run with cep.query",
     "WITH": "with is not supported: insert into names a statement's results",
 }
 _CREATED = {

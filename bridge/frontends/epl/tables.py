@@ -39,7 +39,7 @@ def create_window(cursor: Cursor) -> CreateWindow:
     name = cursor.name("a name for the window")
     view = view_of(cursor)
     if view is None or view.extent.jumps:
-        cursor.fail("a named window has a window that is no batch: #keepall, #time(5 sec), #length(5)", position)
+        cursor.fail("a named window has a window that is not a batch: #keepall, #time(5 sec), #length(5)", position)
     window = window_over(cursor, Stream(name), view, name)
     cursor.expect("AS", " (the stream whose columns it has)")
     if cursor.word() == "SELECT" and not cursor.take("SELECT", "*", "FROM"):

@@ -61,7 +61,7 @@ def _at(cursor: Cursor, position: int) -> At:
     if cursor.word() == ",":
         cursor.fail("time zones and parts of seconds are not supported: a calendar is that of UTC")
     if len(fields["days"]) < 31 and len(fields["weekdays"]) < 7:
-        cursor.fail("days of the month and days of the week cannot both be given", position)
+        cursor.fail("days of the month and days of the week cannot both be arguments", position)
     when = Crontab(**fields)
     if when.after(0) is None:
         cursor.fail("the calendar has no such day", position)
@@ -109,27 +109,27 @@ def _number(cursor: Cursor, name: str, least: int, most: int) -> int:
 
 def _schedule(cursor: Cursor, position: int) -> At:
     """`iso: 'R3/2026-05-01T10:00:00Z/PT5M'`, or `date: '…', period: 5 min, repetitions: 3`."""
-    given: dict[str, object] = {}
+    arguments: dict[str, object] = {}
     while True:
         place = cursor.position
         name = cursor.name("iso, date, period or repetitions").lower()
         cursor.expect(":")
-        if name in given or (given and "iso" in (name, *given)):
+        if name in arguments or (arguments and "iso" in (name, *arguments)):
             cursor.fail(f"{name} cannot stand here again, nor beside iso", place)
-        given[name] = _argument(cursor, name, place)
+        arguments[name] = _argument(cursor, name, place)
         if not cursor.take(","):
             break
-    if "iso" in given:
-        return At(_iso(cursor, str(given["iso"]), position))
-    date, apart, times = given.get("date"), given.get("period"), given.get("repetitions", ...)
+    if "iso" in arguments:
+        return At(_iso(cursor, str(arguments["iso"]), position))
+    date, interval, times = arguments.get("date"), arguments.get("period"), arguments.get("repetitions", ...)
     assert isinstance(date, int | None)
-    assert isinstance(apart, int | None)
+    assert isinstance(interval, int | None)
     if times is ...:
-        return At(_once(cursor, date, apart, position))
-    if apart is None:
+        return At(_once(cursor, date, interval, position))
+    if interval is None:
         cursor.fail("repetitions want a period", position)
     assert isinstance(times, int)
-    return At(Dates(date, apart, None if times < 0 else times))
+    return At(Dates(date, interval, None if times < 0 else times))
 
 
 def _argument(cursor: Cursor, name: str, place: int) -> object:
@@ -157,19 +157,19 @@ def _iso(cursor: Cursor, text: str, position: int) -> Dates:
     if found is None or not (found["date"] or found["period"]) or found["period"] in ("P", "PT"):
         _refuse_iso(cursor, text, position)
     date = _date(cursor, found["date"], position) if found["date"] else None
-    apart = _period(cursor, found["period"], position) if found["period"] else None
+    interval = _period(cursor, found["period"], position) if found["period"] else None
     if not found["repeated"]:
-        return _once(cursor, date, apart, position)
-    if apart is None:
+        return _once(cursor, date, interval, position)
+    if interval is None:
         cursor.fail("what recurs wants a period: R3/2026-05-01T10:00:00Z/PT5M", position)
-    return Dates(date, apart, int(found["times"]) if found["times"] else None)
+    return Dates(date, interval, int(found["times"]) if found["times"] else None)
 
 
-def _once(cursor: Cursor, date: int | None, apart: int | None, position: int) -> Dates:
-    """One date: the period after the date given, or after the start."""
-    if date is None and apart is None:
+def _once(cursor: Cursor, date: int | None, interval: int | None, position: int) -> Dates:
+    """One date: the period after the date arguments, or after the start."""
+    if date is None and interval is None:
         cursor.fail("a date or a period is wanted", position)
-    return Dates(date + apart) if date is not None and apart is not None else Dates(date, apart, 1)
+    return Dates(date + interval) if date is not None and interval is not None else Dates(date, interval, 1)
 
 
 def _date(cursor: Cursor, text: str, position: int) -> int:
@@ -192,7 +192,7 @@ def _period(cursor: Cursor, text: str, position: int) -> int:
 
 
 def _refuse_iso(cursor: Cursor, text: str, position: int) -> NoReturn:
-    cursor.fail(f"{text!r} is no time of ISO 8601, such as R3/2026-05-01T10:00:00Z/PT5M", position)
+    cursor.fail(f"{text!r} is not a time of ISO 8601, such as R3/2026-05-01T10:00:00Z/PT5M", position)
 
 
 _READERS: dict[str, Callable[[Cursor, int], TimerInterval | At]] = {

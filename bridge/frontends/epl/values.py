@@ -9,7 +9,7 @@ from sqlglot import exp
 from bridge.query.epl_state import CURRENT, Variable
 
 NAME = "variable"
-"""Where a value keeps the name by which it was asked for."""
+"""Where a value keeps the name by which an expression reads it."""
 
 
 def with_values(expression: exp.Expr, known: Mapping[str, Variable], read: set[str]) -> exp.Expr:

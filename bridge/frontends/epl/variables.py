@@ -115,10 +115,10 @@ def on_set(cursor: Cursor, by: Item, start: int) -> OnSet:
         settings.append((cursor.variables[name.lower()].name, resolve(cursor, [value], names)[0]))
         if not cursor.take(","):
             break
-    asked = dict.fromkeys(
+    changing = dict.fromkeys(
         [name for name, _ in settings] + [name for _, value in settings for name in variables_in(value)]
     )
-    tables = tuple(cursor.variables[name.lower()].state for name in asked)
+    tables = tuple(cursor.variables[name.lower()].state for name in changing)
     cursor.variables = before
     node = SetVariables(with_early_values(by.node), tables, tuple(settings))
     return OnSet(node, cursor.slice(Region(start, cursor.at)))
@@ -189,8 +189,10 @@ def with_early_values(node: Node) -> Node:
         )
     if isinstance(node, TemporalMatch):
         conditions = {below: [e.condition for e in node.events if e.input == below] for below in node.inputs_of}
-        asked = {below: variables_of(one for one in found if one is not None) for below, found in conditions.items()}
-        return dataclasses.replace(node, events=tuple(_occurrence(one, asked[one.input]) for one in node.events))
+        variables = {
+            below: variables_of(one for one in found if one is not None) for below, found in conditions.items()
+        }
+        return dataclasses.replace(node, events=tuple(_occurrence(one, variables[one.input]) for one in node.events))
     return node.with_inputs(with_early_values)
 
 
@@ -215,10 +217,10 @@ class SplitColumns:
 
     @classmethod
     def of(
-        cls, cursor: Cursor, columns: Sequence[exp.Expr], having: Sequence[exp.Expr], asked: OutputClauses, at: int
+        cls, cursor: Cursor, columns: Sequence[exp.Expr], having: Sequence[exp.Expr], clauses: OutputClauses, at: int
     ) -> SplitColumns:
         """Takes the list and HAVING apart."""
-        if asked.is_arranged or asked.distinct:
+        if clauses.is_arranged or clauses.distinct:
             cursor.fail(
                 "a variable that changes beside aggregates in an order, or each once, is not supported: insert into names "
                 "the results",

@@ -283,8 +283,8 @@ def _size(part: exp.Expr) -> int | None:
         behind = isinstance(right, exp.Sub) and _is(right.this, "newest_timestamp") and _is_whole(right.expression)
         if _is(left, "oldest_timestamp") and kind in (exp.GT, exp.GTE) and behind:
             return int(right.expression.name) + (kind is exp.GTE)
-        apart = isinstance(left, exp.Sub) and _is(left.this, "newest_timestamp")
-        if apart and _is(left.expression, "oldest_timestamp") and kind in (exp.LT, exp.LTE) and _is_whole(right):
+        difference = isinstance(left, exp.Sub) and _is(left.this, "newest_timestamp")
+        if difference and _is(left.expression, "oldest_timestamp") and kind in (exp.LT, exp.LTE) and _is_whole(right):
             return int(right.name) + (kind is exp.LTE)
     return None
 

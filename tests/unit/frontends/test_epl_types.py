@@ -146,7 +146,7 @@ def test_sql_reads_the_events_of_other_types_too() -> None:
         ("select typeof(sum(¦v)) as t from A", "typeof and instanceof are of attributes, not of aggregates"),
         ("select instanceof(v, ¦number) as t from A", "the type 'number' is not supported"),
         ("select ¦instanceof(v) as t from A", "instanceof wants a value and the names of types"),
-        ("create schema E (q int) inherits ¦Z", "'E' inherits 'Z', which is no schema"),
+        ("create schema E (q int) inherits ¦Z", "'E' inherits 'Z', which is not a schema"),
         ("create schema E (¦v string) inherits A", "'v' is INTEGER in one schema and VARCHAR in another"),
         ("create variant schema W as A, ¦Z", "unknown stream 'Z'"),
         ("create variant schema W as ¦*", "a variant schema of any events is not supported"),

@@ -8,33 +8,21 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from bridge import query as objects
-from bridge.check.resolve import resolve_stream
 from bridge.check.trust import Trust
 from bridge.engine.access import Access, locked
-from bridge.engine.catalogue import Catalogue, Processor
-from bridge.engine.create import (
-    Definition,
-    create,
-    parse_as,
-    refuse_untrusted,
-    remove_script,
-    retold,
-    text_of,
-    with_table,
-)
+from bridge.engine.catalogue import Processor
+from bridge.engine.create import create, remove_script, retold, text_of
 from bridge.engine.durable import Definition as Logged
 from bridge.engine.event import LateEvent
+from bridge.engine.redefinition import Redefinition, call_of, is_registered, objects_of
 from bridge.engine.refusal import own_error, refusal
-from bridge.engine.resume import OBJECTS, parsed
-from bridge.errors import InUse, NameTaken, ProcessorError, QueryError, UnknownName
+from bridge.errors import InUse, ProcessorError, QueryError, UnknownName
 from bridge.frontends.epl.tables import CreateTable
-from bridge.query.codec import dumped
 from bridge.query.epl_state import StateTable
 from bridge.query.scripts import Script
 from bridge.stores.outbox import Letter
 from windows.databases import Refused
 from windows.schema import Schema
-from windows.times import duration
 
 
 class Definitions(Access):
@@ -59,7 +47,7 @@ class Definitions(Access):
         symbol VARCHAR, price DOUBLE
         """
         attributes = Schema.of(schema)
-        if self._runner.is_durable and self._is_registered(name, attributes):
+        if self._runner.is_durable and is_registered(name, attributes, self._catalogue):
             return
         self._catalogue.free(name)
         try:
@@ -117,12 +105,7 @@ class Definitions(Access):
         ['high', 'alert']
         """
         runner = self._runner
-        call = Logged(0, 0, "query", name, language, definition if isinstance(definition, str) else "", runner.seq)
-        if not isinstance(definition, str) and runner.is_durable:
-            call = call._replace(language=OBJECTS, text=dumped(definition))
-        if keep is not None and into is None:
-            raise QueryError("keep= is how long rows stay in the table of results: it needs into=")
-        call = call.with_options(into=into, keep=keep if into is None or keep is None else _kept(keep))
+        call = call_of(name, definition, language, runner, into, keep)
         with self._catalogue.trusting(Trust(self.database.dialect, tables) if untrusted else None):
             self._create_query(name, definition, call, replace)
         for entry in self._catalogue.queries.values():
@@ -132,23 +115,24 @@ class Definitions(Access):
         self, name: str, definition: objects.Node | Script | StateTable | str, call: Logged, replace: bool
     ) -> None:
         runner = self._runner
-        if runner.is_durable and isinstance(name, str) and self._is_created(call):
+        redefinition = Redefinition(runner, self._pushes.named)
+        if runner.is_durable and isinstance(name, str) and redefinition.is_made(call):
             return
         if isinstance(definition, StateTable):  # it has a name of its own
             if self._catalogue.trust is not None:
                 raise QueryError("CREATE TABLE is not allowed in an untrusted text, which may hold queries only")
             create(name, [CreateTable(definition)], "", runner, call)
             return
-        if replace and isinstance(name, str) and name.lower() in {*self._catalogue.queries, *self._catalogue.scripts}:
-            with _pointing(definition, call.language):
-                new = self._parsed(definition, call)
-                self._replace(name, new, text_of(definition), call)
-            return
-        self._refuse_other_definition(name)
-        self._catalogue.free(name)
+        replaces = replace and redefinition.is_taken(name)
+        if not replaces:
+            redefinition.refuse(name)
+            self._catalogue.free(name)
         with _pointing(definition, call.language):
-            query = self._parsed(definition, call)
-            create(name, query, text_of(definition), runner, call)
+            query = objects_of(definition, call, runner)
+            if replaces:
+                redefinition.replace(name, query, text_of(definition), call)
+            else:
+                create(name, query, text_of(definition), runner, call)
 
     @locked
     def remove_query(self, name: str) -> None:
@@ -350,70 +334,6 @@ class Definitions(Access):
             store.wake()
         return self._catalogue.outbox.deliver()
 
-    # Definitions that are there already (rules D6, D7) --------------------------------------------------------------------
-
-    def _is_registered(self, name: str, schema: Schema) -> bool:
-        """Whether there is a stream of this name with this schema. Raises `NameTaken` for another schema."""
-        known = self._catalogue.streams.get(name.lower()) if isinstance(name, str) else None
-        if known is None:
-            return False
-        if known.schema != schema:
-            raise NameTaken(
-                f"there is a stream {name!r} already, with other attributes: ({known.schema}), not ({schema}); remove_stream "
-                "removes it, connect(url, fresh=True) begins anew"
-            )
-        return True
-
-    def _parsed(self, definition: objects.Node | Script | str, call: Logged) -> Definition:
-        """The query objects of a definition, with its table of results."""
-        found = _parsed(definition, call.language, self._catalogue, self.database.dialect)
-        if self._catalogue.trust is not None:
-            refuse_untrusted(found, self._catalogue.trust, self._catalogue)
-        table, keep = _written(call)
-        return found if table is None else with_table(found, call.name, table, keep)
-
-    def _is_created(self, call: Logged) -> bool:
-        """Whether there is such a definition already: the same text, or one that means the same."""
-        known = self._runner.log.named(call.name)
-        if any(
-            (each.language, each.text, _written(each)) == (call.language, call.text, _written(call)) for each in known
-        ):
-            return True
-        return any(self._same(each, call) for each in known)
-
-    def _same(self, known: Logged, call: Logged) -> bool:
-        with contextlib.suppress(QueryError, NameTaken):
-            one, other = (parsed(each, self._runner) for each in (known, call))
-            if one == other:
-                return True
-            if isinstance(one, objects.Node) and isinstance(other, objects.Node):
-                entry = self._catalogue.queries.get(known.name.lower())
-                expanded = self._catalogue.declarations.expand(other)
-                return entry is not None and resolve_stream(expanded, self._catalogue).node == entry.resolved.node
-        return False
-
-    def _refuse_other_definition(self, name: str) -> None:
-        if self._runner.is_durable and isinstance(name, str) and name.lower() in self._catalogue.queries:
-            raise NameTaken(f"there is another query {name!r}: replace=True replaces it, remove_query removes it")
-
-    def _replace(self, name: str, definition: Definition, text: str, call: Logged) -> None:
-        """Replaces the query or script of this name by another definition, in one transaction (rule D7)."""
-        script = self._catalogue.scripts.get(name.lower())
-        if script is None and (other := self._catalogue.script_of(name)):
-            raise InUse(f"{name!r} is an output of the script {other.name!r}: replace that")
-        outputs = [self._catalogue.query_entry(each) for each in (script.outputs if script is not None else [name])]
-        own = {entry.name.lower() for entry in outputs}
-        for entry in outputs:
-            if others := [reader for reader in self._catalogue.readers(entry.name) if reader.lower() not in own]:
-                raise InUse(f"{entry.name!r} is read by {', '.join(map(repr, others))}: remove that first")
-        named = self._pushes.named
-        stored = [entry.name for entry in outputs if named.is_stored(entry.name)]
-        internal = [each for query in stored for each in named.internal(query)]
-        with self._runner.replacing(name, [*outputs, *internal]) as inherits:
-            create(name, definition, text, self._runner, call.with_options(inherits=dict(inherits)))
-            for query in stored:
-                named.define_again(query)
-
 
 def _check_processor(function: Any) -> None:
     """Raises ProcessorError for what is not a function, and for a coroutine function, which a call would not run."""
@@ -426,26 +346,6 @@ def _check_processor(function: Any) -> None:
             f"lambda event: asyncio.run_coroutine_threadsafe({name}(event), loop) runs it in your loop",
             [],
         )
-
-
-def _kept(keep: Any) -> int:
-    try:
-        return duration(keep)
-    except ValueError as error:
-        raise QueryError(f"keep: {error}") from None
-
-
-def _written(call: Logged) -> tuple[Any, Any]:
-    """The table of results of a definition, and how long its rows stay."""
-    return call.option("into"), call.option("keep")
-
-
-def _parsed(definition: objects.Node | Script | str, language: str, known: Catalogue, dialect: str) -> Definition:
-    if isinstance(definition, (objects.Node, Script)):
-        return definition
-    if not isinstance(definition, str):
-        raise QueryError(f"a query is a text or a query object, not {type(definition).__name__}")
-    return parse_as(language, definition, known.declarations.variables, known.declarations.contexts, dialect)
 
 
 @contextlib.contextmanager

@@ -6,7 +6,8 @@ import importlib
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
-from windows.databases.base import Database, Refused
+from windows.databases.base import Database
+from windows.databases.refused import Refused
 from windows.databases.urls import EXAMPLES, hidden, install_hint, scheme_hint, without_password
 
 if TYPE_CHECKING:

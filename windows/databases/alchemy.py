@@ -12,7 +12,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from windows.databases.base import Convert, Database, Refused, Row
+from windows.databases.base import Convert, Database, Row
+from windows.databases.refused import Refused
 from windows.databases.urls import hidden, without_password
 from windows.schema import Attribute, Schema, relation_schema
 from windows.types import is_nested, scale_of

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from sqlglot import Dialect, ErrorLevel, exp
 
+from windows.databases.refused import Refused
 from windows.nested import FieldValue, NestedPart, constructor_of, is_nested_null, nested_part
 from windows.schema import Attribute, Schema, type_of_arrow
 from windows.sql import neutralize
@@ -28,15 +29,6 @@ _registration = itertools.count(1)
 
 Row = tuple[Any, ...]
 Convert = Callable[[Any], Any]
-
-
-class Refused(Exception):
-    """The database refused a statement: `reason` is the database's own message; the text shows the statement, too."""
-
-    def __init__(self, reason: object, sql: str = "") -> None:
-        sql = sql.encode("utf-8", "backslashreplace").decode()  # half of a surrogate pair cannot be printed
-        self.reason = str(reason).strip()
-        super().__init__(self.reason + (f"\n  in: {sql[:2000]}" if sql else ""))
 
 
 class Elements(NamedTuple):

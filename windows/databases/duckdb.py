@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import duckdb
 from sqlglot import exp
 
-from windows.databases.base import Database, Elements, Refused, Row, table_of
+from windows.databases.base import Database, Elements, Row, table_of
+from windows.databases.refused import Refused
 from windows.databases.urls import hidden, without_password
 from windows.nested import call, is_part
 from windows.schema import Schema, is_storable, relation_schema

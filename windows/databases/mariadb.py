@@ -13,7 +13,8 @@ from sqlglot import exp
 from sqlglot.dialects.mysql import MySQL as _MySQL
 
 from windows.databases.alchemy import Alchemy, aggregate_doubles, as_double, standard_type
-from windows.databases.base import LOCK_TIMEOUT, Convert, Elements, Refused, table_of
+from windows.databases.base import LOCK_TIMEOUT, Convert, Elements, table_of
+from windows.databases.refused import Refused
 from windows.nested import (
     FieldValue,
     NestedPart,

@@ -15,8 +15,9 @@ from psycopg.types.json import set_json_dumps, set_json_loads
 from sqlglot import exp
 
 from windows.databases.alchemy import Alchemy, aggregate_doubles, arrow_array, standard_type
-from windows.databases.base import LOCK_TIMEOUT, NESTED_LOOP, Elements, Refused, Row, table_of
+from windows.databases.base import LOCK_TIMEOUT, NESTED_LOOP, Elements, Row, table_of
 from windows.databases.postgresql_arrow import array_of, columns_as_arrays
+from windows.databases.refused import Refused
 from windows.nested import FieldValue, NestedPart, call
 from windows.schema import Attribute, Schema, TypeMismatch, relation_schema
 from windows.types import is_nested

@@ -17,7 +17,8 @@ import sqlalchemy as sa
 from sqlglot import exp
 
 from windows.databases.alchemy import Alchemy, decimal_of
-from windows.databases.base import LOCK_TIMEOUT, NESTED_LOOP, Convert, Elements, Refused
+from windows.databases.base import LOCK_TIMEOUT, NESTED_LOOP, Convert, Elements
+from windows.databases.refused import Refused
 from windows.nested import FieldValue, NestedPart, call, json_array_text, json_path, json_text, or_null, truth_text
 from windows.schema import Attribute, Schema, TypeMismatch, decimal_size, relation_schema
 from windows.types import is_nested, scalars_of, scale_of

@@ -1,0 +1,117 @@
+"""Definitions under names that are taken: the same again, which changes nothing, or another one (rules D6 and D7)."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from bridge import query as objects
+from bridge.check.resolve import resolve_stream
+from bridge.engine.catalogue import Catalogue
+from bridge.engine.create import Definition, create, parse_as, refuse_untrusted, with_table
+from bridge.engine.durable import Definition as Call
+from bridge.engine.named_processors import NamedProcessors
+from bridge.engine.resume import OBJECTS, parsed
+from bridge.engine.runner import Runner
+from bridge.errors import InUse, NameTaken, QueryError
+from bridge.query.codec import dumped
+from bridge.query.epl_state import StateTable
+from bridge.query.scripts import Script
+from windows.schema import Schema
+from windows.times import duration
+
+
+def call_of(name: Any, definition: Any, language: str, runner: Runner, into: str | None, keep: Any) -> Call:
+    """A call of `create_query` as it is logged."""
+    text = definition if isinstance(definition, str) else ""
+    if runner.is_durable and isinstance(definition, (objects.Node, Script, StateTable)):
+        language, text = OBJECTS, dumped(definition)
+    if keep is not None and into is None:
+        raise QueryError("keep= is how long rows stay in the table of results: it needs into=")
+    try:
+        milliseconds = None if keep is None else duration(keep)
+    except ValueError as error:
+        raise QueryError(f"keep: {error}") from None
+    return Call(0, 0, "query", name, language, text, runner.seq).with_options(into=into, keep=milliseconds)
+
+
+def objects_of(definition: Any, call: Call, runner: Runner) -> Definition:
+    """The query objects of a definition, with its table of results."""
+    table, keep = _stored(call)
+    if isinstance(definition, (objects.Node, Script)):
+        found: Definition = definition
+    elif isinstance(definition, str):
+        known, dialect = runner.catalogue.declarations, runner.database.dialect
+        found = parse_as(call.language, definition, known.variables, known.contexts, dialect)
+    else:
+        raise QueryError(f"a query is a text or a query object, not {type(definition).__name__}")
+    if runner.catalogue.trust is not None:
+        refuse_untrusted(found, runner.catalogue.trust, runner.catalogue)
+    return found if table is None else with_table(found, call.name, table, keep)
+
+
+def is_registered(name: str, schema: Schema, catalogue: Catalogue) -> bool:
+    """Whether there is a stream of this name with this schema. Raises `NameTaken` for another schema."""
+    known = catalogue.streams.get(name.lower()) if isinstance(name, str) else None
+    if known is not None and known.schema != schema:
+        raise NameTaken(
+            f"there is a stream {name!r} already, with other attributes: ({known.schema}), not ({schema}); remove_stream "
+            "removes it, connect(url, fresh=True) begins anew"
+        )
+    return known is not None
+
+
+class Redefinition:
+    """What becomes of a definition whose name is taken."""
+
+    def __init__(self, runner: Runner, named: NamedProcessors) -> None:
+        self._runner, self._named, self._catalogue = runner, named, runner.catalogue
+
+    def is_made(self, call: Call) -> bool:
+        """Whether there is such a definition already: the same text, or one that means the same."""
+        known = [each for each in self._runner.log.named(call.name) if _stored(each) == _stored(call)]
+        if any((each.language, each.text) == (call.language, call.text) for each in known):
+            return True
+        return any(self._is_same(each, call) for each in known)
+
+    def is_taken(self, name: Any) -> bool:
+        """Whether there is a query or a script of this name."""
+        return isinstance(name, str) and name.lower() in {*self._catalogue.queries, *self._catalogue.scripts}
+
+    def refuse(self, name: Any) -> None:
+        """Refuses another definition of a query that is there."""
+        if self._runner.is_durable and isinstance(name, str) and name.lower() in self._catalogue.queries:
+            raise NameTaken(f"there is another query {name!r}: replace=True replaces it, remove_query removes it")
+
+    def replace(self, name: str, definition: Definition, text: str, call: Call) -> None:
+        """Replaces the query or script of this name by another definition, in one transaction."""
+        script = self._catalogue.scripts.get(name.lower())
+        if script is None and (other := self._catalogue.script_of(name)):
+            raise InUse(f"{name!r} is an output of the script {other.name!r}: replace that")
+        outputs = [self._catalogue.query_entry(each) for each in (script.outputs if script is not None else [name])]
+        own = {entry.name.lower() for entry in outputs}
+        for entry in outputs:
+            if others := [reader for reader in self._catalogue.readers(entry.name) if reader.lower() not in own]:
+                raise InUse(f"{entry.name!r} is read by {', '.join(map(repr, others))}: remove that first")
+        stored = [entry.name for entry in outputs if self._named.is_stored(entry.name)]
+        internal = [each for query in stored for each in self._named.internal(query)]
+        with self._runner.replacing(name, [*outputs, *internal]) as inherits:
+            create(name, definition, text, self._runner, call.with_options(inherits=dict(inherits)))
+            for query in stored:
+                self._named.define_again(query)
+
+    def _is_same(self, known: Call, call: Call) -> bool:
+        with contextlib.suppress(QueryError, NameTaken):
+            one, other = (parsed(each, self._runner) for each in (known, call))
+            if one == other:
+                return True
+            if isinstance(one, objects.Node) and isinstance(other, objects.Node):
+                entry = self._catalogue.queries.get(known.name.lower())
+                expanded = self._catalogue.declarations.expand(other)
+                return entry is not None and resolve_stream(expanded, self._catalogue).node == entry.resolved.node
+        return False
+
+
+def _stored(call: Call) -> tuple[Any, Any]:
+    """The table of results of a definition, and how long its rows stay."""
+    return call.option("into"), call.option("keep")

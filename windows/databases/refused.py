@@ -1,0 +1,12 @@
+"""The error of a database that refuses a statement."""
+
+from __future__ import annotations
+
+
+class Refused(Exception):
+    """The database refused a statement: `reason` is the database's own message; the text shows the statement, too."""
+
+    def __init__(self, reason: object, sql: str = "") -> None:
+        sql = sql.encode("utf-8", "backslashreplace").decode()  # half of a surrogate pair cannot be printed
+        self.reason = str(reason).strip()
+        super().__init__(self.reason + (f"\n  in: {sql[:2000]}" if sql else ""))

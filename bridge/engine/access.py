@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
@@ -13,11 +14,14 @@ from bridge.engine.refusal import own_error
 from bridge.engine.resume import Resumption, discard_state, refuse_other_state
 from bridge.engine.runner import Runner
 from bridge.engine.status import Times
-from bridge.errors import BridgeError, Closed, InUse
+from bridge.errors import BridgeError, Closed, DatabaseError, InUse
 from windows.databases import Database, Refused
 from windows.databases.tracing import log_statements
 from windows.databases.urls import without_password
 from windows.schema import TypeMismatch
+
+STANDBY = 0.05
+"""Seconds between two attempts of a bridge that stands by."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -40,6 +44,8 @@ def locked(method: Callable[P, R]) -> Callable[P, R]:
             except Exception as error:
                 self._last_error = without_password(f"{type(error).__name__}: {error}")
                 own = own_error(error)
+                if isinstance(own, DatabaseError):
+                    self._pushes.reopen_if_lost()  # for the next call
                 if own is None or own is error:
                     raise
                 raise own from (None if isinstance(error, (Refused, TypeMismatch)) else error)
@@ -50,7 +56,9 @@ def locked(method: Callable[P, R]) -> Callable[P, R]:
 class Access:
     """A bridge's connection, its runner and catalogue, the queue of its pushes, and the lock around its methods."""
 
-    def __init__(self, database: Database, lateness: Any, event_ids: Any, durable: bool, fresh: bool) -> None:
+    def __init__(
+        self, database: Database, lateness: Any, event_ids: Any, durable: bool, fresh: bool, standby: bool
+    ) -> None:
         self.database = database
         self._process = os.getpid()
         self._lock = threading.RLock()
@@ -59,7 +67,7 @@ class Access:
         self._times: Times | None = None
         log_statements(database)
         self._resumption: Resumption | None = None
-        database.acquire_lock()
+        _acquire_lock(database, standby)
         if database.is_durable:
             if fresh:
                 discard_state(database)
@@ -92,3 +100,15 @@ class Access:
     def _refuse_if_read(self, name: str) -> None:
         if readers := self._catalogue.readers(name):
             raise InUse(f"{name!r} is read by {', '.join(map(repr, readers))}: remove that first")
+
+
+def _acquire_lock(database: Database, standby: bool) -> None:
+    """Takes the lock of the database; `standby`: waits for as long as another bridge has it."""
+    while True:
+        try:
+            database.acquire_lock()
+            return
+        except Refused:
+            if not standby or not database.answers():
+                raise
+            time.sleep(STANDBY)

@@ -29,6 +29,7 @@ class Bridge(Definitions, Pushes, Inspection):
             the state is of this object alone, and is removed when it is closed.
         fresh: Remove the state of an earlier bridge first.
         event_ids: How many ids of events are remembered, or for how long, such as "7 D"; by default 100,000 (rule D4).
+        standby: Wait for as long as another bridge is at work in the database, and go on where it ends (rule D9).
 
     Raises:
         DatabaseError: Another bridge is at work in the database.
@@ -53,8 +54,9 @@ class Bridge(Definitions, Pushes, Inspection):
         durable: bool = True,
         fresh: bool = False,
         event_ids: int | str | None = None,
+        standby: bool = False,
     ) -> None:
-        super().__init__(database, lateness, event_ids, durable, fresh)
+        super().__init__(database, lateness, event_ids, durable, fresh, standby)
         self._keeps_state = self._runner.is_durable
         self._clock = self._system_clock(clock)
 
@@ -123,7 +125,7 @@ class Bridge(Definitions, Pushes, Inspection):
         """
         with self._lock:
             self._keeps_state = False
-            self.close()
+        self.close()  # outside the lock, for which the thread of the clock may wait
 
     def _end(self) -> None:
         """Drops the tables unless the state is kept, and closes the connection; if that is lost, the tables stay."""

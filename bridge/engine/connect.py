@@ -19,6 +19,7 @@ def connect(
     durable: bool = True,
     fresh: bool = False,
     event_ids: int | str | None = None,
+    standby: bool = False,
 ) -> Bridge:
     """Opens a bridge on a database.
 
@@ -36,6 +37,8 @@ def connect(
             and is removed when it is closed.
         fresh: Remove the state of an earlier bridge first, and begin anew.
         event_ids: How many ids of events `push_event` remembers, or for how long, such as "7 D"; by default 100,000.
+        standby: Wait for as long as another bridge is at work in the database, and go on where it ends, closed or killed. Not
+            with a file of DuckDB, which only one process can open.
 
     Returns:
         The bridge; as a context manager it closes itself.
@@ -54,7 +57,7 @@ def connect(
     try:
         opened = open_database(database)
         try:
-            return Bridge(opened, lateness, clock, durable=durable, fresh=fresh, event_ids=event_ids)
+            return Bridge(opened, lateness, clock, durable=durable, fresh=fresh, event_ids=event_ids, standby=standby)
         except BaseException:
             opened.close()
             raise

@@ -40,6 +40,7 @@ class EventIds:
     def resume(self) -> None:
         if self._runner.is_known_table(EVENT_IDS):
             self._ready()
+            self._known.clear()
             rows = self._runner.database.fetch(f"SELECT * FROM {self._table}")
             self._known.update(((stream, name), int(ts)) for ts, _, stream, name in sorted(rows))
 
@@ -81,7 +82,8 @@ class EventIds:
         return list(self._known.values())[surplus] if surplus > SLACK else None
 
     def _ready(self) -> None:
-        self._runner.create_own(EVENT_IDS, Schema.of("time BIGINT, number BIGINT, stream VARCHAR, id VARCHAR"))
+        if self._table is None:
+            self._runner.create_own(EVENT_IDS, Schema.of("time BIGINT, number BIGINT, stream VARCHAR, id VARCHAR"))
         self._table, self._time = map(self._runner.database.quoted, (EVENT_IDS, "time"))
 
 
@@ -175,7 +177,10 @@ class SourcePositions:
         self._known[source] = state
 
     def _ready(self) -> None:
-        self._runner.create_own(POSITIONS, Schema.of("source VARCHAR, position VARCHAR, pending VARCHAR, done BIGINT"))
+        if not self._is_ready:
+            self._runner.create_own(
+                POSITIONS, Schema.of("source VARCHAR, position VARCHAR, pending VARCHAR, done BIGINT")
+            )
         self._is_ready = True
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import collections
+import logging
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -16,7 +18,11 @@ from bridge.engine.reorder import Reorder
 from bridge.engine.results import Results
 from bridge.engine.runner import Receipt, Runner
 from bridge.errors import Closed, DatabaseError, OrderError, ProcessorError, SchemaError
+from windows.databases import Refused
 from windows.times import BEGINNING, NEVER, duration
+
+RETRIES = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0)
+"""Seconds between the attempts to open a lost connection again."""
 
 
 class PushQueue:
@@ -126,10 +132,24 @@ class PushQueue:
             raise Closed("the bridge is closed")
         if self._finished:
             raise Closed("finish() said that nothing would come any more")
+        if self.reorder is None:
+            self._refuse_going_back(first)
+        before = self._reached()
+        try:
+            self._push(batches, count, last, receipts)
+        except Refused as error:
+            if not self.reopen_if_lost(RETRIES):
+                raise
+            logging.getLogger("bridge").warning("the connection was lost and opened again (%s)", error.reason)
+            if self._reached() == before:
+                self._push(batches, count, last, receipts)
+            elif self.reorder is None:  # the commit has taken effect
+                self._deliver(self._runner.uncommitted)
+
+    def _push(self, batches: Sequence[EventBatch], count: int, last: int, receipts: Sequence[Receipt]) -> None:
         if self.reorder is not None:
             self._push_reordered(self.reorder, batches, BEGINNING, receipts)
             return
-        self._refuse_going_back(first)
         results = self._runner.run_push(batches, count, last, receipts)
         if count == 1:
             batches[0].stream.events += 1
@@ -138,6 +158,41 @@ class PushQueue:
         for receipt in receipts:
             receipt.remember()
         self._deliver(results)
+
+    def _reached(self) -> tuple[int, ...]:
+        """What a push that has taken effect changes."""
+        return (self._runner.now, self._runner.seq, *(self.reorder.arrivals if self.reorder is not None else ()))
+
+    def reopen_if_lost(self, retries: Sequence[float] = ()) -> bool:
+        """Opens a lost connection of a durable bridge again, and goes on from the tables; whether that was so.
+
+        `retries`: the seconds to wait before each further attempt. Raises `DatabaseError` where another bridge has taken over.
+        """
+        database = self._runner.database
+        if not self._runner.is_durable or database.answers():
+            return False
+        seq = self._runner.seq
+        for seconds in (0.0, *retries):
+            time.sleep(seconds)
+            try:
+                database.reopen()
+                database.acquire_lock()
+            except Refused:
+                continue
+            self._read_again()
+            if self._runner.seq < seq:
+                raise DatabaseError("the connection was lost, and another bridge has begun anew in this database")
+            return True
+        return False
+
+    def _read_again(self) -> None:
+        """Reads from the tables what is held in memory."""
+        self._runner.resume_from_tables()
+        if self.reorder is not None:
+            self.reorder.resume()
+        self.ids.resume()
+        self.positions.resume()
+        self.named.resume()
 
     def advance(self, ts: int) -> None:
         """Advances time to `ts`."""

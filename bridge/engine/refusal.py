@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from bridge.errors import BridgeError, DatabaseError, QueryError, SchemaError, closest
 from windows.databases import Refused
+from windows.databases.refused import ConnectionLost
 from windows.schema import TypeMismatch
 
 _COLUMN = re.compile(
@@ -24,8 +25,10 @@ _NAMED = re.compile(
 """How DuckDB, SQLite, PostgreSQL and MariaDB name what they do not know."""
 
 
-def refusal(error: Refused, text: str, tables: Iterable[str] = (), columns: Iterable[str] = ()) -> QueryError:
-    """The QueryError that says the same, with its place where the database names a word of the text.
+def refusal(error: Refused, text: str, tables: Iterable[str] = (), columns: Iterable[str] = ()) -> BridgeError:
+    """The error that says the same, with its place where the database names a word of the text.
+
+    It is a QueryError, or a DatabaseError where the connection is lost.
 
     `tables` and `columns` are names that would have been right.
 
@@ -35,6 +38,8 @@ def refusal(error: Refused, text: str, tables: Iterable[str] = (), columns: Iter
       SELECT prize FROM trades
              ^
     """
+    if isinstance(error, ConnectionLost):
+        return DatabaseError(str(error))
     reason = error.reason
     for pattern, what, names in ((_COLUMN, "column", columns), (_TABLE, "stream or table", tables)):
         if found := pattern.search(reason):

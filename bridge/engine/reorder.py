@@ -65,6 +65,7 @@ class Reorder:
     def resume(self) -> None:
         """Goes on with the watermark and the waiting events of the state in the database."""
         database = self.runner.database
+        self._heap.clear()
         ((watermark,),) = database.fetch(f"SELECT watermark FROM {WATERMARK}")
         self.watermark = self._stored = int(watermark)
         for stream in self.runner.catalogue.streams.values():
@@ -74,6 +75,11 @@ class Reorder:
                     waiting = Waiting(int(ts), int(arrival), stream, tuple(converted(values, stream.encoders)))
                     heapq.heappush(self._heap, waiting)
                     self._arrivals = max(self._arrivals, waiting.arrival)
+
+    @property
+    def arrivals(self) -> tuple[int, int]:
+        """The number of events that have come into the buffer, and the watermark."""
+        return self._arrivals, self.watermark
 
     def store_watermark(self) -> None:
         """Stores the watermark, inside the transaction of the push."""

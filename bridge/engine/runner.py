@@ -12,6 +12,7 @@ from bridge.engine.intake import EventBatch
 from bridge.engine.one_event import OneEventPlan, OneEventPlans
 from bridge.engine.plans import Plans
 from bridge.engine.results import PUSHES, Results
+from bridge.errors import DatabaseError
 from bridge.rewrite.conflicts import conflicts
 from bridge.rewrite.network import CLOCK
 from bridge.rewrite.plan import Call, Insert, Purge
@@ -48,6 +49,8 @@ class Runner(Plans):
         self._push_steps: dict[tuple[frozenset[str], bool, str], PushSteps] = {}
         self._one_event_plans = OneEventPlans(self.network, self.results, self.catalogue.streams)
         self._serial: bool | None = None
+        self.uncommitted: Results = []
+        """The results of the newest push, also where it is not known whether that has taken effect."""
         self._in_transaction = False
         self._is_set = True
         """Whether the tables of constants are those of the queries there are."""
@@ -115,10 +118,20 @@ class Runner(Plans):
         if plan is not None and plan.is_one_select and not busy and not self.is_durable:
             return self._run_select(plan, batches[0], ts)
         with self.transaction(self._inboxes.unregister()):
-            results = self.run(batches, count, ts)
+            results = self.uncommitted = self.run(batches, count, ts)
             for receipt in receipts:
                 receipt.write()
         return results
+
+    def resume_from_tables(self) -> None:
+        """Goes on from what the tables hold, after the connection was lost."""
+        clock = self._tables.clock()
+        if clock is None:
+            raise DatabaseError("the state of this bridge is not in the database any more")
+        inboxes = {inbox for operator in self.network.operators for inbox in operator.inboxes}
+        self._inboxes.filled = {*inboxes, *(entry.inbox for entry in self.catalogue.streams.values())}
+        _, now, seq = clock
+        self.resume(now, seq)
 
     def _run_select(self, plan: OneEventPlan, batch: EventBatch, ts: int) -> Results:
         """One event whose plan is one SELECT: what `_run_batches` would do with it."""

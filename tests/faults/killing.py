@@ -17,6 +17,7 @@ import random
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Iterator
 from typing import Any
 
@@ -136,6 +137,8 @@ def killed(url: str, log: pathlib.Path, seed: int) -> int:
     if child == 0:
         try:
             work(url, log, seed)
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(1)
     while seed % 4 and phase[0] == 0 and not os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):

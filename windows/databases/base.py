@@ -39,7 +39,7 @@ class Elements(NamedTuple):
     place: exp.Expr
 
 
-LOCK_TIMEOUT = 2
+LOCK_TIMEOUT = 5
 """Seconds to wait for another bridge's lock: a server needs a moment to notice that a connection has ended."""
 
 NESTED_LOOP = "nested_loop"
@@ -215,6 +215,10 @@ class Database(abc.ABC):
         with contextlib.suppress(Refused):  # of a database that begins one with any statement
             self.rollback()
         return True
+
+    def reopen(self) -> None:
+        """Opens the connection again, after it was lost. Raises `Refused`, also where that is not possible."""
+        raise Refused(f"{self.title} is not opened again")
 
     def acquire_lock(self) -> None:  # noqa: B027
         """Locks the place of the bridge's tables for one bridge until `close`. Raises `Refused` if another holds it.

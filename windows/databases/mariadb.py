@@ -14,7 +14,7 @@ from sqlglot.dialects.mysql import MySQL as _MySQL
 
 from windows.databases.alchemy import Alchemy, aggregate_doubles, as_double, standard_type
 from windows.databases.base import LOCK_TIMEOUT, Convert, Elements, table_of
-from windows.databases.refused import Refused
+from windows.databases.refused import ConnectionLost, Refused
 from windows.nested import (
     FieldValue,
     NestedPart,
@@ -99,6 +99,10 @@ class MySQL(Alchemy):
     @property
     def is_durable(self) -> bool:
         return True
+
+    def reopen(self) -> None:
+        self.close()
+        type(self).__init__(self, self.engine)
 
     def acquire_lock(self) -> None:
         """Takes a lock named after the current database."""
@@ -238,7 +242,7 @@ class MySQL(Alchemy):
         return _cast(found, self) if isinstance(found, exp.Cast) and is_nested_null(node) else found
 
     def _refused(self, error: Exception, sql: str = "") -> Refused:
-        return Refused(error, sql) if self._driver.open else Refused(f"the connection to the database is lost: {error}")
+        return Refused(error, sql) if self._driver.open else ConnectionLost(error)
 
     def _binary(self, column: exp.Expr) -> exp.Expr:
         utf8 = exp.DataType(this=exp.DataType.Type.CHARACTER_SET, kind=exp.var("utf8mb4"))

@@ -17,7 +17,7 @@ from sqlglot import exp
 from windows.databases.alchemy import Alchemy, aggregate_doubles, arrow_array, standard_type
 from windows.databases.base import LOCK_TIMEOUT, NESTED_LOOP, Elements, Row, table_of
 from windows.databases.postgresql_arrow import array_of, columns_as_arrays
-from windows.databases.refused import Refused
+from windows.databases.refused import ConnectionLost, Refused
 from windows.nested import FieldValue, NestedPart, call
 from windows.schema import Attribute, Schema, TypeMismatch, relation_schema
 from windows.types import is_nested
@@ -80,6 +80,10 @@ class PostgreSQL(Alchemy):
     @property
     def is_durable(self) -> bool:
         return True
+
+    def reopen(self) -> None:
+        self.close()
+        type(self).__init__(self, self.engine)
 
     def acquire_lock(self) -> None:
         """Takes an advisory lock for the current schema."""
@@ -252,8 +256,7 @@ class PostgreSQL(Alchemy):
         return bool(self.fetch(sql))
 
     def _refused(self, error: Exception, sql: str = "") -> Refused:
-        lost = "the connection to the database is lost: "
-        return Refused(f"{lost}{error}") if self._driver.closed else Refused(error, sql)
+        return ConnectionLost(error) if self._driver.closed else Refused(error, sql)
 
     def _insert_few(self, sql: str, rows: Sequence[Row]) -> None:
         if len(rows) == 1:

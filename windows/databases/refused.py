@@ -10,3 +10,10 @@ class Refused(Exception):
         sql = sql.encode("utf-8", "backslashreplace").decode()  # half of a surrogate pair cannot be printed
         self.reason = str(reason).strip()
         super().__init__(self.reason + (f"\n  in: {sql[:2000]}" if sql else ""))
+
+
+class ConnectionLost(Refused):
+    """The connection to the database has ended."""
+
+    def __init__(self, reason: object) -> None:
+        super().__init__(f"the connection to the database is lost: {reason}")

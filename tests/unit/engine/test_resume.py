@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import pathlib
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,6 +16,7 @@ import pytest
 import bridge
 from bridge.engine import exactly_once
 from tests.support.databases import Database, tables_of
+from windows.databases import Refused, open_database
 
 MEAN = "SELECT k, AVG(v) AS mean FROM s WINDOW(RANGE 5 S) GROUP BY k"
 
@@ -215,6 +220,15 @@ def test_a_query_of_a_data_store_waits_for_it(open_again: Callable[..., bridge.B
     rows = listen(cep, "fees")
     cep.push_event("cdr", ["ann"], 1000)
     assert rows == [(1000, ("ann", 5))]
+
+
+@pytest.mark.parametrize("wait", [0.0, 0.09, 0.1, 0.11])
+def test_a_bridge_with_a_clock_is_dropped(wait: float) -> None:
+    cep = bridge.connect(clock="system")
+    cep.register_stream("s", "k VARCHAR, v INTEGER")
+    time.sleep(wait)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        pool.submit(cep.drop).result(20)
 
 
 # Replacing (rule D7) --------------------------------------------------------------------------------------------------
@@ -487,3 +501,105 @@ def test_named_processors_stay_when_their_query_is_replaced(open_again: Callable
     cep.push_event("s", ["a", 0], 3000)
     cep.add_output_processor("m", received.append, name="mailer")
     assert [(each.payload["total"], each.timestamp) for each in received] == [(1, 1000), (2, 2000), (2, 3000)]
+
+
+# Lost connections -----------------------------------------------------------------------------------------------------
+
+
+def cut(cep: bridge.Bridge, url: str) -> None:
+    """The server ends the connection of the bridge."""
+    name = "pg_backend_pid()" if cep.database.dialect == "postgres" else "CONNECTION_ID()"
+    ((number,),) = cep.database.fetch(f"SELECT {name}")
+    other = open_database(url)
+    ended = f"SELECT pg_terminate_backend({number})" if cep.database.dialect == "postgres" else f"KILL {number}"
+    if cep.database.dialect == "postgres":
+        other.fetch(ended)
+    else:
+        other.execute(ended)
+    other.close()
+
+
+@pytest.mark.parametrize("lateness", [0, "1 S"])
+def test_a_lost_connection_is_opened_again(server: Database, tmp_path: pathlib.Path, lateness: Any) -> None:
+    url = server.durable(tmp_path)
+    cep = bridge.connect(url, lateness=lateness)
+    cep.register_stream("s", "k VARCHAR, v INTEGER")
+    cep.create_query("m", "SELECT SUM(v) AS total FROM s WINDOW(RANGE 60 S)", into="totals")
+    cep.create_query(
+        "p",
+        "SELECT * FROM s MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES A.v AS x, B.v AS y PATTERN (A B) "
+        "DEFINE B AS v > A.v) AS m",
+    )
+    rows, matches = listen(cep, "m"), listen(cep, "p")
+    for number in range(1, 13):
+        if number % 3 == 0:
+            cut(cep, url)
+        cep.push_event("s", ["a", number], number * 1000, event_id=number)
+        if number % 4 == 0:
+            cep.push_event("s", ["a", number], number * 1000, event_id=number)
+    cep.advance_time(20_000)
+    assert [total for _, (total,) in rows] == [n * (n + 1) // 2 for n in range(1, 13)]
+    assert matches == [(n * 1000, ("a", n - 1, n)) for n in range(2, 13, 2)]
+    assert len(cep.results("m")) == 12
+    cut(cep, url)
+    with pytest.raises(bridge.DatabaseError):
+        cep.query("SELECT v FROM s WINDOW(RANGE 60 S)")
+    assert len(cep.query("SELECT v FROM s WINDOW(RANGE 60 S)")) == 12
+    cep.drop()
+
+
+def test_a_commit_that_took_effect_is_not_repeated(
+    server: Database, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = server.durable(tmp_path)
+    cep = bridge.connect(url)
+    cep.register_stream("s", "k VARCHAR, v INTEGER")
+    cep.create_query("m", "SELECT SUM(v) AS total FROM s WINDOW(RANGE 60 S)", into="totals")
+    rows = listen(cep, "m")
+    cep.push_event("s", ["a", 1], 1000)
+    commit = cep.database.commit
+
+    def commit_and_lose() -> None:
+        commit()
+        monkeypatch.undo()
+        cut(cep, url)
+        raise Refused("the connection was lost")
+
+    monkeypatch.setattr(cep.database, "commit", commit_and_lose)
+    cep.push_event("s", ["a", 2], 2000)
+    cep.push_event("s", ["a", 4], 3000)
+    assert [total for _, (total,) in rows] == [1, 3, 7]
+    assert [each.payload["total"] for each in cep.results("m")] == [1, 3, 7]
+    cep.drop()
+
+
+# Standing by (rule D9) ------------------------------------------------------------------------------------------------
+
+LEADER = """
+import sys, time
+import bridge
+cep = bridge.connect(sys.argv[1])
+cep.register_stream("s", "k VARCHAR, v INTEGER")
+cep.create_query("m", "SELECT SUM(v) AS total FROM s WINDOW(RANGE 60 S)")
+cep.push_event("s", ["a", 1], 1000)
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_bridge_that_stands_by_takes_over(database: Database, tmp_path: pathlib.Path) -> None:
+    if database.name == "duckdb":
+        pytest.skip("a file of DuckDB is opened by one process")
+    url = database.durable(tmp_path)
+    with subprocess.Popen([sys.executable, "-c", LEADER, url], stdout=subprocess.PIPE) as leader:
+        assert leader.stdout is not None and leader.stdout.readline() == b"ready\n"
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(lambda: bridge.connect(url, standby=True))
+            with pytest.raises(TimeoutError):
+                waiting.result(0.3)
+            leader.kill()
+            cep = waiting.result(30)
+    rows = listen(cep, "m")
+    cep.push_event("s", ["a", 2], 2000)
+    assert rows == [(2000, (3,))]
+    cep.drop()

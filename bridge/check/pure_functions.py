@@ -120,7 +120,7 @@ FUNCTIONS: dict[str, frozenset[str]] = {
         acosh asinh atanh cep_double cep_integer cep_list char cosh date datetime glob group_concat hex iif json json_array
         json_array_length json_each json_extract json_group_array json_group_object json_insert json_object json_patch
         json_quote json_remove json_replace json_set json_tree json_type json_valid julianday like likelihood likely quote
-        random regexp sinh soundex strftime string_agg tanh time timediff total typeof unhex unicode unixepoch unlikely
+        random sinh soundex strftime string_agg tanh time timediff total typeof unhex unicode unixepoch unlikely
     """),
     "postgres": _COMMON
     | _names("""
@@ -165,11 +165,22 @@ FUNCTIONS: dict[str, frozenset[str]] = {
 """Functions by sqlglot's name of the database's SQL, in lower case."""
 FUNCTIONS["mysql"] = FUNCTIONS["mariadb"]
 
-GROWING = _names("""
-    array_fill array_reduce array_resize bar filter format generate_series list_reduce list_resize lpad printf range
-    reduce repeat rpad space to_base
+GROWING: dict[str, frozenset[str]] = {
+    "duckdb": _names("array_reduce array_resize bar filter format generate_series list_reduce list_resize lpad printf range "
+                     "reduce repeat rpad to_base"),
+    "sqlite": _names("format printf"),
+    "postgres": _names("array_fill format generate_series lpad repeat rpad"),
+    "mariadb": _names("lpad repeat rpad space"),
+}  # fmt: skip
+"""Functions by database whose result may be as large as a number says, see `GROWING_NODES`."""
+GROWING["mysql"] = GROWING["mariadb"]
+
+ROWS = _names("""
+    explodinggenerateseries generate_series generate_subscripts generateseries json_array_elements json_array_elements_text
+    json_each json_each_text json_object_keys json_tree jsonb_array_elements jsonb_array_elements_text jsonb_each
+    jsonb_each_text jsonb_object_keys jsonb_path_query range regexp_matches regexp_split_to_table string_to_table unnest
 """)
-"""Functions whose result may be as large as a number says, see `GROWING_NODES`."""
+"""What may stand in FROM: there DuckDB's HISTOGRAM, for example, reads the table that a text names."""
 
 BARE_NAMES = _names("""
     current_catalog current_database current_role current_schema current_user database schema session_user system_user user

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from sqlglot import exp
 
-from bridge.check.pure_functions import BARE_NAMES, GROWING, GROWING_NODES, NODES, SYNTAX, functions_of
+from bridge.check.pure_functions import BARE_NAMES, GROWING, GROWING_NODES, NODES, ROWS, SYNTAX, functions_of
 from bridge.errors import QueryError, source_words
 from bridge.query.epl_state import Change, ChangedWindow, ChangeTable, SetVariables
 from bridge.query.scripts import IntoTable, ReadSQL, UpdateSQL
@@ -23,6 +23,7 @@ _WRITES = {
     SetVariables: "SET of a variable",
 }  # fmt: skip
 _TYPES = {exp.DataType.Type.USERDEFINED, exp.DataType.Type.XML, exp.DataType.Type.UNKNOWN}
+_SOURCES = (exp.Table, exp.From, exp.Join, exp.Lateral)
 _OUT = "leave it out, or have someone run it who is trusted, without untrusted=True"
 
 
@@ -65,7 +66,11 @@ arguments are; leave it out, or have someone run it who is trusted, without untr
         if isinstance(call.parent, exp.Dot):
             _refuse(f"the call of {_name(call)} by a qualified name", [_name(call)], "write the function's name alone")
         name, kind = (call.name.lower() if named else ""), type(call).__name__
-        if name in GROWING or kind in GROWING_NODES:
+        if isinstance(call.parent, _SOURCES) and ((name or kind.lower()) not in ROWS or call.parent.args.get("db")):
+            _refuse(f"the function {_name(call)} in FROM", _words(call), _OUT)
+        if self.dialect == "sqlite" and kind in ("RegexpLike", "RegexpILike"):
+            _refuse("REGEXP, whose time nothing limits on SQLite,", ["REGEXP"], "use LIKE or GLOB")
+        if (name in GROWING.get(self.dialect, ())) or kind in GROWING_NODES:
             if self.is_limited:
                 return
             _refuse(f"the function {_name(call)}, whose result can be of any size,", _words(call), _OUT)

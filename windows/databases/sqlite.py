@@ -113,6 +113,7 @@ class SQLite(Alchemy):
         driver = cast("Any", self.connection.driver_connection)
         end = time.monotonic() + seconds
         length = driver.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, int(megabytes * 2**18))
+        pattern = driver.setlimit(sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 100)  # a long one takes ages, uninterrupted
         driver.set_progress_handler(lambda: time.monotonic() > end, 10_000)
         if reads_only:
             self.execute("PRAGMA query_only = ON")
@@ -121,6 +122,7 @@ class SQLite(Alchemy):
         finally:
             driver.set_progress_handler(None, 0)
             driver.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, length)
+            driver.setlimit(sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, pattern)
             self.execute("PRAGMA query_only = OFF")
 
     def column_type(self, attribute: Attribute) -> str:

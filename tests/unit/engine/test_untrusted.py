@@ -132,6 +132,12 @@ PIVOT secret ON k
 SELECT * FROM (PIVOT secret ON k USING COUNT(*))
 SELECT CAST('x' AS my_type)
 SELECT * FROM local_frame
+SELECT * FROM histogram('secret', 'k')
+SELECT * FROM histogram_values('secret', 'k')
+SELECT * FROM s, LATERAL histogram('secret', 'k')
+SELECT * FROM summary('secret')
+SELECT * FROM s JOIN histogram('secret', 'k') AS h ON true
+SELECT * FROM my_schema.generate_series(1, 2)
 SELECT k FROM recent ORDER BY getenv(k)
 SELECT k FROM recent GROUP BY k, getenv(k)
 SELECT k FROM recent GROUP BY k HAVING getenv(k) = 'x'
@@ -141,6 +147,8 @@ SELECT load_extension('x')
 SELECT "load_extension"('x')
 SELECT LOAD_EXTENSION(k) FROM s
 SELECT writefile('x', 'y')
+SELECT 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!' REGEXP '(a+)+$'
+SELECT regexp('(a+)+$', 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!')
 SELECT readfile('/etc/passwd')
 SELECT edit('x')
 SELECT * FROM fsdir('/')
@@ -263,6 +271,11 @@ SELECT to_regclass('secret')
 SELECT xmlparse(DOCUMENT '<a/>')
 SELECT CAST('<a/>' AS xml)
 SELECT 1 OPERATOR(pg_catalog.+) 2
+SELECT regclass 'secret'
+SELECT regrole 'postgres'
+SELECT xml '<a/>'
+SELECT bar(1)
+SELECT * FROM lower('x')
 SELECT nextval('seq')
 SELECT setval('seq', 1)
 SELECT setseed(0.5)
@@ -568,7 +581,7 @@ def test_memory_is_limited_on_duckdb():
 # The case files -------------------------------------------------------------------------------------------------------
 
 STATE = (
-    "ReadSQL", "UPDATE is not", "a change of", "INTO TABLE", "CREATE CONTEXT", "CREATE WINDOW", "CREATE TABLE",
+    "ReadSQL", "UPDATE is not", "a change of", "INTO TABLE", "CREATE CONTEXT", "CREATE SCHEMA", "CREATE WINDOW", "CREATE TABLE",
     "CREATE VARIABLE", "SET of a variable", "which others use",
 )  # fmt: skip
 """Of refusals of texts that change what others use."""

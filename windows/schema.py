@@ -36,7 +36,7 @@ __all__ = [
 
 _RESERVED = re.compile(
     r"ts|seq|_place|_expires|_out|_out_ts|_out_place|_zero|_rank|_number|_jump|_boundary|_before|_first|_first_seq|_state"
-    r"|_path|_letters|_new|_from|_key\d+|_helper\d+|_by_.*|_o_(ts|seq|_.*)|(_t)+_place|_query|_k\d*|_n|_member|_within"
+    r"|_path|_symbols|_new|_from|_key\d+|_helper\d+|_by_.*|_o_(ts|seq|_.*)|(_t)+_place|_query|_k\d*|_n|_member|_within"
     r"|_back|_step|_side\d+|_part\d+|_starts|_stops|_segment|_batch|_open|_last|_row|_e\d+|cep_parameter_\d+"
     r"|_needed|_start|_covered|_matches|_version|_left",
     re.IGNORECASE | re.DOTALL,

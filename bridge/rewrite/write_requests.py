@@ -86,10 +86,10 @@ def split(queries: Queries, serial: bool) -> tuple[dict[str, tuple[Node, str | N
         for writer in walk(node):
             if not isinstance(writer, (UpdateSQL, IntoTable)) or writer in writers.values():
                 continue  # outputs of a MultiFilter share what is below them
-            letters = f"cep_letters_{len(writers)}"
+            requests = f"cep_requests_{len(writers)}"
             values = writer.parameters if isinstance(writer, UpdateSQL) else None
-            found[letters] = (WriteRequests(_without(writer.input, serial), values), None)
-            writers[letters] = writer
+            found[requests] = (WriteRequests(_without(writer.input, serial), values), None)
+            writers[requests] = writer
         found[name] = (_without(node, serial), text)
     return found, writers
 

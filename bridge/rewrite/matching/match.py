@@ -192,7 +192,7 @@ class AutomatonFamily(QueryFamily):
 
     def result(self, node: query.Match, member: int) -> Flow:
         states = [number(state) for state in sorted(self.automaton.accepting)]
-        order = (*self.order, *(() if self.spells_first else ("_first_seq",)), "_path", "_letters")
+        order = (*self.order, *(() if self.spells_first else ("_first_seq",)), "_path", "_symbols")
         accepted = exp.In(this=column("_state"), expressions=states)
         return self.matches_of(node, member, self.steps, order, [accepted])
 

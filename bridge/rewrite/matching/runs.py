@@ -77,7 +77,7 @@ class RunStatement:
     def columns(self) -> list[str]:
         """The columns of a run."""
         return [
-            *self.members.names, "_first", "_first_seq", "ts", "seq", *self.order, "_state", "_path", "_letters",
+            *self.members.names, "_first", "_first_seq", "ts", "seq", *self.order, "_state", "_path", "_symbols",
             *self.keys, *self.variables,
         ]  # fmt: skip
 
@@ -234,7 +234,7 @@ class RunStatement:
         if run is not None:
             event, letter = (
                 concatenated([column_of(run, "_path"), event]),
-                concatenated([column_of(run, "_letters"), letter]),
+                concatenated([column_of(run, "_symbols"), letter]),
             )
         columns = [
             *(aliased(value.copy(), name) for name, value in step.constants.items()),
@@ -243,7 +243,7 @@ class RunStatement:
             *(column_of("e", name) for name in ("ts", "seq", *self.order)),
             aliased(column_of("m", "_to") if step.transition is None else number(step.transition[2]), "_state"),
             aliased(event, "_path"),
-            aliased(letter, "_letters"),
+            aliased(letter, "_symbols"),
             *(column_of("e", key) for key in self.keys),
             *(aliased(self._variable(name, step), name) for name in self.variables),
             aliased(number(1), "_new"),

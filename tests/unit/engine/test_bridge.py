@@ -302,7 +302,7 @@ OWN = [
     "_first_seq",
     "_state",
     "_path",
-    "_letters",
+    "_symbols",
     "_new",
     "_helper1",
     "_in_a",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -98,3 +101,26 @@ def opened(url: str) -> bridge.Bridge:
     cep = bridge.connect(url)
     killing.declare(cep)
     return cep
+
+
+@pytest.mark.parametrize("runs", [5, pytest.param(2_000, marks=pytest.mark.long)])
+def test_a_program_that_is_killed(tmp_path: pathlib.Path, runs: int) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "tests.faults.killing",
+        f"sqlite:///{tmp_path}/killed.db",
+        str(runs),
+        "7",
+        str(tmp_path),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60 + 10 * runs, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["results"] > 0
+
+
+@pytest.mark.long
+def test_a_program_that_is_killed_on_other_databases(database: Database, tmp_path: pathlib.Path) -> None:
+    if database.name == "sqlite":
+        pytest.skip("see the test before")
+    killing.main(database.durable(tmp_path), 200, 7, str(tmp_path), "sqlite://")

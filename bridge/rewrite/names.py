@@ -32,7 +32,11 @@ class TableNames:
 
     def __init__(self, taken: Iterable[str], keeps: bool = False, known: Iterable[NameRow] = ()) -> None:
         self.keeps = keeps
-        self.rows = {row.key: row for row in known}
+        self.rows: dict[str, NameRow] = {}
+        self._keys: dict[str, set[str]] = {}
+        """The keys of the rows that go with each table."""
+        for row in known:
+            self._put(row.key, row)
         self.missed: list[str] = []
         """What had no name though the bridge was being resumed."""
         self.resuming = False
@@ -88,7 +92,7 @@ class TableNames:
         key = f"{table} index {' '.join(columns)}"
         if key in self.rows:
             return None
-        used = {row.name for row in self.rows.values() if row.belongs == table}
+        used = {self.rows[each].name for each in self._keys.get(table, ())}
         while f"{PREFIX}index_{own}_{number}" in used:
             number += 1
         name = f"{PREFIX}index_{own}_{number}"
@@ -118,7 +122,7 @@ class TableNames:
 
     def forget(self, table: str) -> None:
         """A table is dropped, and what is stored of it."""
-        for key in [key for key, row in self.rows.items() if row.belongs == table]:
+        for key in list(self._keys.get(table, ())):
             self._set(key, None)
 
     def commit(self) -> None:
@@ -128,11 +132,7 @@ class TableNames:
     def rollback(self) -> None:
         """The transaction has not taken effect."""
         while self._undo:
-            key, before = self._undo.pop()
-            if before is None:
-                self.rows.pop(key, None)
-            else:
-                self.rows[key] = before
+            self._put(*self._undo.pop())
         self._pending.clear()
 
     @property
@@ -155,10 +155,16 @@ class TableNames:
     def _set(self, key: str, row: NameRow | None) -> None:
         self._undo.append((key, self.rows.get(key)))
         self._pending.setdefault(key, key in self.rows)
-        if row is None:
-            del self.rows[key]
-        else:
+        self._put(key, row)
+
+    def _put(self, key: str, row: NameRow | None) -> None:
+        """Puts a row, or (None) nothing, in the place of the row of this key."""
+        before = self.rows.pop(key, None)
+        if before is not None:
+            self._keys[before.belongs].discard(key)
+        if row is not None:
             self.rows[key] = row
+            self._keys.setdefault(row.belongs, set()).add(key)
 
     def _free(self, kind: str, source: str) -> str:
         words = re.sub(r"\W+", "_", source).strip("_").lower()[:24]

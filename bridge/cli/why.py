@@ -34,7 +34,7 @@ def why(query: str, db: str, row: tuple[str, ...], clause: int | None, runs: int
     with exit_on_error():
         values = dict(_pair(text) for text in row)
         select = _select_of(query)
-        _refuse_new_file(db)
+        refuse_new_file(db)
         with bridge.connect(db, durable=False) as cep:
             click.echo(cep.why(select, values, clause=clause, runs=runs))
 
@@ -63,8 +63,8 @@ def _select_of(path: str) -> str:
     return text
 
 
-def _refuse_new_file(url: str) -> None:
+def refuse_new_file(url: str) -> None:
     """Raises SourceError where DuckDB or SQLite would create the file of the database, which then has no rows."""
     match = re.fullmatch(r"(?!.*:memory:)(?:duckdb:(?://)?/?|sqlite(?:\+\w+)?:///)([^?]+)(?:\?.*)?", url)
     if match and not Path(match[1]).exists():
-        raise SourceError(f"there is no database {match[1]}; name the one that holds the rows with --db")
+        raise SourceError(f"there is no database {match[1]}")

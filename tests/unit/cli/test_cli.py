@@ -498,3 +498,31 @@ def test_a_replay_takes_relations(place: Path) -> None:
     Path("firms.ndjson").write_text('{"code": "A", "name": "Acme"}\n')
     _call("replay", "queries.sql", "-e", "trades.csv", "--relation", "firms=firms.ndjson", "--out", "out")
     assert pq.read_table("out/firm.parquet").to_pylist() == [{"ts": 3, "name": "Acme", "price": 12.0}]
+
+
+# status ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("at_work", [False, True])
+def test_status_reads_the_state_of_a_bridge(place: Path, at_work: bool):
+    with bridge.connect("sqlite:///app.db") as cep:
+        cep.register_stream("trades", "price DOUBLE")
+        cep.create_query("total", "select sum(price) as total from trades#length(3)", language="epl")
+        cep.push_events("trades", [([1.5], 1000), ([2.5], 2000)])
+        if at_work:
+            done = CliRunner().invoke(main, ["status", "sqlite:///app.db"])
+    if not at_work:
+        done = CliRunner().invoke(main, ["status", "sqlite:///app.db"])
+    assert done.exit_code == 0, done.output
+    first, *lines = done.output.splitlines()
+    assert first.startswith("SQLite sqlite:///app.db: 2 events, now 2000, ")
+    assert "  query total (epl): select sum(price) as total from trades#length(3)" in lines
+    assert any(line.startswith("  stream trades") for line in lines)
+
+
+def test_status_of_what_is_not_there(place: Path):
+    done = CliRunner().invoke(main, ["status", "sqlite:///nosuch.db"])
+    assert (done.exit_code, done.output.startswith("error: there is no database nosuch.db")) == (1, True)
+    assert not (place / "nosuch.db").exists()
+    done = CliRunner().invoke(main, ["status", "sqlite://"])
+    assert "there is no state of a bridge in SQLite sqlite://" in done.output

@@ -582,9 +582,9 @@ def test_memory_is_limited_on_duckdb():
 
 STATE = (
     "ReadSQL", "UPDATE is not", "a change of", "INTO TABLE", "CREATE CONTEXT", "CREATE SCHEMA", "CREATE WINDOW", "CREATE TABLE",
-    "CREATE VARIABLE", "SET of a variable", "which others use",
+    "CREATE VARIABLE", "SET of a variable", "which others use", "REGEXP",
 )  # fmt: skip
-"""Of refusals of texts that change what others use."""
+"""Of refusals of texts that change what others use, and of REGEXP on SQLite."""
 
 
 def test_harmless_texts_of_the_case_files_are_created():

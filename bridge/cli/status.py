@@ -1,0 +1,24 @@
+"""`cepbridge status`: what the state of a bridge in a database says."""
+
+from __future__ import annotations
+
+import click
+
+from bridge.cli import options
+from bridge.cli.errors import exit_on_error
+from bridge.cli.why import refuse_new_file
+
+
+@click.command(epilog=options.epilog("cepbridge status sqlite:///app.db", "docs/security.md"))
+@click.argument("url")
+def status(url: str) -> None:
+    """Show the time, the queries and the rows of state of a bridge.
+
+    URL is that of its database: duckdb:///FILE, or any SQLAlchemy URL. The bridge may be at work there, except on a DuckDB
+    file, which one process at a time can open.
+    """
+    from bridge.engine.stored_status import stored_status
+
+    with exit_on_error():
+        refuse_new_file(url)
+        click.echo(str(stored_status(url)))

@@ -185,6 +185,15 @@ def stream(source: Any, queries: Any, *, lateness: Any = 0, **options: Any) -> d
     return on_spark(source, queries, lateness=lateness, **options)
 
 
+def __getattr__(name: str) -> Any:
+    """`bridge.aio`, which is imported when it is first used."""
+    if name == "aio":
+        from bridge.engine import aio
+
+        return aio
+    raise AttributeError(f"module 'bridge' has no attribute {name!r}")
+
+
 __all__ = [
     "Aggregate", "Attribute", "Batch", "Bridge", "BridgeError", "Closed", "Correlate", "DatabaseError", "Definition", "Event",
     "Filter", "InUse", "IntoTable", "LateEvent", "Letter", "Limits", "Map", "Match", "MultiFilter", "NameTaken", "Now",

@@ -343,7 +343,8 @@ def _check_processor(function: Any) -> None:
         name = getattr(function, "__name__", "f")
         raise ProcessorError(
             f"an output processor is a plain function, and {name!r} is an async def, which nothing would await: "
-            f"lambda event: asyncio.run_coroutine_threadsafe({name}(event), loop) runs it in your loop",
+            f"bridge.aio.connect opens a bridge that awaits it, and lambda event: asyncio.run_coroutine_threadsafe({name}(event), "
+            "loop) runs it in your loop",
             [],
         )
 

@@ -1,0 +1,147 @@
+"""A bridge for asyncio: its methods are awaited, and run in a thread of their own, one after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import concurrent.futures
+import functools
+import inspect
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from bridge.engine.bridge import Bridge
+from bridge.engine.connect import IN_MEMORY
+from bridge.engine.connect import connect as connect_here
+from bridge.errors import ProcessorError
+
+PLAIN = ("streams", "queries", "now")
+"""Attributes that are read without waiting."""
+
+
+class AsyncBridge:
+    """A bridge whose methods are awaited; `connect` opens one.
+
+    All methods of `Bridge` are there, with the same arguments, results and errors. What tasks push at the same time is pushed
+    in the order of their calls. Output processors may be coroutine functions, which are awaited in the order of the results
+    and may push in turn. The call that has brought the results awaits them, unless another call is just doing so.
+    """
+
+    def __init__(self, cep: Bridge, executor: concurrent.futures.Executor) -> None:
+        self._cep, self._executor = cep, executor
+        self._undelivered: collections.deque[tuple[Callable[[Any], Any], Any]] = collections.deque()
+        self._delivering = False
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        found = getattr(self._cep, name)
+        if name in PLAIN or not callable(found):
+            return found
+
+        @functools.wraps(found)
+        async def call(*arguments: Any, **options: Any) -> Any:
+            return await self._run(found, *arguments, **options)
+
+        return call
+
+    async def add_output_processor(
+        self, query: str, function: Callable[[Any], Any], batch: bool = False, *, name: str | None = None
+    ) -> Any:
+        """`Bridge.add_output_processor` for a function or a coroutine function.
+
+        A coroutine function with a `name` is awaited while the bridge waits for it, as its position moves then: it must not
+        use the bridge itself.
+        """
+        if not inspect.iscoroutinefunction(function):
+            return await self._run(self._cep.add_output_processor, query, function, batch, name=name)
+        loop = asyncio.get_running_loop()
+        if name is None:
+            plain: Callable[[Any], Any] = lambda result: self._undelivered.append((function, result))  # noqa: E731
+        else:
+            plain = lambda result: asyncio.run_coroutine_threadsafe(function(result), loop).result()  # noqa: E731
+        return await self._run(self._cep.add_output_processor, query, plain, batch, name=name)
+
+    async def _run(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._executor, functools.partial(function, *arguments, **options))
+        finally:
+            await self._deliver()
+
+    async def _deliver(self) -> None:
+        """Awaits the processors of the results that are there. Raises `ProcessorError` at the end if one raised."""
+        if self._delivering:
+            return
+        self._delivering = True
+        errors: list[Exception] = []
+        try:
+            while self._undelivered:
+                function, result = self._undelivered.popleft()
+                try:
+                    await function(result)
+                except Exception as error:
+                    errors.append(error)
+        finally:
+            self._delivering = False
+        if errors:
+            message = f"an output processor raised {type(errors[0]).__name__}: {errors[0]} (the events are in, all others ran)"
+            raise ProcessorError(message, errors) from errors[0]
+
+    async def __aenter__(self) -> AsyncBridge:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            await self._run(self._cep.__exit__, kind, error, traceback)
+        finally:
+            self._executor.shutdown(wait=False)
+
+
+class Opening:
+    """What `connect` gives: a bridge once it is awaited, or entered by `async with`."""
+
+    def __init__(self, open_bridge: Callable[[], Bridge]) -> None:
+        self._open = open_bridge
+        self._bridge: AsyncBridge | None = None
+
+    def __await__(self) -> Any:
+        return self._opened().__await__()
+
+    async def _opened(self) -> AsyncBridge:
+        executor = concurrent.futures.ThreadPoolExecutor(1, "cep-bridge")
+        self._bridge = AsyncBridge(await asyncio.get_running_loop().run_in_executor(executor, self._open), executor)
+        return self._bridge
+
+    async def __aenter__(self) -> AsyncBridge:
+        return await self._opened()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        assert self._bridge is not None
+        await self._bridge.__aexit__(kind, error, traceback)
+
+
+def connect(database: Any = IN_MEMORY, **options: Any) -> Opening:
+    """Opens a bridge for asyncio, with the arguments of `bridge.connect`.
+
+    Returns:
+        What is awaited, or entered by `async with`, for an `AsyncBridge`.
+
+    >>> async def main():
+    ...     async with connect() as cep:
+    ...         await cep.register_stream("s", "a INTEGER")
+    ...         await cep.create_query("high", "SELECT a FROM s WHERE a > 5")
+    ...         async def mail(event):
+    ...             await asyncio.sleep(0)
+    ...             print(event.payload)
+    ...         await cep.add_output_processor("high", mail)
+    ...         await cep.push_event("s", [7], 1000)
+    >>> asyncio.run(main())
+    {'a': 7}
+    """
+    return Opening(functools.partial(connect_here, database, **options))

@@ -130,7 +130,7 @@ def is_cte(table: exp.Table) -> bool:
     while above is not None:
         if isinstance(above, exp.With):
             place = above.expressions.index(below)
-            visible = above.expressions[: place + bool(above.args.get("recursive"))]
+            visible = above.expressions[: place + (bool(above.args.get("recursive")) and _recurs(below, table))]
         else:
             inside = above.args.get("with_")
             visible = inside.expressions if inside is not None and inside is not below else []
@@ -138,6 +138,13 @@ def is_cte(table: exp.Table) -> bool:
             return True
         below, above = above, above.parent
     return False
+
+
+def _recurs(cte: exp.Expr, table: exp.Table) -> bool:
+    """Whether a name in a recursive expression is where it means the expression, on every database: right of UNION."""
+    union = cte.this
+    right = union.expression if isinstance(union, exp.Union) else None
+    return right is not None and any(each is table for each in right.find_all(exp.Table))
 
 
 def _same_name(one: exp.Expr, other: exp.Expr) -> bool:

@@ -30,6 +30,11 @@ WITH t AS (SELECT * FROM secret) SELECT * FROM t
 WITH secret AS (SELECT * FROM secret) SELECT * FROM secret
 SELECT * FROM (WITH secret AS (SELECT 1 AS k) SELECT * FROM secret) AS a, secret
 WITH "SECRET" AS (SELECT 1 AS k) SELECT * FROM secret
+WITH RECURSIVE secret AS (SELECT * FROM secret) SELECT * FROM secret
+WITH RECURSIVE secret AS (SELECT k FROM secret UNION ALL SELECT k + 1 FROM secret WHERE k < 5) SELECT * FROM secret
+WITH RECURSIVE a AS (SELECT k FROM secret), secret AS (SELECT 1 AS k) SELECT * FROM a
+VALUES ((SELECT MAX(k) FROM secret))
+SELECT * FROM (SELECT * FROM (SELECT * FROM secret) AS a) AS b
 SELECT * FROM s JOIN secret ON secret.k = s.k
 SELECT * FROM s LEFT JOIN LATERAL (SELECT * FROM secret) AS x ON 1 = 1
 SELECT * FROM s ORDER BY (SELECT k FROM secret)
@@ -185,6 +190,11 @@ SELECT * FROM generate_series
 SELECT * FROM "secret"('x')
 SELECT k FROM s WHERE s MATCH 'x'
 SELECT k FROM s WHERE k IN secret
+SELECT k FROM s WHERE k IN main.secret
+SELECT k FROM s WHERE k NOT IN [secret]
+SELECT k FROM s WHERE k IN pragma_table_info('secret')
+SELECT * FROM 'secret'
+SELECT a -> load_extension('x') FROM recent
 SELECT rtreenode(1, 'x')
 SELECT snippet(s) FROM s
 SELECT offsets(s) FROM s
@@ -271,6 +281,11 @@ SELECT to_regclass('secret')
 SELECT xmlparse(DOCUMENT '<a/>')
 SELECT CAST('<a/>' AS xml)
 SELECT 1 OPERATOR(pg_catalog.+) 2
+SELECT CAST(k AS information_schema.sql_identifier) FROM recent
+SELECT CAST(k AS "regclass") FROM recent
+SELECT json_populate_record(NULL::secret, '{}')
+SELECT $$x$$, pg_sleep(60)
+SELECT E'a\\'b', pg_sleep(60)
 SELECT regclass 'secret'
 SELECT regrole 'postgres'
 SELECT xml '<a/>'
@@ -369,6 +384,12 @@ SELECT * FROM information_schema.processlist
 SELECT * FROM performance_schema.threads
 SELECT * FROM sys.version
 SELECT * FROM `secret`
+SELECT 'a' 'b', SLEEP(60)
+SELECT 'a\\'' , SLEEP(60)
+SELECT DATE_ADD(NOW(), INTERVAL SLEEP(60) SECOND)
+SELECT CONVERT(LOAD_FILE('x') USING utf8mb4)
+SELECT * FROM JSON_TABLE((SELECT k FROM secret), '$' COLUMNS (a INT PATH '$')) AS t
+SELECT * FROM seq_1_to_10
 SELECT * FROM recent FOR UPDATE
 SELECT * FROM recent LOCK IN SHARE MODE
 SELECT * FROM s PROCEDURE ANALYSE()
@@ -518,6 +539,7 @@ def test_harmless_questions_are_answered(cep: Bridge):
         ("SELECT k, a FROM s", [("p", 7)]),
         ("SELECT UPPER(k) AS u, ROUND(AVG(a)) AS n FROM recent GROUP BY k ORDER BY 1 LIMIT 3", [("P", 7)]),
         ("WITH t AS (SELECT a + 1 AS b FROM recent) SELECT b FROM t WHERE b BETWEEN 1 AND 9", [(8,)]),
+        ("WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 4) SELECT MAX(i) FROM n", [(4,)]),
         ("SELECT k FROM s UNION ALL SELECT k FROM recent", [("p",), ("p",)]),
         ("SELECT a FROM s WINDOW(RANGE 5 S)", [(7,)]),
         ("SELECT REPLACE(k, 'p', 'x''y') AS t FROM recent", [("x'y",)]),

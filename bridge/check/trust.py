@@ -98,6 +98,10 @@ arguments are; leave it out, or have someone run it who is trusted, without untr
             elif isinstance(value, ReadSQL):
                 _refuse("ReadSQL, a SELECT of another database,", ["SELECT", "READ"], _OUT)
 
+    def and_table(self, name: str | None) -> Trust:
+        """The same with one more table, such as that of the query's results."""
+        return self if name is None else dataclasses.replace(self, tables=(*self.tables, name))
+
     def table(self, name: str, position: int | None = None) -> str:
         """The table of the list that a name means; raises QueryError where there is none."""
         if name in self.tables:

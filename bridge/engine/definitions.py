@@ -106,7 +106,8 @@ class Definitions(Access):
         """
         runner = self._runner
         call = call_of(name, definition, language, runner, into, keep)
-        with self._catalogue.trusting(Trust(self.database.dialect, tables) if untrusted else None):
+        trust = Trust(self.database.dialect, tables).and_table(into) if untrusted else None
+        with self._catalogue.trusting(trust):
             self._create_query(name, definition, call, replace)
         for entry in self._catalogue.queries.values():
             entry.language = entry.language or call.language
@@ -343,8 +344,8 @@ def _check_processor(function: Any) -> None:
         name = getattr(function, "__name__", "f")
         raise ProcessorError(
             f"an output processor is a plain function, and {name!r} is an async def, which nothing would await: "
-            f"bridge.aio.connect opens a bridge that awaits it, and lambda event: asyncio.run_coroutine_threadsafe({name}(event), "
-            "loop) runs it in your loop",
+            "bridge.aio.connect opens a bridge that awaits it, and "
+            f"lambda event: asyncio.run_coroutine_threadsafe({name}(event), loop) runs it in your loop",
             [],
         )
 

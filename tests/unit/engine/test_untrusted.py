@@ -553,6 +553,24 @@ def test_a_comment_that_a_database_runs_is_left_out(cep: Bridge):
     assert list(cep.query("SELECT a /*!50000 + SLEEP(60) */ /*M! + 1 */ FROM recent", untrusted=True)) == [(7,)]
 
 
+@pytest.mark.parametrize("language", ["sql", "epl"])
+def test_a_query_that_replaces_another_is_checked(tmp_path: Any, language: str):
+    url = f"sqlite:///{tmp_path}/app.db"
+    good, bad = "SELECT k FROM s WHERE a > 1", "SELECT evil(k) AS k FROM s"
+    for _ in range(2):  # the second resumes the first
+        with bridge.connect(url) as cep:
+            if "s" not in cep.streams:
+                cep.register_stream("s", "k VARCHAR, a INTEGER")
+            cep.create_query("q", good, language=language, untrusted=True)
+            with pytest.raises(QueryError, match="EVIL is not allowed"):
+                cep.create_query("q", bad, language=language, untrusted=True, replace=True)
+            with pytest.raises(QueryError, match="EVIL is not allowed"):
+                cep.create_query("r", bad, language=language, untrusted=True, into="results")
+            assert cep.queries == {"q": good}
+            cep.create_query("r", good, language=language, untrusted=True, into="results")
+            cep.remove_query("r")
+
+
 # Limits ---------------------------------------------------------------------------------------------------------------
 
 ENDLESS = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000000000) SELECT COUNT(*) FROM n"

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from bridge.check.scope import Field
+from bridge.errors import SchemaError
 from windows.arrow import arrow_type, is_nested, nested_array, values_of
 
 if TYPE_CHECKING:
@@ -75,7 +76,12 @@ class Rows(Sequence[Row]):
         tuples = self._tuples
         if tuples is None:
             assert self._arrow is not None
-            tuples = list(zip(*map(values_of, self._arrow.columns), strict=True))
+            try:
+                tuples = list(zip(*map(values_of, self._arrow.columns), strict=True))
+            except (OverflowError, ValueError) as error:
+                raise SchemaError(
+                    f"a value is out of range in Python: {error}: CAST it to text, or take to_arrow()"
+                ) from None
         return [Row.of(self.columns, row) for row in tuples]
 
     def __len__(self) -> int:

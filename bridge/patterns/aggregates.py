@@ -136,7 +136,9 @@ def _grouped(
 def _by_match(match_aggregate: MatchAggregate, database: Database, given: pa.Table) -> tuple[Array, Ints]:
     with database.registered(given) as name:
         match = column(match_aggregate.own("_match"))
-        value = exp.alias_(_in_order(match_aggregate), match_aggregate.own("_value"), quoted=True)
+        value = exp.alias_(
+            match_aggregate.leaving(_in_order(match_aggregate)), match_aggregate.own("_value"), quoted=True
+        )
         select = exp.select(match, value).from_(table(name)).group_by(match.copy())
         found = arrow_columns(database, database.render(select), 2)
     return found[1], np.asarray(found[0]).astype(np.int64)
@@ -190,7 +192,7 @@ def _running(
             source, call = _once(source, call, condition, match_aggregate)
         elif condition is not None:
             call = exp.Filter(this=call, expression=exp.Where(this=condition))
-        over = _over(call, match_aggregate)
+        over = match_aggregate.leaving(_over(call, match_aggregate))
         value = exp.alias_(over, match_aggregate.own("_value"), quoted=True)
         select = exp.select(value).from_(source).order_by(column(match_aggregate.own("_member")))
         return arrow_columns(database, database.render(select), 1)[0]

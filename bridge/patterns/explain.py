@@ -12,7 +12,8 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from bridge.patterns.conditions import GRADES, Condition, atom_text, text
-from bridge.patterns.output import PreparedClause, prepare, typed
+from bridge.patterns.output import prepare
+from bridge.patterns.own_types import PreparedClause, typed
 from bridge.patterns.planner import choose, reasons_against
 from bridge.patterns.rows import Input, SortedRows
 from bridge.patterns.task import Task
@@ -35,7 +36,7 @@ def pretty(sql: str, database: Database) -> str:
 def clause_explanation(number: int, given: Input, database: Database) -> Iterator[str]:
     """The lines on one clause, the clauses counted from 1."""
     asked = typed(prepare(database, given.clause, given.fields), database, given.source)
-    rows = SortedRows(database, given.source, asked.clause, asked.needed, f"_cep_rows_{number}")
+    rows = SortedRows(database, given.source, asked.clause, asked.needed, asked.leave_as, f"_cep_rows_{number}")
     task = asked.task(rows)
     yield from _commented("", f"{number}. MATCH_RECOGNIZE over {' '.join(given.table.input.split())}")
     lines = [*_clause_lines(given.clause, asked, task)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -15,27 +15,26 @@ from bridge.check.scope import field_of
 from bridge.errors import QueryError
 from bridge.patterns.aggregates import aggregate_values
 from bridge.patterns.arrays import Array, Bools, Ints, taken
-from bridge.patterns.conditions import Condition, at_an_end, conditions
+from bridge.patterns.conditions import at_an_end, conditions
 from bridge.patterns.members import ABSENT, Members
+from bridge.patterns.own_types import PreparedClause, typed
 from bridge.patterns.planner import choose_for_rows, run
-from bridge.patterns.rows import SOURCE, SortedRows, Source, arrow_columns
+from bridge.patterns.rows import SortedRows, Source, arrow_columns
 from bridge.patterns.strategies import offsets
 from bridge.patterns.task import Task
 from bridge.patterns.values import (
-    OWN_TYPE,
     Atom,
     Classifier,
     MatchAggregate,
     MatchExpression,
     MatchNumber,
     Value,
+    as_type,
     read,
-    shift_of,
 )
 from bridge.query.row_pattern import PerMatch, RowPattern
 from nfa.arrays.matches import Matches
 from nfa.errors import BudgetError, SkipError
-from nfa.program import compile_program
 from windows.databases import Database
 from windows.sql import column, table
 
@@ -115,6 +114,8 @@ class ResultColumns:
     rows: MatchInput
     members: Members
     output_rows: OutputRows
+    has_own_types: bool = False
+    """Whether values of the input leave the database as another type."""
 
     def table(self, clause: RowPattern, fields: Sequence[str], measures: Sequence[MatchExpression]) -> pa.Table:
         """The output: partition columns and measures; for ALL ROWS also order columns before and other columns after them."""
@@ -176,11 +177,20 @@ class ResultColumns:
         order = pa.array(np.arange(len(self.output_rows.match)))
         given = pa.Table.from_arrays([*values.values(), order], names=[*names.values(), "_n"])
         with self.database.registered(given) as name:
-            named = [exp.alias_(e, f"_m{place}", quoted=True) for place, e in enumerate(computed)]
+            named = [exp.alias_(e, f"_m{place}", quoted=True) for place, e in enumerate(self._leaving(computed, name))]
             select = exp.select(*named).from_(table(name)).order_by(column("_n"))
             arrays = arrow_columns(self.database, self.database.render(select), len(named))
         nothing = pa.array(self.output_rows.unmatched)
         return [_without(array, nothing) for array in arrays]
+
+    def _leaving(self, computed: list[exp.Expr], name: str) -> list[exp.Expr]:
+        """The expressions over a registered table, cast where their values cannot leave the database as they are."""
+        if not self.has_own_types:
+            return computed
+        named = [exp.alias_(e, f"_m{place}", quoted=True) for place, e in enumerate(computed)]
+        own = self.database.own_types(self.database.render(exp.select(*named).from_(table(name))))
+        kinds = [own[e.alias].leave_as if e.alias in own else "" for e in named]
+        return [as_type(e, kind) if kind else e for e, kind in zip(computed, kinds, strict=True)]
 
 
 def _renamed(measure: MatchExpression, names: dict[Atom, str]) -> exp.Expr:
@@ -212,88 +222,6 @@ def with_count(output: pa.Table, count: int) -> pa.Table:
 # A clause over bounded data: sort, match by the fastest strategy, compute measures
 
 
-@dataclasses.dataclass(frozen=True)
-class PreparedClause:
-    """A clause with resolved names: its graded conditions, its measures, and the input columns that it reads."""
-
-    clause: RowPattern
-    fields: Sequence[str]
-    conditions: tuple[Condition, ...]
-    measures: list[MatchExpression]
-    needed: list[str]
-
-    def task(self, rows: SortedRows) -> Task:
-        """The task of a strategy over these rows."""
-        return Task(rows, self.clause, self.conditions, compile_program(self.clause.pattern))
-
-
-def typed(asked: PreparedClause, database: Database, source: Source) -> PreparedClause:
-    """The clause with a CAST around each value that only the database can compare, which the matcher then does not compute.
-
-    Values of other rows lose their type on the way through the matcher: an ENUM becomes a text.
-    """
-    whole = [*(c.rest for c in asked.conditions if c.rest is not None), *asked.measures]
-    atoms = {atom for valued in whole for atom in valued.atoms}
-    rows = [atom.row for atom in atoms if isinstance(atom, Value)]
-    rows += [column(name) for atom in atoms if isinstance(atom, MatchAggregate) for name in atom.columns]
-    own = _own_types(list(dict.fromkeys(rows)), database, source)
-    if not own:
-        return asked
-    conditions = [
-        c if c.rest is None else dataclasses.replace(c, rest=_cast(c.rest, own, database)) for c in asked.conditions
-    ]
-    measures = [_cast(measure, own, database) for measure in asked.measures]
-    return dataclasses.replace(asked, conditions=tuple(conditions), measures=measures)
-
-
-def _own_types(rows: Sequence[exp.Expr], database: Database, source: Source) -> dict[exp.Expr, str]:
-    """The types of the expressions over a row that only the database can compare."""
-
-    def here(node: exp.Expr) -> exp.Expr:
-        return node if shift_of(node) is None else exp.Paren(this=node.expressions[0])
-
-    if not rows:
-        return {}
-    named = [exp.alias_(row.transform(here), f"_e{place}", quoted=True) for place, row in enumerate(rows)]
-    found = database.own_types(source.rendered(database, exp.select(*named).from_(table(SOURCE))))
-    return {rows[int(name.removeprefix("_e"))]: kind for name, kind in found.items()}
-
-
-def _of_type(value: exp.Expr, kind: str, database: Database) -> exp.Expr:
-    if kind.startswith("COLLATE "):
-        return exp.Collate(this=value, expression=exp.var(kind.removeprefix("COLLATE ")))
-    return exp.cast(value, kind, dialect=database.dialect)
-
-
-_OF_ONE_ROW = (exp.Min, exp.Max, exp.First, exp.Last)
-"""Aggregates whose value is one of those aggregated, and of their type."""
-
-
-def _cast(valued: MatchExpression, own: Mapping[exp.Expr, str], database: Database) -> MatchExpression:
-    def of_row(node: exp.Expr) -> exp.Expr:
-        kind = own.get(node) if isinstance(node, exp.Column) else None
-        return node if kind is None else _of_type(node.copy(), kind, database)
-
-    def of_atom(node: exp.Expr) -> exp.Expr:
-        atom = named.get(node.name) if isinstance(node, exp.Column) else None
-        row = atom.call.this if isinstance(atom, MatchAggregate) else atom.row if isinstance(atom, Value) else None
-        is_row = isinstance(atom, Value) or (isinstance(atom, MatchAggregate) and isinstance(atom.call, _OF_ONE_ROW))
-        kind = own.get(row) if is_row and row is not None else None
-        return node if kind is None else _of_type(node.copy(), kind, database)
-
-    named = {f"_v{place}": atom for place, atom in enumerate(valued.atoms)}
-
-    def aggregate(atom: MatchAggregate) -> MatchAggregate:
-        call = atom.call.transform(of_row)
-        if call != atom.call:
-            call.meta[OWN_TYPE] = True
-        return dataclasses.replace(atom, call=call)
-
-    atoms = tuple(aggregate(atom) if isinstance(atom, MatchAggregate) else atom for atom in valued.atoms)
-    expression = valued.expression if valued.only is not None else valued.expression.transform(of_atom)
-    return MatchExpression(expression, atoms)
-
-
 def evaluate_clause(
     database: Database, source: Source, clause: RowPattern, fields: Sequence[str], strategy: str | None = None
 ) -> pa.Table:
@@ -306,7 +234,7 @@ def evaluate_clause(
         QueryError: A name is not a column, AFTER MATCH SKIP leads nowhere (rule S3), or the result exceeds a limit.
     """
     asked = typed(prepare(database, clause, fields), database, source)
-    with SortedRows(database, source, asked.clause, asked.needed) as rows:
+    with SortedRows(database, source, asked.clause, asked.needed, asked.leave_as) as rows:
         task = asked.task(rows)
         strategy = strategy or choose_for_rows(task).strategy
         if strategy == "offsets" and (direct := offsets.evaluate_clause(task, asked.measures)) is not None:
@@ -314,7 +242,7 @@ def evaluate_clause(
         found = matches(task, strategy)
         members = Members(found, task.program, rows.ends)
         which = output_rows(members, clause.per_match, len(rows))
-        columns = ResultColumns(database, rows, members, which)
+        columns = ResultColumns(database, rows, members, which, bool(asked.leave_as))
         return with_count(columns.table(asked.clause, fields, asked.measures), len(which.match))
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,7 @@ from bridge.patterns.partitions import (
     is_collated,
     partition_rows,
 )
-from bridge.patterns.values import lag_or_lead, shift_of
+from bridge.patterns.values import as_type, lag_or_lead, shift_of
 from bridge.query.row_pattern import PatternTable, RowPattern
 from windows.databases import Database
 from windows.sql import aliased_table, column, column_of, lexicographically_before, over, table, unused
@@ -55,8 +55,15 @@ class SortedRows:
     """
 
     def __init__(
-        self, database: Database, source: Source, clause: RowPattern, needed: Sequence[str], name: str | None = None
+        self,
+        database: Database,
+        source: Source,
+        clause: RowPattern,
+        needed: Sequence[str],
+        leave_as: Mapping[str, str] | None = None,
+        name: str | None = None,
     ) -> None:
+        self.leave_as = leave_as or {}
         self.database = database
         self.name = name or f"_cep_rows_{next(_fresh)}"
         self.partitioned = bool(clause.partition_by)
@@ -248,11 +255,12 @@ class SortedRows:
     @functools.cached_property
     def _collations(self) -> dict[str, str]:
         """The collations that columns lose in the sorted table."""
-        if self.database.insertion_ordered:
+        if self.database.keeps_collations:
             return {}
-        select = self.source.rendered(self.database, exp.select(*map(column, self._needed)).from_(table(SOURCE)))
+        select = self.source.rendered(self.database, exp.select(*map(column, self._needed)).from_(source_item()))
         own = self.database.own_types(select)
-        return {name: kind.removeprefix("COLLATE ") for name, kind in own.items() if kind.startswith("COLLATE ")}
+        kinds = {name: kind.cast for name, kind in own.items()}
+        return {name: kind.removeprefix("COLLATE ") for name, kind in kinds.items() if kind.startswith("COLLATE ")}
 
     def key(self, name: str, rows: Ints) -> Array:
         """The partitioning column's value for each of these rows."""
@@ -262,7 +270,7 @@ class SortedRows:
         if not self.keys:
             firsts = np.concatenate([np.zeros(1, np.int64), self.ends[:-1]])
             return taken(self.columns([column(name)])[0], firsts[partition])
-        select = exp.select(column(name)).from_(table(self.keys)).order_by(column(self._partition))
+        select = exp.select(self._leaving(column(name))).from_(table(self.keys)).order_by(column(self._partition))
         return taken(arrow_columns(self.database, self.database.render(select), 1)[0], partition)
 
     def columns(self, expressions: Sequence[exp.Expr]) -> list[Array]:
@@ -279,11 +287,32 @@ class SortedRows:
 
     def select(self, expressions: Sequence[exp.Expr]) -> str:
         """The statement that computes the expressions for each row."""
-        named = [exp.alias_(self._shifted(e), f"_e{place}", quoted=True) for place, e in enumerate(expressions)]
+        shifted = [self._leaving(self._shifted(e)) for e in expressions]
+        named = [exp.alias_(e, f"_e{place}", quoted=True) for place, e in enumerate(shifted)]
         select = exp.select(*named).from_(self._table())
         if not self.database.insertion_ordered:
             select = select.order_by(column(self._order))
+        if not self.database.windows_in_conditions:
+            select = self._windows_first(select)
         return self.source.rendered(self.database, select)
+
+    def _windows_first(self, select: exp.Select) -> exp.Select:
+        """The SELECT over one that computes its window functions as columns."""
+        windows: dict[exp.Expr, str] = {}
+
+        def moved(node: exp.Expr) -> exp.Expr:
+            if not isinstance(node, exp.Window):
+                return node
+            return column(windows.setdefault(node, unused(f"_w{len(windows)}", self._needed)))
+
+        outer = cast("exp.Select", select.transform(moved))
+        named = [exp.alias_(window, name, quoted=True) for window, name in windows.items()]
+        inner = exp.select(exp.Star(), *named).from_(self._table()).subquery("w")
+        return outer.from_(inner) if windows else select
+
+    def _leaving(self, expression: exp.Expr) -> exp.Expr:
+        kind = self.leave_as.get(expression.name) if isinstance(expression, exp.Column) else None
+        return expression if kind is None else as_type(expression, kind)
 
     def where(self, condition: exp.Expr, values: Sequence[exp.Expr], shown: Sequence[exp.Expr]) -> list[Array]:
         """The numbers of the rows for which a condition holds, and the expressions `shown` of them, in one statement.
@@ -354,7 +383,7 @@ def _array(values: list[Any]) -> Array:
     try:
         return pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
-        if all(value is None or isinstance(value, (int, float)) for value in values):
+        if all(value is None or (isinstance(value, (int, float)) and abs(value) <= 2**53) for value in values):
             return pa.array([None if value is None else float(value) for value in values])
         raise QueryError("a column has values of several types: CAST it in a sub-query") from None
 

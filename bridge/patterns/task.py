@@ -92,8 +92,17 @@ class Task:
 
     def values_of(self, expression: exp.Expr) -> list[Any]:
         """A row expression's values likewise."""
-        values: list[Any] = self.rows.columns([expression])[0].to_pylist()
+        array = self.rows.columns([expression])[0]
+        try:
+            values: list[Any] = array.to_pylist()
+        except (OverflowError, ValueError):  # dates beyond those of Python, which only the database compares
+            values = [_python(scalar) for scalar in array]
         return values
+
+    def type_of(self, expression: exp.Expr) -> pa.DataType | None:
+        """The type of a row expression's values in Arrow."""
+        kind: pa.DataType = self.rows.columns([expression])[0].type
+        return kind
 
     def arrays_of(self, names: Sequence[str]) -> list[Array]:
         """Columns of the input."""
@@ -107,6 +116,13 @@ class Task:
         if first.args.get("desc"):
             raise QueryError("WITHIN needs an ascending time as the first column of ORDER BY")
         return _times(self.rows.columns([first.this])[0])
+
+
+def _python(scalar: Any) -> Any:
+    try:
+        return scalar.as_py()
+    except (OverflowError, ValueError):
+        return scalar
 
 
 def symbol_set(conditions: Sequence[Condition]) -> exp.Expr:

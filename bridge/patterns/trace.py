@@ -12,7 +12,8 @@ from sqlglot import exp
 
 from bridge.errors import QueryError, nearest
 from bridge.patterns.members import Members
-from bridge.patterns.output import PreparedClause, matches, prepare, typed
+from bridge.patterns.output import matches, prepare
+from bridge.patterns.own_types import PreparedClause, typed
 from bridge.patterns.rows import ROWS, Input, SortedRows, Source, source_item
 from bridge.patterns.strategies.machine import ByRow, PathConditions
 from bridge.patterns.task import Task
@@ -43,7 +44,7 @@ def why(database: Database, given: Input, row: Mapping[str, Any], ts: Any, runs:
         more = "no row has" if not count else f"{count} rows have"
         raise QueryError(f"{more} {pairs}; columns are {', '.join(given.fields)}")
     source = _partition(database, given.source, asked, condition)
-    with SortedRows(database, source, asked.clause, list(given.fields)) as rows:
+    with SortedRows(database, source, asked.clause, list(given.fields), asked.leave_as) as rows:
         (hits,) = rows.columns([exp.Case().when(condition, exp.Literal.number(1)).else_(exp.Literal.number(0))])
         place = int(np.flatnonzero(np.asarray(hits) == 1)[0])
         try:

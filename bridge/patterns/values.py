@@ -62,6 +62,9 @@ class Classifier:
 OWN_TYPE = "own_type"
 """Key in the `meta` of an aggregate whose values only the database can compare."""
 
+LEAVE_AS = "leave_as"
+"""Key for the type to which the database casts an aggregate's value when it leaves; empty: unchanged."""
+
 CLASSIFIER, MATCH_NUMBER = "_classifier", "_match_number"
 """The columns that stand for CLASSIFIER() and MATCH_NUMBER() inside an aggregate, if the input has none of these names."""
 
@@ -103,6 +106,11 @@ class MatchAggregate:
         argument = first_argument(self.call)
         return aggregate, None if isinstance(argument, exp.Star) else argument
 
+    def leaving(self, value: exp.Expr) -> exp.Expr:
+        """The aggregate's value, computed by an expression, as it leaves the database."""
+        kind = self.call.meta.get(LEAVE_AS)
+        return as_type(value, kind) if kind else value
+
     def own(self, name: str) -> str:
         """A name that no column of the call has, for a column beside those that it reads."""
         return unused(name, self._read)
@@ -110,6 +118,11 @@ class MatchAggregate:
     @property
     def _read(self) -> list[str]:
         return list(dict.fromkeys(found.name for found in self.call.find_all(exp.Column)))
+
+
+def as_type(value: exp.Expr, kind: str) -> exp.Expr:
+    """A CAST to a type, which is written as the database writes it."""
+    return exp.Cast(this=value.copy(), to=exp.DataType(this=exp.DataType.Type.USERDEFINED, kind=kind))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 from sqlglot import exp
 
 from bridge.patterns.conditions import Condition, of_row
-from bridge.patterns.output import PreparedClause
+from bridge.patterns.own_types import PreparedClause
 from bridge.patterns.strategies.machine import PathConditions
 from bridge.patterns.task import Task
 from bridge.patterns.values import MatchExpression, read

@@ -78,7 +78,7 @@ class Alchemy(Database):
         rows = self.fetch(sql)
         described = self._cursor.description
         columns = list(zip(*rows, strict=True)) if rows else [()] * len(described)
-        kinds = [self.arrow_types.get(column[1]) for column in described]
+        kinds = [self._arrow_kind(place, column[1]) for place, column in enumerate(described)]
         arrays = [arrow_array(values, kind) for values, kind in zip(columns, kinds, strict=True)]
         return pa.Table.from_arrays(arrays, names=[column[0] for column in described])
 
@@ -93,6 +93,10 @@ class Alchemy(Database):
         finally:
             for name, value in zip(settings, before, strict=True):
                 self.execute(write.format(name, value))
+
+    def _arrow_kind(self, place: int, code: int) -> str | None:
+        """Arrow's name of the type of the result's column at a place, by the driver's type code."""
+        return self.arrow_types.get(code)
 
     def insert(self, table: str, width: int, rows: Sequence[Row]) -> None:
         sql = self._inserts.get((table, width)) or self._insert_text(table, width)
@@ -199,14 +203,26 @@ def arrow_array(values: Sequence[Any], kind: str | None) -> Any:
 
     if kind == "decimal":
         known = [value for value in values if value is not None]
+        if not all(value.is_finite() for value in known):
+            raise Refused("NaN and Infinity among decimals cannot leave the database: CAST them to DOUBLE PRECISION")
         whole = all(value.as_tuple().exponent == 0 and abs(value) < 2**63 for value in known)
         if whole:
             return pa.array([value if value is None else int(value) for value in values], pa.int64())
         kind = None
     try:
         return pa.array(values, pa.type_for_alias(cast("Any", kind)) if kind else None)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return array_of_any(values)
+
+
+def array_of_any(values: Sequence[Any]) -> Any:
+    """An Arrow array of the type that the values have; whole numbers beyond 64 bits are decimals."""
+    import pyarrow as pa
+
+    try:
         return pa.array(values)
+    except OverflowError:
+        return pa.array([decimal.Decimal(value) if isinstance(value, int) else value for value in values])
 
 
 def decimal_of(scale: int) -> Convert:

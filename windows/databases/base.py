@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from sqlglot import Dialect, ErrorLevel, exp
 
+from windows.databases.own_types import OwnType
 from windows.databases.refused import Refused
 from windows.nested import FieldValue, NestedPart, constructor_of, is_nested_null, nested_part
 from windows.schema import Attribute, Schema, type_of_arrow
@@ -93,14 +94,17 @@ class Database(abc.ABC):
     """The column type for nested values as JSON, where the database has no nested types."""
     covering_indexes: ClassVar[bool] = False
     """True if an index may hold all columns, so that the table is not read."""
+    windows_in_conditions: ClassVar[bool] = True
+    """False if conditions that combine window functions with AND and OR are computed wrongly, as MariaDB 10.11 does."""
+    keeps_collations: ClassVar[bool] = True
+    """True if texts that are joined by `||`, and columns of CREATE TABLE AS, have the collation of the columns read."""
+    binary_type: ClassVar[str] = "BLOB"
+    """The column type of bytes."""
     lists_aggregates: ClassVar[bool] = False
     """True if `is_aggregate` knows every aggregate function that the database has."""
 
-    def own_types(self, select: str) -> dict[str, str]:
-        """The columns of a SELECT whose values compare otherwise outside the database, and what each is cast back to.
-
-        That is a type, or `COLLATE` and the name of a collation.
-        """
+    def own_types(self, select: str) -> dict[str, OwnType]:
+        """The columns of a SELECT whose values compare or compute otherwise outside the database, with their types."""
         return {}
 
     @property
@@ -374,6 +378,8 @@ class Database(abc.ABC):
         self.unregister_arrow(name)
 
     def _registered_type(self, kind: pa.DataType) -> str:
+        if str(kind) in ("binary", "large_binary"):
+            return self.binary_type
         return self.column_type(Attribute("registered", type_of_arrow(kind)))
 
     # Values -------------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import duckdb
 from sqlglot import exp
 
 from windows.databases.base import Database, Elements, Row, table_of
+from windows.databases.own_types import OwnType, duckdb_type
 from windows.databases.refused import Refused
 from windows.databases.urls import hidden, without_password
 from windows.nested import call, is_part
@@ -30,10 +31,6 @@ STATEMENT_LIMIT = 1_000
 
 _LOCKED: weakref.WeakValueDictionary[str, DuckDB] = weakref.WeakValueDictionary()
 """The open files of this process's bridges."""
-
-
-_OWN_TYPES = ("ENUM(", "INTERVAL", "TIMESTAMP_NS")
-"""Types that Python and numpy do not order as DuckDB does, or whose values they do not have in full."""
 
 
 class DuckDB(Database):
@@ -266,13 +263,14 @@ class DuckDB(Database):
             self._sorts_for_asof = True
             self.connection.execute("SET asof_loop_join_threshold = 0")
 
-    def own_types(self, select: str) -> dict[str, str]:
+    def own_types(self, select: str) -> dict[str, OwnType]:
         described = self.fetch(f"DESCRIBE {select}")
         texts = [name for name, kind, *_ in described if kind == "VARCHAR"]
-        own = {name: kind for name, kind, *_ in described if kind.startswith(_OWN_TYPES)}
+        kinds = {name: duckdb_type(kind) for name, kind, *_ in described}
+        own = {name: kind for name, kind in kinds.items() if kind is not None}
         return own | (self._collations(select, texts) if texts else {})
 
-    def _collations(self, select: str, names: Sequence[str]) -> dict[str, str]:
+    def _collations(self, select: str, names: Sequence[str]) -> dict[str, OwnType]:
         """The declared collations of text columns, by what is equal to a literal in their place."""
         like = "(CASE WHEN false THEN {} ELSE '{}' END) = '{}'"
         pairs = (("a", "A"), ("\u00e9", "e"))
@@ -282,7 +280,7 @@ class DuckDB(Database):
             [k for k, is_equal in zip(("NOCASE", "NOACCENT"), found[at : at + 2], strict=True) if is_equal]
             for at in range(0, len(found), 2)
         ]
-        return {name: f"COLLATE {'.'.join(kind)}" for name, kind in zip(names, kinds, strict=True) if kind}
+        return {name: OwnType(f"COLLATE {'.'.join(kind)}") for name, kind in zip(names, kinds, strict=True) if kind}
 
     def is_aggregate(self, function: str) -> bool:
         """Reading the list of functions takes milliseconds, so what is known of those that exist is kept."""

@@ -14,6 +14,7 @@ from sqlglot.dialects.mysql import MySQL as _MySQL
 
 from windows.databases.alchemy import Alchemy, aggregate_doubles, as_double, standard_type
 from windows.databases.base import LOCK_TIMEOUT, Convert, Elements, table_of
+from windows.databases.own_types import OwnType, is_mariadb_binary, mariadb_types
 from windows.databases.refused import ConnectionLost, Refused
 from windows.nested import (
     FieldValue,
@@ -66,6 +67,8 @@ class MySQL(Alchemy):
 
     dialect: ClassVar[str] = "mariadb"
     title: ClassVar[str] = "MariaDB"
+    windows_in_conditions: ClassVar[bool] = False
+    binary_type: ClassVar[str] = "LONGBLOB"
     lists_aggregates: ClassVar[bool] = True
     chunk_size: ClassVar[int] = 1_000
     index_range_joins: ClassVar[bool] = False
@@ -103,6 +106,17 @@ class MySQL(Alchemy):
     def reopen(self) -> None:
         self.close()
         type(self).__init__(self, self.engine)
+
+    def own_types(self, select: str) -> dict[str, OwnType]:
+        self.columns_of(select)
+        return mariadb_types(self, select, self._cursor._result.fields, self.collation)
+
+    def _registered_type(self, kind: Any) -> str:
+        found = super()._registered_type(kind)
+        return f"LONGTEXT CHARACTER SET utf8mb4 COLLATE {self.collation}" if found == "LONGTEXT" else found
+
+    def _arrow_kind(self, place: int, code: int) -> str | None:
+        return "binary" if is_mariadb_binary(self._cursor._result.fields[place]) else super()._arrow_kind(place, code)
 
     def acquire_lock(self) -> None:
         """Takes a lock named after the current database."""
@@ -245,8 +259,7 @@ class MySQL(Alchemy):
         return Refused(error, sql) if self._driver.open else ConnectionLost(error)
 
     def _binary(self, column: exp.Expr) -> exp.Expr:
-        utf8 = exp.DataType(this=exp.DataType.Type.CHARACTER_SET, kind=exp.var("utf8mb4"))
-        return exp.Collate(this=exp.Cast(this=column, to=utf8), expression=exp.var(self.collation))
+        return exp.Collate(this=_in_utf8(column), expression=exp.var(self.collation))
 
     def _columns(self, name: str, properties: str) -> list[Any]:
         table = table_of(name)
@@ -381,6 +394,17 @@ def _selected(select: exp.Expr, _: MySQL) -> exp.Expr:
     return select
 
 
+def _collated(collate: exp.Expr, _: MySQL) -> exp.Expr:
+    if not isinstance(collate.this, exp.Cast) and collate.expression.name.startswith("utf8mb4"):
+        collate.set("this", _in_utf8(collate.this.copy()))
+    return collate
+
+
+def _in_utf8(value: exp.Expr) -> exp.Expr:
+    utf8 = exp.DataType(this=exp.DataType.Type.CHARACTER_SET, kind=exp.var("utf8mb4"))
+    return exp.Cast(this=value, to=utf8)
+
+
 def _cte(cte: exp.Expr, _: MySQL) -> exp.Expr:
     """There is no MATERIALIZED in WITH."""
     cte.set("materialized", None)
@@ -405,7 +429,7 @@ _CHANGES: dict[type[exp.Expr], Callable[[Any, MySQL], exp.Expr]] = {
     exp.Avg: _of_doubles, exp.Stddev: _of_doubles, exp.StddevSamp: _of_doubles, exp.StddevPop: _of_doubles,
     exp.Variance: _of_doubles, exp.VariancePop: _of_doubles, exp.Window: _windowed, exp.Filter: _filtered,
     exp.Like: _like, exp.RegexpLike: _regexp_like, exp.Create: _created, exp.Select: _selected,
-    exp.CTE: _cte,
+    exp.CTE: _cte, exp.Collate: _collated,
 }  # fmt: skip
 
 

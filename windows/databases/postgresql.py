@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from windows.databases.alchemy import Alchemy, aggregate_doubles, arrow_array, standard_type
 from windows.databases.base import LOCK_TIMEOUT, NESTED_LOOP, Elements, Row, table_of
+from windows.databases.own_types import OwnType, postgresql_types
 from windows.databases.postgresql_arrow import array_of, columns_as_arrays
 from windows.databases.refused import ConnectionLost, Refused
 from windows.nested import FieldValue, NestedPart, call
@@ -50,6 +51,7 @@ class PostgreSQL(Alchemy):
 
     dialect: ClassVar[str] = "postgres"
     title: ClassVar[str] = "PostgreSQL"
+    binary_type: ClassVar[str] = "BYTEA"
     lists_aggregates: ClassVar[bool] = True
     wide_integer: ClassVar[str | None] = "DECIMAL(40, 0)"
     eager_constant_folding: ClassVar[bool] = True
@@ -114,6 +116,9 @@ class PostgreSQL(Alchemy):
         try:
             self._cursor = self._driver.execute(sql, prepare=False if self._many else None)
         except self._errors as error:
+            if self._queue is None and not self._driver.info.transaction_status and "cached plan must" in str(error):
+                self._driver.execute("DEALLOCATE ALL", prepare=False)  # a table of this name was created anew
+                return self.execute(sql)
             raise self._refused(error, sql if self._queue is None else "") from None
 
     def execute_bound(self, sql: str, values: Sequence[Any]) -> None:
@@ -156,6 +161,13 @@ class PostgreSQL(Alchemy):
             if self._many:
                 raise self._refused(error, sql) from None
         return super().fetch_arrow(sql)
+
+    def own_types(self, select: str) -> dict[str, OwnType]:
+        try:
+            shape = self._shape(select)
+        except self._errors as error:
+            raise self._refused(error, select) from None
+        return postgresql_types(self, select, shape)
 
     def rank_among(self, value: exp.Expr, values: exp.Select, order: exp.Expr) -> exp.Expr:
         """WIDTH_BUCKET is a binary search in a sorted array."""
@@ -265,9 +277,9 @@ class PostgreSQL(Alchemy):
             self._driver.cursor().executemany(sql, rows)
 
     def _copy(self, table: str, rows: Sequence[Row]) -> None:
-        """In binary, in the columns' types. Later statements of the push are planned anew, for many rows."""
+        """In binary, in the columns' types. Later statements of a push are planned anew, for many rows."""
+        self._many = self._many or self._queue is not None  # outside of a push there is no queue
         self._end_queue()
-        self._many = True
         kinds = self._driver.execute(
             "SELECT atttypid FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 ORDER BY attnum", [table]
         ).fetchall()

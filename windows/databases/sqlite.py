@@ -18,6 +18,7 @@ from sqlglot import exp
 
 from windows.databases.alchemy import Alchemy, decimal_of
 from windows.databases.base import LOCK_TIMEOUT, NESTED_LOOP, Convert, Elements
+from windows.databases.own_types import OwnType
 from windows.databases.refused import Refused
 from windows.nested import FieldValue, NestedPart, call, json_array_text, json_path, json_text, or_null, truth_text
 from windows.schema import Attribute, Schema, TypeMismatch, decimal_size, relation_schema
@@ -224,14 +225,16 @@ class SQLite(Alchemy):
                 found.append({row[2] for row in self.fetch(f"PRAGMA {prefix}index_info({_quoted(index)})")})
         return [{str(column).lower() for column in columns} for columns in found if columns and None not in columns]
 
-    def own_types(self, select: str) -> dict[str, str]:
+    keeps_collations: ClassVar[bool] = False
+
+    def own_types(self, select: str) -> dict[str, OwnType]:
         found = {}
         for name in self.columns_of(select):
             column, places = _quoted(name), f"SELECT * FROM ({select})"
             probe = f"SELECT c = 'A', c = 'a ' FROM (SELECT {column} AS c FROM ({places}) WHERE 0 UNION ALL SELECT 'a')"
             ((by_case, by_space),) = self.fetch(probe)
             if by_case or by_space:
-                found[name] = f"COLLATE {'NOCASE' if by_case else 'RTRIM'}"
+                found[name] = OwnType(f"COLLATE {'NOCASE' if by_case else 'RTRIM'}")
         return found
 
     def table_names(self) -> list[str]:

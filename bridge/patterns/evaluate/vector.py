@@ -145,7 +145,8 @@ def _elementwise(name: str, left: Vector, right: Vector, kind: str) -> Vector:
 
     def run(columns: Columns) -> Column:
         one, other = left(columns), right(columns)
-        return Column(compute(one.values, other.values), _either(one.nulls, other.nulls), kind)
+        with np.errstate(invalid="ignore", over="ignore"):  # as in a database: inf - inf is NaN
+            return Column(compute(one.values, other.values), _either(one.nulls, other.nulls), kind)
 
     return run
 

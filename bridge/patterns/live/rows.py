@@ -111,6 +111,9 @@ class RetainedRows:
     def values_of(self, expression: exp.Expr) -> dict[int, Any]:
         return self.values[expression]
 
+    def type_of(self, expression: exp.Expr) -> None:
+        """The type in Arrow: unknown, as the values come one by one."""
+
     def arrays_of(self, names: Sequence[str]) -> list[Array]:
         raise NotImplementedError("aggregates that only the database knows are refused over streams")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import decimal
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
@@ -92,6 +93,7 @@ class MachineInput(Protocol):
     @property
     def time_of(self) -> ByRow[int]: ...
     def values_of(self, expression: exp.Expr) -> ByRow[Any]: ...
+    def type_of(self, expression: exp.Expr) -> pa.DataType | None: ...
     def arrays_of(self, names: Sequence[str]) -> list[Array]: ...
 
 
@@ -143,7 +145,14 @@ class PathConditions:
 
     def value(self, valued: MatchExpression) -> Callable[[Path[int]], Any]:
         """The value of an expression over a path that ends with the current row."""
-        return evaluator(valued.expression, [self._reader(atom) for atom in valued.atoms], self.task.database)
+        readers, types = [self._reader(atom) for atom in valued.atoms], [self._type(atom) for atom in valued.atoms]
+        return evaluator(valued.expression, readers, self.task.database, types)
+
+    def _type(self, atom: Atom) -> pa.DataType | None:
+        """The type of an atom's values in Arrow, if it is known."""
+        if isinstance(atom, MatchAggregate) and isinstance(atom.call, (exp.Min, exp.Max)) and atom.running is not None:
+            return self.task.type_of(atom.call.this)
+        return self.task.type_of(atom.row) if isinstance(atom, Value) else None
 
     def _reader(self, atom: Atom) -> Callable[[Path[int]], Any]:
         if isinstance(atom, Value):
@@ -234,7 +243,8 @@ class _DatabaseAggregate:
         named[self.match_aggregate.match_number] = pa.array([self.conditions.match_number] * len(steps), pa.int64())
         named[self.match_aggregate.own("_member")] = pa.array(range(len(steps)), pa.int64())
         with self.database.registered(pa.table(named)) as name:
-            select = exp.select(exp.alias_(self.match_aggregate.call.copy(), "v")).from_(table(name))
+            value = self.match_aggregate.leaving(self.match_aggregate.call.copy())
+            select = exp.select(exp.alias_(value, "v")).from_(table(name))
             return arrow_columns(self.database, self.database.render(select), 1)[0][0].as_py()
 
 
@@ -260,10 +270,18 @@ def _label(atom: Classifier, path: Path[int]) -> str | None:
     return steps[moved][0] if 0 <= moved < len(steps) else None
 
 
-def evaluator(expression: exp.Expr, readers: Sequence[Callable[[T], Any]], database: Database) -> Callable[[T], Any]:
-    """The function from a match to an expression over what the readers read of it: Python where it means the same as SQL."""
+def evaluator(
+    expression: exp.Expr,
+    readers: Sequence[Callable[[T], Any]],
+    database: Database,
+    types: Sequence[pa.DataType | None] = (),
+) -> Callable[[T], Any]:
+    """The function from a match to an expression over what the readers read of it: Python where it means the same as SQL.
+
+    `types` are those of the values that the readers give, where they are known.
+    """
     compute = scalar(expression, len(readers))
-    ask = _database_evaluator(expression, len(readers), database)
+    ask = _database_evaluator(expression, types or [None] * len(readers), database)
 
     def value(match: T) -> Any:
         values = [read(match) for read in readers]
@@ -277,20 +295,39 @@ def evaluator(expression: exp.Expr, readers: Sequence[Callable[[T], Any]], datab
     return value
 
 
-def _array(value: Any) -> Array:
+def _array(value: Any, kind: pa.DataType | None) -> Array:
     """An array of one value; nanoseconds, which pyarrow reads only where it is told so, are kept."""
-    return pa.array([value], pa.timestamp("ns") if getattr(value, "nanosecond", 0) else None)
+    if getattr(value, "nanosecond", 0):
+        return pa.array([value], pa.timestamp("ns"))
+    try:
+        return pa.array([value], kind)
+    except OverflowError:  # an unsigned number beyond 63 bits
+        return pa.array([decimal.Decimal(value)])
 
 
-def _database_evaluator(expression: exp.Expr, width: int, database: Database) -> Callable[..., Any]:
+def _with_nulls(expression: exp.Expr, given: pa.Table) -> exp.Expr:
+    """The expression with NULL in place of columns of no type: some databases would take these for texts."""
+    unknown = {field.name for field in given.schema if pa.types.is_null(field.type)}
+
+    def null(node: exp.Expr) -> exp.Expr:
+        bare = node.this if isinstance(node, exp.Collate) else node  # NULL has no collation
+        return exp.null() if isinstance(bare, exp.Column) and bare.name in unknown else node
+
+    return expression.transform(null) if unknown else expression.copy()
+
+
+def _database_evaluator(
+    expression: exp.Expr, types: Sequence[pa.DataType | None], database: Database
+) -> Callable[..., Any]:
     """The function from single values to an expression over them, computed by the database and cached."""
 
     @functools.lru_cache(maxsize=100_000)
     def ask(*values: Any) -> Any:
-        names = [f"_v{place}" for place in range(width)]
-        given = pa.Table.from_arrays([_array(value) for value in values] + [pa.array([0])], names=[*names, "_one"])
+        names = [f"_v{place}" for place in range(len(types))]
+        arrays = [_array(value, kind) for value, kind in zip(values, types, strict=True)]
+        given = pa.Table.from_arrays([*arrays, pa.array([0])], names=[*names, "_one"])
         with database.registered(given) as name:
-            select = exp.select(exp.alias_(expression.copy(), "v")).from_(table(name))
+            select = exp.select(exp.alias_(_with_nulls(expression, given), "v")).from_(table(name))
             return arrow_columns(database, database.render(select), 1)[0][0].as_py()
 
     return ask

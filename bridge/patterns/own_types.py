@@ -1,0 +1,148 @@
+"""A clause with a CAST around each value that only the database can compare."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from sqlglot import exp
+
+from bridge.errors import QueryError
+from bridge.patterns.conditions import Condition
+from bridge.patterns.rows import SortedRows, Source, source_item
+from bridge.patterns.task import Task
+from bridge.patterns.values import LEAVE_AS, OWN_TYPE, Atom, MatchAggregate, MatchExpression, Value, as_type, shift_of
+from bridge.query.row_pattern import PerMatch, RowPattern
+from nfa.program import compile_program
+from windows.databases import Database
+from windows.databases.own_types import ARITHMETIC, OwnType
+from windows.sql import column
+
+
+@dataclasses.dataclass(frozen=True)
+class PreparedClause:
+    """A clause with resolved names: its graded conditions, its measures, and the input columns that it reads."""
+
+    clause: RowPattern
+    fields: Sequence[str]
+    conditions: tuple[Condition, ...]
+    measures: list[MatchExpression]
+    needed: list[str]
+    leave_as: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """The types as which columns leave the database, where the driver would change their values."""
+
+    def task(self, rows: SortedRows) -> Task:
+        """The task of a strategy over these rows."""
+        return Task(rows, self.clause, self.conditions, compile_program(self.clause.pattern))
+
+
+def typed(asked: PreparedClause, database: Database, source: Source) -> PreparedClause:
+    """The clause with a CAST around each value that only the database can compare, which the matcher then does not compute.
+
+    Values of other rows lose their type on the way through the matcher: an ENUM becomes a text.
+    """
+    whole = [*(c.rest for c in asked.conditions if c.rest is not None), *asked.measures]
+    atoms = {atom for valued in whole for atom in valued.atoms}
+    rows = [atom.row for atom in atoms if isinstance(atom, Value)]
+    rows += [column(name) for atom in atoms if isinstance(atom, MatchAggregate) for name in atom.columns]
+    rows += map(column, _columns_of_output(asked))
+    own = _own_types(list(dict.fromkeys(rows)), database, source)
+    if not own:
+        return asked
+    conditions = [
+        c if c.rest is None else dataclasses.replace(c, rest=_cast(c.rest, own, database.keeps_collations))
+        for c in asked.conditions
+    ]
+    measures = [_cast(measure, own, database.keeps_collations) for measure in asked.measures]
+    leave_as = {row.name: kind.leave_as for row, kind in own.items() if isinstance(row, exp.Column) and kind.leave_as}
+    return dataclasses.replace(asked, conditions=tuple(conditions), measures=measures, leave_as=leave_as)
+
+
+def _columns_of_output(asked: PreparedClause) -> list[str]:
+    """The columns of the input that are columns of the output."""
+    keys = [key.name for key in asked.clause.partition_by]
+    return keys if asked.clause.per_match is PerMatch.ONE_ROW else list(asked.fields)
+
+
+def _own_types(rows: Sequence[exp.Expr], database: Database, source: Source) -> dict[exp.Expr, OwnType]:
+    """The types of the expressions over a row that only the database can compare."""
+
+    def here(node: exp.Expr) -> exp.Expr:
+        return node if shift_of(node) is None else exp.Paren(this=node.expressions[0])
+
+    if not rows:
+        return {}
+    named = [exp.alias_(row.transform(here), f"_e{place}", quoted=True) for place, row in enumerate(rows)]
+    found = database.own_types(source.rendered(database, exp.select(*named).from_(source_item())))
+    return {rows[int(name.removeprefix("_e"))]: kind for name, kind in found.items()}
+
+
+def _of_type(value: exp.Expr, kind: str) -> exp.Expr:
+    if kind.startswith("COLLATE "):
+        return exp.Collate(this=value, expression=exp.var(kind.removeprefix("COLLATE ")))
+    return as_type(value, kind)
+
+
+_OF_ONE_ROW = (exp.Min, exp.Max, exp.First, exp.Last)
+"""Aggregates whose value is one of those aggregated, and of their type."""
+
+
+def _cast(valued: MatchExpression, types: Mapping[exp.Expr, OwnType], keeps_collations: bool) -> MatchExpression:
+    own = {row: kind for row, kind in types.items() if not kind.within or _has(valued, kind.within)}
+    for atom in valued.atoms if any(kind.refused for kind in own.values()) else ():
+        _refuse(atom, own, valued)
+
+    def of_row(node: exp.Expr) -> exp.Expr:
+        kind = types.get(node) if isinstance(node, exp.Column) else None
+        return node if kind is None else _of_type(node.copy(), kind.cast)
+
+    def of_atom(node: exp.Expr) -> exp.Expr:
+        atom = named.get(node.name) if isinstance(node, exp.Column) else None
+        row = atom.call.this if isinstance(atom, MatchAggregate) else atom.row if isinstance(atom, Value) else None
+        is_row = isinstance(atom, Value) or (isinstance(atom, MatchAggregate) and isinstance(atom.call, _OF_ONE_ROW))
+        kind = own.get(row) if is_row and row is not None else None
+        if kind is not None and isinstance(node.parent, exp.DPipe) and kind.cast.startswith("COLLATE "):
+            return _of_type(node.copy(), kind.cast) if keeps_collations else node
+        return node if kind is None else _of_type(node.copy(), kind.cast)
+
+    named = {f"_v{place}": atom for place, atom in enumerate(valued.atoms)}
+
+    def aggregate(atom: MatchAggregate) -> MatchAggregate:
+        call = atom.call.transform(of_row)
+        if call != atom.call:
+            call.meta[OWN_TYPE] = True
+            kind = types.get(atom.call.this) if isinstance(atom.call, _OF_ONE_ROW) else None
+            call.meta[LEAVE_AS] = kind.leave_as if kind is not None else ""
+        return dataclasses.replace(atom, call=call)
+
+    def leaving(atom: Value) -> Atom:
+        kind = own.get(atom.row)
+        if kind is None or not kind.leave_as:
+            return atom
+        return dataclasses.replace(atom, row=as_type(atom.row, kind.leave_as))
+
+    def changed(atom: Atom) -> Atom:
+        return (
+            aggregate(atom) if isinstance(atom, MatchAggregate) else leaving(atom) if isinstance(atom, Value) else atom
+        )
+
+    atoms = tuple(map(changed, valued.atoms))
+    expression = valued.expression if valued.only is not None else valued.expression.transform(of_atom)
+    return MatchExpression(expression, atoms)
+
+
+def _refuse(atom: Atom, own: Mapping[exp.Expr, OwnType], valued: MatchExpression) -> None:
+    """Raises QueryError for arithmetic with values that only the database can compute with."""
+    rows = [atom.row] if isinstance(atom, Value) else []
+    if isinstance(atom, MatchAggregate) and isinstance(atom.call, (exp.Sum, exp.Avg)):
+        rows += map(column, atom.columns)
+    is_aggregate = isinstance(atom, MatchAggregate)
+    for kind in (own[row] for row in rows if row in own):
+        if kind.refused and (is_aggregate or _has(valued, ARITHMETIC)):
+            raise QueryError(kind.refused)
+
+
+def _has(valued: MatchExpression, kinds: tuple[type[exp.Expr], ...]) -> bool:
+    """Whether such a node is in an expression, or in an aggregate that it reads."""
+    calls = [atom.call for atom in valued.atoms if isinstance(atom, MatchAggregate)]
+    return any(each.find(*kinds) is not None for each in (valued.expression, *calls))

@@ -141,7 +141,7 @@ def differences(cep: Any, kind: Kind, forced: Forced, shapes: Sequence[str] = tu
     for ends in (True, False) if kind.ends else (False,):
         comparisons = matrix.known(matrix.comparisons, ends)
         arithmetic = matrix.known(matrix.arithmetic, ends)
-        asked = comparisons | matrix.known(_results(arithmetic), ends)
+        asked = comparisons | (matrix.known(_results(arithmetic), ends) if forced.tried else {})
         for shape in shapes if asked else ():
             for strategy in forced.each():
                 few = asked if shape == NEAREST and not strategy else comparisons

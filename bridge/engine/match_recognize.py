@@ -184,7 +184,10 @@ def _visible(text: str, table: PatternTable, tables: list[PatternTable], databas
     found: list[exp.Expr] = []
     for outer in inside:
         shell = _parsed(f"SELECT * FROM {outer.input}", database)
-        found = [*_ctes(next(t for t in shell.find_all(exp.Table) if t.name == table.name)), *found]
+        use = next((each for each in shell.find_all(exp.Table) if each.name == table.name), None)
+        if use is None:
+            raise QueryError("MATCH_RECOGNIZE stands after the table whose rows it matches, in FROM")
+        found = [*_ctes(use), *found]
         return _with([*found], _visible(text, outer, tables, database), database)
     return _with(_ctes(uses[0]) if uses else [], "", database)
 

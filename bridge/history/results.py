@@ -188,12 +188,12 @@ class _FileWriter:
 
     def write(self, table: pa.Table) -> None:
         if not self._open:
-            self._open = True
             kinds = zip(self.schema.names, self.schema.types, table.schema.types, strict=True)
             self.schema = pa.schema(
                 [(name, kind if pa.types.is_null(declared) else declared) for name, declared, kind in kinds]
             )
             self.open()
+            self._open = True
         try:
             self.append(table.cast(self.schema))
         except pa.ArrowException as error:
@@ -217,8 +217,9 @@ class _Parquet(_FileWriter):
     def open(self) -> None:
         others = [name for name in self.schema.names if name != TIME]
         steps = {TIME: "DELTA_BINARY_PACKED"}  # a third of the time of a dictionary, and almost no space
+        self._under = self.path.open("wb")  # a path with a colon would be read as a URI
         self._file = pq.ParquetWriter(
-            self.path,
+            self._under,
             self.schema,
             use_dictionary=others,  # type: ignore[arg-type]  # names are taken, too
             column_encoding=steps,
@@ -229,6 +230,7 @@ class _Parquet(_FileWriter):
 
     def end(self) -> None:
         self._file.close()
+        self._under.close()
 
 
 class _Csv(_FileWriter):

@@ -154,6 +154,8 @@ def replay(
     from bridge.history.replay import replay as replay_here
     from windows.databases import dialect_of
 
+    if into is not None and not isinstance(into, Bridge):
+        raise BridgeError(f"into= is an open bridge, not {into!r}")
     script = ReplayScript.of(
         queries, language=language, dialect=dialect_of(database if into is None else into.database)
     )

@@ -63,7 +63,7 @@ def parse_as(
         "epl": epl,
         "cpl": _cpl,
     }
-    if language not in readers:
+    if not isinstance(language, str) or language not in readers:
         raise QueryError(f"unknown language {language!r}; there is {', '.join(map(repr, readers))}")
     return readers[language](text)
 

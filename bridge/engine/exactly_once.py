@@ -125,7 +125,8 @@ class SourcePositions:
                 self._known[source] = SourceState(json.loads(position), json.loads(pending), int(done))
 
     def of(self, source: str) -> Position | None:
-        """The position of a source; None where it has none yet."""
+        """The position of a source; None where it has none yet. Raises `SchemaError` for what is no name."""
+        _check_source(source)
         return self._known.get(source, SourceState(None)).position
 
     def events_in(self, source: str, position: Position) -> int | None:
@@ -133,8 +134,7 @@ class SourcePositions:
 
         Raises `SchemaError` for what is no position, or of another kind than those before.
         """
-        if not isinstance(source, str) or not source:
-            raise SchemaError(f"a source is a name, not {source!r}")
+        _check_source(source)
         if not isinstance(position, (int, str)) or isinstance(position, bool):
             raise SchemaError(f"the position of a source is a whole number or a text, not {position!r}")
         state = self._known.get(source, SourceState(None))
@@ -182,6 +182,11 @@ class SourcePositions:
                 POSITIONS, Schema.of("source VARCHAR, position VARCHAR, pending VARCHAR, done BIGINT")
             )
         self._is_ready = True
+
+
+def _check_source(source: object) -> None:
+    if not isinstance(source, str) or not source:
+        raise SchemaError(f"a source is a name, not {source!r}")
 
 
 @dataclasses.dataclass

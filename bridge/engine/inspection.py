@@ -10,6 +10,7 @@ from bridge.engine.access import Access, locked
 from bridge.engine.limits import Limits
 from bridge.engine.named_processors import Result, results_in_table
 from bridge.engine.status import Status, Times, status_of
+from bridge.errors import ProcessorError, QueryError
 from windows.databases.tracing import Tracer, add_tracer
 from windows.schema import Schema
 from windows.times import BEGINNING
@@ -55,6 +56,8 @@ class Inspection(Access):
 
         self._runner.fill_inbox()
         trust = Trust(self._runner.database.dialect, tables, is_limited=True) if untrusted else None
+        if limits is not None and not isinstance(limits, Limits):
+            raise QueryError(f"limits are Limits(seconds, rows, megabytes), not {limits!r}")
         limits = limits or (Limits() if untrusted else None)
         return answer(sql, self._catalogue, self._runner.network, self._runner.now, trust, limits)
 
@@ -125,7 +128,7 @@ class Inspection(Access):
         from bridge.engine.on_demand import explained
         from bridge.engine.select_text import is_select
 
-        if is_select(query):
+        if isinstance(query, str) and is_select(query):
             return explained(query, self._catalogue, self._runner.network, self._runner.now)
         known = (self._catalogue, self.database, self._runner.network.settings, variants)
         if isinstance(query, str) and query.lower() in self._catalogue.scripts:
@@ -162,7 +165,9 @@ class Inspection(Access):
 
             return drawing_of(self._catalogue.scripts[query.lower()].script)
         dialect = self._runner.database.dialect
-        return graph_of(query if is_select(query) else self._catalogue.query_entry(query), dialect)
+        return graph_of(
+            query if isinstance(query, str) and is_select(query) else self._catalogue.query_entry(query), dialect
+        )
 
     @locked
     def why(
@@ -227,6 +232,9 @@ class Inspection(Access):
             tracer: Called as `tracer(sql, seconds, rows)` after each statement in the bridge's database, within the call that
                 runs it; `rows` is None where the number is unknown. A text may hold values of events.
 
+        Raises:
+            ProcessorError: `tracer` is not a function.
+
         >>> import bridge
         >>> with bridge.connect() as cep:
         ...     cep.create_query("high", "SELECT a FROM s[a: INTEGER] WHERE a > 5")
@@ -236,6 +244,8 @@ class Inspection(Access):
         >>> seen[:2]
         [('SELECT 1 AS a', None), ('SELECT 1 AS a', 1)]
         """
+        if not callable(tracer):
+            raise ProcessorError(f"a tracer is a function, not {tracer!r}", [])
         if self._times is None:
             self._times = Times()
             add_tracer(self.database, self._times)

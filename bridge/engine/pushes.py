@@ -190,6 +190,8 @@ class Pushes(Access):
         ...     cep.push_tables({"trades": trades, "quotes": pyarrow.table({"ts": [1000], "ask": [9.0]})})
         3
         """
+        if not isinstance(tables, Mapping):
+            raise SchemaError(f"push_tables takes a mapping of tables by the names of their streams, not {tables!r}")
         entries = [(self._catalogue.stream_entry(name), events) for name, events in tables.items()]
         return self._pushes.push_from(source, position, merged_chunks(entries, timestamp, self._pushes.sizes.arrow))
 

@@ -26,6 +26,8 @@ def call_of(name: Any, definition: Any, language: str, runner: Runner, into: str
     text = definition if isinstance(definition, str) else ""
     if runner.is_durable and isinstance(definition, (objects.Node, Script, StateTable)):
         language, text = OBJECTS, dumped(definition)
+    if into is not None and (not isinstance(into, str) or not into):
+        raise QueryError(f"into= is the name of a table, not {into!r}")
     if keep is not None and into is None:
         raise QueryError("keep= is how long rows stay in the table of results: it needs into=")
     try:

@@ -58,9 +58,9 @@ def file_source(
     try:
         declared = None if schema is None else Schema.of(schema)
     except TypeMismatch as error:
-        raise SourceError(f"the schema of {os.fspath(path)}: {error}") from None
+        raise SourceError(f"the schema of {_path_of(path)}: {error}") from None
     source = open_source(
-        os.fspath(path), os.fspath(path), declared, ReadOptions(timestamp, unit_of(timestamp_unit), sort=sort)
+        _path_of(path), _path_of(path), declared, ReadOptions(timestamp, unit_of(timestamp_unit), sort=sort)
     )
     columns = [("ts", pa.int64()), *((attribute.name, arrow_type(attribute.type)) for attribute in source.schema)]
     kinds = pa.schema(columns)
@@ -98,4 +98,15 @@ def file_sink(path: str | os.PathLike[str]) -> FileSink:
     """
     from bridge.history.results import FileSink
 
-    return FileSink(os.fspath(path))
+    return FileSink(_path_of(path))
+
+
+def _path_of(path: object) -> str:
+    """A path as a text. Raises `SourceError` for anything else."""
+    try:
+        found = os.fspath(path)  # type: ignore[call-overload]
+    except TypeError:
+        raise SourceError(f"a file is a path, not {path!r}") from None
+    if not isinstance(found, str):
+        raise SourceError(f"a path is a text, not {found!r}")
+    return found

@@ -48,6 +48,11 @@ def replay(
     """`bridge.replay` with `engine="local"`; see there for the arguments."""
     from bridge.history.results import ResultFiles, ResultTables
 
+    for option, value in (("schemas", schemas), ("relations", relations), ("stores", stores)):
+        if value is not None and not isinstance(value, Mapping):
+            raise BridgeError(f"{option}= is a mapping by names, not {value!r}")
+    if out is not None and not isinstance(out, (str, os.PathLike)):
+        raise BridgeError(f"out= is a directory, not {out!r}")
     script.streams.update({name: schema_for(name, schema) for name, schema in (schemas or {}).items()})
     results = ResultTables() if out is None else ResultFiles(Path(out), "parquet")
     with contextlib.ExitStack() as stack:

@@ -127,8 +127,9 @@ class ResultFiles(ResultTables):
         self._closed = False
         try:
             directory.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise SourceError(f"results cannot be written to {directory}: {error.strerror}") from None
+        except (OSError, ValueError) as error:  # a path with a NUL
+            reason = getattr(error, "strerror", None) or error
+            raise SourceError(f"results cannot be written to {directory}: {reason}") from None
 
     def path(self, name: str) -> Path:
         """The file of a query."""

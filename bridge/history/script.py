@@ -154,6 +154,8 @@ def inferred_schemas(script: ReplayScript, sources: Mapping[str, HasSchema]) -> 
 
 def stream_name(name: str, script: ReplayScript) -> str:
     """The name of a stream as the script writes it. Raises UnknownName if no query reads it."""
+    if not isinstance(name, str):
+        raise UnknownName(f"the name of a stream is a text, not {name!r}")
     found = next((read for read in script.reads if read.lower() == name.lower()), None)
     query = next((query for query in script.queries if query.lower() == name.lower()), None)
     if query is not None and any(node.name.lower() == name.lower() for node in script.nodes):

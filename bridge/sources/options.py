@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TypeVar
 
+from bridge.errors import BridgeError
 from bridge.sources.times import unit_of
 
 T = TypeVar("T")
@@ -43,9 +44,11 @@ class HistoryOptions:
     format: str | None = None
 
     def of(self, stream: str) -> ReadOptions:
-        """The options of one stream. Raises BridgeError for an unknown unit."""
-        unit = unit_of(_of_stream(self.timestamp_unit, stream))
-        return ReadOptions(_of_stream(self.timestamp, stream), unit, self.sort, self.format)
+        """The options of one stream. Raises BridgeError for an unknown unit, and for what is no column."""
+        unit, timestamp = unit_of(_of_stream(self.timestamp_unit, stream)), _of_stream(self.timestamp, stream)
+        if timestamp is not None and not isinstance(timestamp, str):
+            raise BridgeError(f"timestamp= is the name of a column, not {timestamp!r}")
+        return ReadOptions(timestamp, unit, self.sort, self.format)
 
 
 HISTORY_DEFAULTS = HistoryOptions()

@@ -199,7 +199,7 @@ def open_source(
 
 def paths_of(path: str) -> list[str]:
     """The files of a path or a pattern, sorted by name. Raises SourceError if no file matches."""
-    if path == "-" or Path(path).exists() or not glob.has_magic(path):
+    if path == "-" or os.path.exists(path) or not glob.has_magic(path):  # unlike Path.exists False for names too long
         return [path]
     found = sorted(glob.glob(path, recursive=True))
     if not found:
@@ -237,7 +237,7 @@ def open_file(
 
     For `nulls` see `csv.CsvReader`. `size`: the bytes of text that are read at a time.
     """
-    if Path(path).is_dir():
+    if os.path.isdir(path):
         raise SourceError(f"{path} is a directory: name its files, such as '{path}/*.parquet'")
     format = options.format or (ending_of(path) if path != "-" else None)
     if format == "parquet" and path == "-":

@@ -181,5 +181,5 @@ def _open(path: str) -> IO[bytes]:
         return Path(path).open("rb")
     except FileNotFoundError:
         raise SourceError(f"the file {path} does not exist") from None
-    except OSError as error:
-        raise SourceError(f"{path} cannot be read: {error.strerror or error}") from None
+    except (OSError, ValueError) as error:  # a path with a NUL
+        raise SourceError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None

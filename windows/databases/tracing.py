@@ -43,10 +43,18 @@ class Tracing:
                 seconds = time.perf_counter() - begin
                 self._is_inside = False
                 for tracer in self.tracers:
-                    tracer(_text(name, arguments), seconds, _count(name, arguments, found))
+                    self._call(tracer, _text(name, arguments), seconds, _count(name, arguments, found))
             return found
 
         return call
+
+    @staticmethod
+    def _call(tracer: Tracer, sql: str, seconds: float, rows: int | None) -> None:
+        """Calls a tracer; what it raises is logged, as the statement has run."""
+        try:
+            tracer(sql, seconds, rows)
+        except Exception:
+            logging.getLogger("bridge").exception("a tracer raised")
 
 
 def add_tracer(database: Database, tracer: Tracer) -> None:

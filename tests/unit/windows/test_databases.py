@@ -274,7 +274,7 @@ def test_a_lost_connection_is_told(server: Database) -> None:
     for _ in range(2):
         with pytest.raises(bridge.DatabaseError, match="connection to the database is lost"):
             cep.push_event("s", [1], 1)
-    with pytest.raises(bridge.QueryError, match="connection to the database is lost"):
+    with pytest.raises(bridge.DatabaseError, match="connection to the database is lost"):
         cep.query("SELECT * FROM s")
     cep.close()
     with server.connect() as other:

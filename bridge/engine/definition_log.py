@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from bridge.engine.durable import CatalogueTables, Definition, Reference
+from bridge.engine.durable import CatalogueTables, LoggedCall, Reference
 
 
 @dataclasses.dataclass
@@ -16,7 +16,7 @@ class LogEntry:
     `declares`: whether it made more than these, such as variables or tables.
     """
 
-    definition: Definition
+    definition: LoggedCall
     queries: set[str]
     streams: set[str]
     declares: bool
@@ -31,7 +31,7 @@ class DefinitionLog:
 
     def __init__(self, tables: CatalogueTables | None) -> None:
         self.entries: dict[Reference, LogEntry] = {}
-        self.resumed: Definition | None = None
+        self.resumed: LoggedCall | None = None
         """The stored definition that is being carried out again."""
         self._tables = tables
         self._before: dict[Reference, LogEntry] | None = None
@@ -40,14 +40,14 @@ class DefinitionLog:
     def is_kept(self) -> bool:
         return self._tables is not None
 
-    def named(self, name: str) -> list[Definition]:
+    def named(self, name: str) -> list[LoggedCall]:
         """The definitions of queries that were made under this name."""
         of_queries = (each.definition for each in self.entries.values() if each.definition.kind == "query")
         return [each for each in of_queries if each.name.lower() == name.lower()]
 
     def add(
         self,
-        definition: Definition,
+        definition: LoggedCall,
         queries: Collection[str] = (),
         streams: Collection[str] = (),
         declares: bool = False,
@@ -76,13 +76,13 @@ class DefinitionLog:
                 continue
             if entry.declares or (entry.queries - {lowered} and not whole):
                 self._replace(entry, queries=entry.queries - {lowered})
-                self.add(Definition(0, 0, "remove query", name, "", "", seq))
+                self.add(LoggedCall(0, 0, "remove query", name, "", "", seq))
                 continue
             self._remove(entry)
             number, _ = entry.definition.reference
             for part, stream in enumerate(sorted(entry.streams & schemas.keys()), 1):
                 self.add(
-                    Definition(number, part, "stream", stream, "", schemas[stream], entry.definition.seq), (), [stream]
+                    LoggedCall(number, part, "stream", stream, "", schemas[stream], entry.definition.seq), (), [stream]
                 )
 
     def remove_stream(self, name: str, seq: int) -> None:
@@ -93,7 +93,7 @@ class DefinitionLog:
                 self._remove(entry)
             else:
                 self._replace(entry, streams=entry.streams - {lowered})
-                self.add(Definition(0, 0, "remove stream", name, "", "", seq))
+                self.add(LoggedCall(0, 0, "remove stream", name, "", "", seq))
 
     def commit(self) -> None:
         """The transaction has taken effect."""

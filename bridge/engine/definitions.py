@@ -12,7 +12,7 @@ from bridge.check.trust import Trust
 from bridge.engine.access import Access, locked
 from bridge.engine.catalogue import Processor
 from bridge.engine.create import create, remove_script, retold, text_of
-from bridge.engine.durable import Definition as Logged
+from bridge.engine.durable import LoggedCall
 from bridge.engine.event import LateEvent
 from bridge.engine.redefinition import Redefinition, call_of, is_registered, objects_of
 from bridge.engine.refusal import own_error, refusal
@@ -54,7 +54,7 @@ class Definitions(Access):
             with self._runner.transaction():
                 self._runner.add_stream(name, attributes)
                 self._runner.log.add(
-                    Logged(0, 0, "stream", name, "", str(attributes), self._runner.seq), (), [name.lower()]
+                    LoggedCall(0, 0, "stream", name, "", str(attributes), self._runner.seq), (), [name.lower()]
                 )
         except Exception:
             self._runner.undo([], [name])
@@ -113,7 +113,7 @@ class Definitions(Access):
             entry.language = entry.language or call.language
 
     def _create_query(
-        self, name: str, definition: objects.Node | Script | StateTable | str, call: Logged, replace: bool
+        self, name: str, definition: objects.Node | Script | StateTable | str, call: LoggedCall, replace: bool
     ) -> None:
         runner = self._runner
         redefinition = Redefinition(runner, self._pushes.named)

@@ -33,7 +33,7 @@ Reference = tuple[int, int]
 """The number and the part of a definition."""
 
 
-class Definition(NamedTuple):
+class LoggedCall(NamedTuple):
     """One call that defined something: its kind ("stream", "query", "remove query", "remove stream") and its arguments.
 
     `seq`: the number of the newest event then. `options`: further arguments as JSON, and under "inherits" the operators
@@ -87,16 +87,16 @@ class CatalogueTables:
                 )
                 self._database.execute(f"CREATE TABLE {self._quoted(name)} ({listed})")
         if not self.definitions():
-            self.add(Definition(0, 0, OPENING, "", "", "", 0))
+            self.add(LoggedCall(0, 0, OPENING, "", "", "", 0))
 
     def drop(self) -> None:
         """Removes the tables."""
         for name in _COLUMNS:
             self._database.execute(f"DROP TABLE IF EXISTS {self._quoted(name)}")
 
-    def definitions(self) -> list[Definition]:
+    def definitions(self) -> list[LoggedCall]:
         """All definitions, in the order in which they are carried out. Raises `DatabaseError` for a newer layout."""
-        found = sorted(Definition(*row) for row in self._rows(DEFINITIONS))
+        found = sorted(LoggedCall(*row) for row in self._rows(DEFINITIONS))
         if newest := max((each.layout for each in found if each.layout > LAYOUT), default=None):
             raise DatabaseError(
                 f"the state in this database was written by a newer program (layout {newest}, this one knows {LAYOUT}): "
@@ -107,7 +107,7 @@ class CatalogueTables:
     def names(self) -> list[NameRow]:
         return [NameRow(*row) for row in self._rows(NAMES)]
 
-    def add(self, definition: Definition) -> None:
+    def add(self, definition: LoggedCall) -> None:
         self._database.insert(self._quoted(DEFINITIONS), len(_COLUMNS[DEFINITIONS]), [definition])
 
     def remove(self, reference: Reference) -> None:

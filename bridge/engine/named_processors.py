@@ -14,7 +14,7 @@ from bridge.check.scope import Field
 from bridge.check.types import UNKNOWN
 from bridge.engine.catalogue import Processor, QueryEntry
 from bridge.engine.create import create
-from bridge.engine.durable import Definition
+from bridge.engine.durable import LoggedCall
 from bridge.engine.rows import arrow_table
 from bridge.engine.runner import Runner
 from bridge.errors import NameTaken, QueryError
@@ -188,10 +188,10 @@ class NamedProcessors:
 
     def _store(self, entry: QueryEntry) -> StoredResults:
         """Lets the results of a query be stored from now on."""
-        self.define(Definition(0, 0, STORED_RESULTS, entry.name, "", "", self._runner.seq))
+        self.define(LoggedCall(0, 0, STORED_RESULTS, entry.name, "", "", self._runner.seq))
         return self._stored[entry.name.lower()]
 
-    def define(self, definition: Definition) -> None:
+    def define(self, definition: LoggedCall) -> None:
         """Carries out a definition of the kind `STORED_RESULTS`."""
         runner, entry = self._runner, self._runner.catalogue.query_entry(definition.name)
         kinds = {RESULT_NUMBER: "BIGINT", RESULT_ID: "VARCHAR", "ts": "BIGINT"}
@@ -216,7 +216,7 @@ class NamedProcessors:
                 f"{', '.join(map(' '.join, one))}, not {', '.join(map(' '.join, other))}: CAST makes them the same, and "
                 "remove_output_processor removes the processors"
             )
-        self.define(Definition(0, 0, STORED_RESULTS, entry.name, "", "", self._runner.seq))
+        self.define(LoggedCall(0, 0, STORED_RESULTS, entry.name, "", "", self._runner.seq))
         stored = self._stored[query.lower()]
         stored.positions, stored.processors, stored.removed = before.positions, before.processors, before.removed
 

@@ -9,7 +9,7 @@ from bridge import query as objects
 from bridge.check.resolve import resolve_stream
 from bridge.engine.catalogue import Catalogue
 from bridge.engine.create import Definition, create, parse_as, refuse_untrusted, with_table
-from bridge.engine.durable import Definition as Call
+from bridge.engine.durable import LoggedCall
 from bridge.engine.named_processors import NamedProcessors
 from bridge.engine.resume import OBJECTS, parsed
 from bridge.engine.runner import Runner
@@ -21,7 +21,7 @@ from windows.schema import Schema
 from windows.times import duration
 
 
-def call_of(name: Any, definition: Any, language: str, runner: Runner, into: str | None, keep: Any) -> Call:
+def call_of(name: Any, definition: Any, language: str, runner: Runner, into: str | None, keep: Any) -> LoggedCall:
     """A call of `create_query` as it is logged."""
     text = definition if isinstance(definition, str) else ""
     if runner.is_durable and isinstance(definition, (objects.Node, Script, StateTable)):
@@ -34,10 +34,10 @@ def call_of(name: Any, definition: Any, language: str, runner: Runner, into: str
         milliseconds = None if keep is None else duration(keep)
     except ValueError as error:
         raise QueryError(f"keep: {error}") from None
-    return Call(0, 0, "query", name, language, text, runner.seq).with_options(into=into, keep=milliseconds)
+    return LoggedCall(0, 0, "query", name, language, text, runner.seq).with_options(into=into, keep=milliseconds)
 
 
-def objects_of(definition: Any, call: Call, runner: Runner) -> Definition:
+def objects_of(definition: Any, call: LoggedCall, runner: Runner) -> Definition:
     """The query objects of a definition, with its table of results."""
     table, keep = _stored(call)
     if isinstance(definition, (objects.Node, Script)):
@@ -69,7 +69,7 @@ class Redefinition:
     def __init__(self, runner: Runner, named: NamedProcessors) -> None:
         self._runner, self._named, self._catalogue = runner, named, runner.catalogue
 
-    def is_made(self, call: Call) -> bool:
+    def is_made(self, call: LoggedCall) -> bool:
         """Whether there is such a definition already: the same text, or one that means the same."""
         known = [each for each in self._runner.log.named(call.name) if _stored(each) == _stored(call)]
         if any((each.language, each.text) == (call.language, call.text) for each in known):
@@ -85,7 +85,7 @@ class Redefinition:
         if self._runner.is_durable and isinstance(name, str) and name.lower() in self._catalogue.queries:
             raise NameTaken(f"there is another query {name!r}: replace=True replaces it, remove_query removes it")
 
-    def replace(self, name: str, definition: Definition, text: str, call: Call) -> None:
+    def replace(self, name: str, definition: Definition, text: str, call: LoggedCall) -> None:
         """Replaces the query or script of this name by another definition, in one transaction."""
         script = self._catalogue.scripts.get(name.lower())
         if script is None and (other := self._catalogue.script_of(name)):
@@ -102,7 +102,7 @@ class Redefinition:
             for query in stored:
                 self._named.define_again(query)
 
-    def _is_same(self, known: Call, call: Call) -> bool:
+    def _is_same(self, known: LoggedCall, call: LoggedCall) -> bool:
         with contextlib.suppress(QueryError, NameTaken):
             one, other = (parsed(each, self._runner) for each in (known, call))
             if one == other:
@@ -114,6 +114,6 @@ class Redefinition:
         return False
 
 
-def _stored(call: Call) -> tuple[Any, Any]:
+def _stored(call: LoggedCall) -> tuple[Any, Any]:
     """The table of results of a definition, and how long its rows stay."""
     return call.option("into"), call.option("keep")

@@ -5,9 +5,8 @@ from __future__ import annotations
 import collections
 from collections.abc import Iterable
 
-from bridge.engine.create import Definition as QueryDefinition
-from bridge.engine.create import create, parse_as, remove_script, text_of, with_table
-from bridge.engine.durable import CatalogueTables, Definition
+from bridge.engine.create import Definition, create, parse_as, remove_script, text_of, with_table
+from bridge.engine.durable import CatalogueTables, LoggedCall
 from bridge.engine.named_processors import NamedProcessors
 from bridge.engine.runner import Runner
 from bridge.errors import BridgeError, DatabaseError
@@ -91,7 +90,7 @@ class Resumption:
         """All definitions are carried out: the bridge goes on from where the state ends."""
         self._runner.end_resumption(self._now, self._seq)
 
-    def _carry_out(self, definition: Definition) -> None:
+    def _carry_out(self, definition: LoggedCall) -> None:
         runner, log = self._runner, self._runner.log
         runner.seq, log.resumed = definition.seq, definition
         try:
@@ -104,7 +103,7 @@ class Resumption:
         finally:
             log.resumed = None
 
-    def _missing(self, definition: Definition) -> list[str]:
+    def _missing(self, definition: LoggedCall) -> list[str]:
         """The data stores that a definition uses and that are not registered."""
         if definition.kind != "query" or (definition.language != OBJECTS and "SQL" not in definition.text.upper()):
             return []
@@ -113,10 +112,10 @@ class Resumption:
         return [name for name in used if name.lower() not in self._runner.catalogue.stores.known]
 
 
-def parsed(definition: Definition, runner: Runner) -> QueryDefinition:
+def parsed(definition: LoggedCall, runner: Runner) -> Definition:
     """The query objects of a definition of the kind "query"."""
     if definition.language == OBJECTS:
-        found: QueryDefinition = loaded(definition.text)
+        found: Definition = loaded(definition.text)
     else:
         known, dialect = runner.catalogue.declarations, runner.database.dialect
         found = parse_as(definition.language, definition.text, known.variables, known.contexts, dialect)
@@ -124,7 +123,7 @@ def parsed(definition: Definition, runner: Runner) -> QueryDefinition:
     return found if table is None else with_table(found, definition.name, table, definition.option("keep"))
 
 
-def apply(definition: Definition, runner: Runner, named: NamedProcessors) -> None:
+def apply(definition: LoggedCall, runner: Runner, named: NamedProcessors) -> None:
     """Carries out a definition as the call that made it did."""
     catalogue = runner.catalogue
     match definition.kind:
@@ -148,11 +147,11 @@ def apply(definition: Definition, runner: Runner, named: NamedProcessors) -> Non
             runner.log.add(definition)
 
 
-def _shown(definition: QueryDefinition) -> str:
+def _shown(definition: Definition) -> str:
     return text_of(definition) if isinstance(definition, (Node, Script)) else ""
 
 
-def _trees(definition: QueryDefinition) -> Iterable[Node]:
+def _trees(definition: Definition) -> Iterable[Node]:
     match definition:
         case Node():
             return [definition]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from bridge.engine.durable import CatalogueTables, Definition
+from bridge.engine.durable import CatalogueTables, LoggedCall
 from bridge.errors import DatabaseError
 from bridge.rewrite.network import CLOCK
 from windows.databases import Database, Refused, open_database
@@ -22,7 +22,7 @@ class StoredStatus:
     database: str
     now: int | None
     seq: int
-    definitions: tuple[Definition, ...]
+    definitions: tuple[LoggedCall, ...]
     state_rows: dict[str, int]
 
     def __str__(self) -> str:

@@ -53,9 +53,17 @@ def typed(asked: PreparedClause, database: Database, source: Source) -> Prepared
         c if c.rest is None else dataclasses.replace(c, rest=_cast(c.rest, own, database.keeps_collations))
         for c in asked.conditions
     ]
-    measures = [_cast(measure, own, database.keeps_collations) for measure in asked.measures]
+    measures = [
+        measure if _is_computed(measure) else _cast(measure, own, database.keeps_collations)
+        for measure in asked.measures
+    ]
     leave_as = {row.name: kind.leave_as for row, kind in own.items() if isinstance(row, exp.Column) and kind.leave_as}
     return dataclasses.replace(asked, conditions=tuple(conditions), measures=measures, leave_as=leave_as)
+
+
+def _is_computed(measure: MatchExpression) -> bool:
+    """Whether a measure is an expression over one row and no more: it leaves the database as the driver gives it."""
+    return isinstance(measure.only, Value) and not isinstance(measure.only.row, exp.Column)
 
 
 def _columns_of_output(asked: PreparedClause) -> list[str]:

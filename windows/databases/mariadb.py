@@ -330,9 +330,10 @@ def _like(like: exp.Expr, _: MySQL) -> exp.Expr:
     return like
 
 
-def _regexp_like(node: exp.Expr, _: MySQL) -> exp.Expr:
+def _regexp_like(node: exp.Expr, database: MySQL) -> exp.Expr:
     """MariaDB lacks REGEXP_LIKE."""
-    place = exp.Anonymous(this="REGEXP_INSTR", expressions=[node.this.copy(), node.expression.copy()])
+    sides = [side.transform(database.adapt) for side in (node.this, node.expression)]
+    place = exp.Anonymous(this="REGEXP_INSTR", expressions=sides)
     return exp.GT(this=place, expression=exp.Literal.number(0))
 
 

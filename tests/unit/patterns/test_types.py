@@ -17,7 +17,7 @@ import bridge
 from bridge.patterns import output, planner
 from bridge.patterns.task import Task
 from tests.support.databases import DATABASES, present
-from tests.support.types import REFUSALS, TYPES, Kind
+from tests.support.type_matrix import REFUSALS, TYPES, Kind
 from windows.databases import Refused
 
 SAME = {"sqlite": "{b} IS {a}", "mariadb": "{b} <=> {a}"}

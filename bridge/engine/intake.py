@@ -91,6 +91,21 @@ def without_first(chunks: Iterator[Chunk], count: int) -> Iterator[Chunk]:
         count = 0
 
 
+def noting_last(chunks: Iterator[Chunk], is_last: list[bool]) -> Iterator[Chunk]:
+    """The chunks; `is_last[0]` says of each whether none follows. What reading the next one raises comes after it."""
+    following = next(chunks, None)
+    while (current := following) is not None:
+        problem: Exception | None = None
+        try:
+            following = next(chunks, None)
+        except Exception as error:
+            problem = error
+        is_last[0] = following is None and problem is None
+        yield current
+        if problem is not None:
+            raise problem
+
+
 @dataclasses.dataclass
 class _Rest:
     """A chunk, numbered from 1, without its first `skipped` events."""

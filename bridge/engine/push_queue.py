@@ -11,7 +11,7 @@ from typing import Any
 from bridge.engine.delivery import Delivery, call_all, deliver, deliveries, failure
 from bridge.engine.event import LateEvent
 from bridge.engine.exactly_once import EventIds, Position, SourcePositions
-from bridge.engine.intake import Chunk, EventBatch, Sizes, without_first
+from bridge.engine.intake import Chunk, EventBatch, Sizes, noting_last, without_first
 from bridge.engine.named_processors import NamedProcessors
 from bridge.engine.refusal import own_error
 from bridge.engine.reorder import Reorder
@@ -83,12 +83,19 @@ class PushQueue:
             self.duplicates += 1
             return 0
         self.duplicates += known
-        rest = without_first(chunks, known)
-        accepted = self.push_chunks(rest, lambda done: [self.positions.receipt(source, position, known + done)])
-        receipt = self.positions.receipt(source, position)
-        with self._runner.transaction():
-            receipt.write()
-        receipt.remember()
+        is_last = [False]
+        rest = noting_last(without_first(chunks, known), is_last)
+
+        def receipts(done: int) -> list[Receipt]:
+            """The position, with the last events; before that how many events are in."""
+            return [self.positions.receipt(source, position, None if is_last[0] else known + done)]
+
+        accepted = self.push_chunks(rest, receipts)
+        if not is_last[0]:  # there were no events
+            receipt = self.positions.receipt(source, position)
+            with self._runner.transaction():
+                receipt.write()
+            receipt.remember()
         return accepted
 
     def push_chunks(

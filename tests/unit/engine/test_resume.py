@@ -401,6 +401,24 @@ def test_of_a_push_that_ended_half_way_the_rest_is_pushed(
     assert rows == [(2000, (145,))]
 
 
+def test_the_position_is_in_the_transaction_of_the_last_events(
+    open_again: Callable[..., bridge.Bridge], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a process that goes on from `position` pushes events again that are in."""
+    cep = open_again()
+    cep.register_stream("s", "k VARCHAR, v INTEGER")
+    cep.push_events("s", [(["a", 1], 1000)], source="feed", position=1)
+    commit, commits = cep.database.commit, list[int]()
+
+    def counted() -> None:
+        commits.append(1)
+        commit()
+
+    monkeypatch.setattr(cep.database, "commit", counted)
+    cep.push_events("s", [(["a", 2], 2000), (["a", 3], 2000)], source="feed", position=3)
+    assert commits == [1]
+
+
 # Results (rule D5) ----------------------------------------------------------------------------------------------------
 
 

@@ -8,7 +8,6 @@ import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
 
 import bridge.stores.check  # noqa: F401  (registers the checks of what data stores are for)
 from bridge import query as objects
@@ -86,19 +85,15 @@ def _cpl(text: str) -> Script:
     return parse(text)
 
 
-def with_table(definition: Definition, name: str, table: str, keep: Any) -> Definition:
-    """The definition of a query whose results are also rows of a table. Raises `QueryError` for several queries."""
-    try:
-        if isinstance(definition, Node) and not isinstance(definition, MultiFilter):
-            return into_table(definition, name, table, keep)
-        if (
-            isinstance(definition, Sequence)
-            and len(definition) == 1
-            and isinstance(definition[0], (Query, CreateQuery))
-        ):
-            return [dataclasses.replace(definition[0], node=into_table(definition[0].node, name, table, keep))]
-    except ValueError as error:
-        raise QueryError(f"keep: {error}") from None
+def with_table(definition: Definition, name: str, table: str, keep: int | None) -> Definition:
+    """The definition of a query whose results are also rows of a table, for `keep` milliseconds.
+
+    Raises `QueryError` for several queries.
+    """
+    if isinstance(definition, Node) and not isinstance(definition, MultiFilter):
+        return into_table(definition, name, table, keep)
+    if isinstance(definition, Sequence) and len(definition) == 1 and isinstance(definition[0], (Query, CreateQuery)):
+        return [dataclasses.replace(definition[0], node=into_table(definition[0].node, name, table, keep))]
     raise QueryError("into= is for one query; a script writes its results by INSERT INTO TABLE table SELECT …")
 
 

@@ -36,10 +36,6 @@ class DefinitionLog:
         self._tables = tables
         self._before: dict[Reference, LogEntry] | None = None
 
-    @property
-    def is_kept(self) -> bool:
-        return self._tables is not None
-
     def named(self, name: str) -> list[LoggedCall]:
         """The definitions of queries that were made under this name."""
         of_queries = (each.definition for each in self.entries.values() if each.definition.kind == "query")

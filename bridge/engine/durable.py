@@ -56,7 +56,7 @@ class LoggedCall(NamedTuple):
         return json.loads(self.options or "{}").get(name)
 
     def with_options(self, **options: Any) -> Self:
-        """The definition with these options, too; those that are None or empty are left out."""
+        """The call with further options. An option that is None or empty is left out."""
         given = {name: value for name, value in options.items() if value not in (None, {})}
         return self._replace(
             options=json.dumps({**json.loads(self.options or "{}"), **given}) if given else self.options
@@ -116,7 +116,7 @@ class CatalogueTables:
         self._database.execute(f"DELETE FROM {self._quoted(DEFINITIONS)} WHERE {where}")
 
     def change_names(self, gone: Sequence[str], come: Iterable[NameRow]) -> None:
-        """Removes the names of these keys, and adds these."""
+        """Removes the rows of the keys `gone`, and adds the rows `come`."""
         text = f"DELETE FROM {self._quoted(NAMES)} WHERE {self._quoted('id')} = {self._database.placeholder}"
         for key in gone:
             self._database.execute_bound(text, [key])

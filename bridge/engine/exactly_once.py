@@ -27,7 +27,7 @@ Position = int | str
 
 
 class EventIds:
-    """The ids of the newest events: so many, or those of so many milliseconds before the newest event."""
+    """The ids of the newest events. `kept` is their number, or the time for which an id is remembered, such as "7 D"."""
 
     def __init__(self, runner: Runner, kept: Any = None) -> None:
         self._runner = runner

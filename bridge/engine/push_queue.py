@@ -141,7 +141,7 @@ class PushQueue:
             raise Closed("finish() said that nothing would come any more")
         if self.reorder is None:
             self._refuse_going_back(first)
-        before = self._reached()
+        before = self._reached()  # not later: the connection may be lost after the commit, while results are delivered
         try:
             self._push(batches, count, last, receipts)
         except Refused as error:

@@ -8,10 +8,10 @@ from typing import Any
 from bridge import query as objects
 from bridge.check.resolve import resolve_stream
 from bridge.engine.catalogue import Catalogue
-from bridge.engine.create import Definition, create, parse_as, refuse_untrusted, with_table
+from bridge.engine.create import Definition, create, refuse_untrusted
 from bridge.engine.durable import LoggedCall
 from bridge.engine.named_processors import NamedProcessors
-from bridge.engine.resume import OBJECTS, parsed
+from bridge.engine.resume import OBJECTS, parsed, read_text, with_results
 from bridge.engine.runner import Runner
 from bridge.errors import InUse, NameTaken, QueryError
 from bridge.query.codec import dumped
@@ -39,17 +39,15 @@ def call_of(name: Any, definition: Any, language: str, runner: Runner, into: str
 
 def objects_of(definition: Any, call: LoggedCall, runner: Runner) -> Definition:
     """The query objects of a definition, with its table of results."""
-    table, keep = _stored(call)
     if isinstance(definition, (objects.Node, Script)):
         found: Definition = definition
     elif isinstance(definition, str):
-        known, dialect = runner.catalogue.declarations, runner.database.dialect
-        found = parse_as(call.language, definition, known.variables, known.contexts, dialect)
+        found = read_text(definition, call.language, runner)
     else:
         raise QueryError(f"a query is a text or a query object, not {type(definition).__name__}")
     if runner.catalogue.trust is not None:
         refuse_untrusted(found, runner.catalogue.trust, runner.catalogue)
-    return found if table is None else with_table(found, call.name, table, keep)
+    return with_results(found, call)
 
 
 def is_registered(name: str, schema: Schema, catalogue: Catalogue) -> bool:

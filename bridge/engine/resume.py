@@ -65,7 +65,7 @@ class Resumption:
     def __init__(self, runner: Runner, named: NamedProcessors) -> None:
         self._runner, self._named = runner, named
         assert runner.stored is not None and runner.stored_clock is not None
-        _, self._now, self._seq = runner.stored_clock
+        self._now, self._seq = runner.stored_clock
         self._left = collections.deque(runner.stored.definitions())
         runner.network.names.resuming = True
 
@@ -112,15 +112,22 @@ class Resumption:
         return [name for name in used if name.lower() not in self._runner.catalogue.stores.known]
 
 
-def parsed(definition: LoggedCall, runner: Runner) -> Definition:
-    """The query objects of a definition of the kind "query"."""
-    if definition.language == OBJECTS:
-        found: Definition = loaded(definition.text)
-    else:
-        known, dialect = runner.catalogue.declarations, runner.database.dialect
-        found = parse_as(definition.language, definition.text, known.variables, known.contexts, dialect)
-    table = definition.option("into")
-    return found if table is None else with_table(found, definition.name, table, definition.option("keep"))
+def parsed(call: LoggedCall, runner: Runner) -> Definition:
+    """The query objects of a call of the kind "query", with its table of results."""
+    is_text = call.language != OBJECTS
+    return with_results(read_text(call.text, call.language, runner) if is_text else loaded(call.text), call)
+
+
+def read_text(text: str, language: str, runner: Runner) -> Definition:
+    """The query objects of a text, which may name what has been declared."""
+    known = runner.catalogue.declarations
+    return parse_as(language, text, known.variables, known.contexts, runner.database.dialect)
+
+
+def with_results(definition: Definition, call: LoggedCall) -> Definition:
+    """The query objects of a call with the table of results that it names, if it names one."""
+    table = call.option("into")
+    return definition if table is None else with_table(definition, call.name, table, call.option("keep"))
 
 
 def apply(definition: LoggedCall, runner: Runner, named: NamedProcessors) -> None:

@@ -55,7 +55,7 @@ class Runner(Plans):
         self._is_set = True
         """Whether the tables of constants are those of the queries there are."""
         self.stored_clock = self._tables.clock() if self.stored is not None and self.stored.exist() else None
-        """The time before the last push of the state that is to be resumed, the time since, and its newest event's number."""
+        """Time and number of the newest event of the state that is to be resumed."""
         if self.stored_clock is not None:
             self._tables.names.append(CLOCK)
             return
@@ -128,10 +128,13 @@ class Runner(Plans):
         clock = self._tables.clock()
         if clock is None:
             raise DatabaseError("the state of this bridge is not in the database any more")
-        inboxes = {inbox for operator in self.network.operators for inbox in operator.inboxes}
-        self._inboxes.filled = {*inboxes, *(entry.inbox for entry in self.catalogue.streams.values())}
-        _, now, seq = clock
-        self.resume(now, seq)
+        self._inboxes.filled = self._all_inboxes()
+        self.resume(*clock)
+
+    def _all_inboxes(self) -> set[str]:
+        """The inboxes of streams and of results."""
+        of_streams = (entry.inbox for entry in self.catalogue.streams.values())
+        return {*of_streams, *(inbox for operator in self.network.operators for inbox in operator.inboxes)}
 
     def _run_select(self, plan: OneEventPlan, batch: EventBatch, ts: int) -> Results:
         """One event whose plan is one SELECT: what `_run_batches` would do with it."""
@@ -264,9 +267,7 @@ class Runner(Plans):
         """The definitions have been carried out over the tables of a state: goes on from there, without tables unclaimed."""
         self.network.names.resuming = False
         with self.transaction():
-            for entry in self.catalogue.streams.values():
-                self.database.execute(self._tables.emptying(entry.inbox))
-            for inbox in (inbox for operator in self.network.operators for inbox in operator.inboxes):
+            for inbox in sorted(self._all_inboxes()):
                 self.database.execute(self._tables.emptying(inbox))
             for name in sorted(self._tables.left):
                 self._tables.names.append(name)

@@ -87,13 +87,13 @@ class Tables:
         settings = ", ".join(f"{self.quoted(name)} = {mark}" for name in ("before", "now", "seq"))
         return f"UPDATE {self.quoted(CLOCK)} SET {settings}"
 
-    def clock(self) -> tuple[int, int, int] | None:
-        """What `set_clock` has set, of a state that is to be resumed; None without one."""
+    def clock(self) -> tuple[int, int] | None:
+        """Time and number of the newest event, as `set_clock` has set them; None where no clock is in the database."""
         if self._database.relation(CLOCK) is None:
             return None
-        columns = ", ".join(map(self.quoted, ("before", "now", "seq")))
+        columns = ", ".join(map(self.quoted, ("now", "seq")))
         found = self._database.fetch(f"SELECT {columns} FROM {self.quoted(CLOCK)}")
-        return next(((int(before), int(now), int(seq)) for before, now, seq in found), None)
+        return next(((int(now), int(seq)) for now, seq in found), None)
 
     def make(self, made: PlannedTable) -> None:
         """Creates a table of a plan, with its indexes, unless it is there, as the state is being resumed."""

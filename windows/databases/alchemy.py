@@ -197,6 +197,27 @@ class Alchemy(Database):
         return sql
 
 
+class Server(Alchemy):
+    """A database on a server: tables outlive a connection, which may be lost and opened again."""
+
+    unlock: ClassVar[str]
+    """The SELECT that releases the lock of the bridge."""
+
+    @property
+    def is_durable(self) -> bool:
+        return True
+
+    def reopen(self) -> None:
+        self.close()
+        type(self).__init__(self, self.engine)
+
+    def close(self) -> None:
+        """Releases the lock first: a server needs a moment to notice that a connection has ended."""
+        with contextlib.suppress(Refused):
+            self.fetch(self.unlock)
+        super().close()
+
+
 def arrow_array(values: Sequence[Any], kind: str | None) -> Any:
     """An Arrow array of a type, else of the type the values have. Decimals without fractions are sums of integers."""
     import pyarrow as pa

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlglot import exp
 from sqlglot.dialects.mysql import MySQL as _MySQL
 
-from windows.databases.alchemy import Alchemy, aggregate_doubles, as_double, standard_type
+from windows.databases.alchemy import Server, aggregate_doubles, as_double, standard_type
 from windows.databases.base import LOCK_TIMEOUT, Convert, Elements, table_of
 from windows.databases.own_types import OwnType, is_mariadb_binary, mariadb_types
 from windows.databases.refused import ConnectionLost, Refused
@@ -62,9 +62,10 @@ class MariaDB(_MySQL):
         STRING_ESCAPES: ClassVar[list[str]] = ["'"]
 
 
-class MySQL(Alchemy):
+class MySQL(Server):
     """MariaDB or MySQL, through PyMySQL."""
 
+    unlock: ClassVar[str] = f"SELECT RELEASE_LOCK({_LOCK})"
     dialect: ClassVar[str] = "mariadb"
     title: ClassVar[str] = "MariaDB"
     windows_in_conditions: ClassVar[bool] = False
@@ -99,14 +100,6 @@ class MySQL(Alchemy):
             self.execute("SET join_cache_level = 4")  # hash joins, which MySQL uses anyway
         self._created: list[str] = []
 
-    @property
-    def is_durable(self) -> bool:
-        return True
-
-    def reopen(self) -> None:
-        self.close()
-        type(self).__init__(self, self.engine)
-
     def own_types(self, select: str) -> dict[str, OwnType]:
         self.columns_of(select)
         return mariadb_types(self, select, self._cursor._result.fields, self.collation)
@@ -122,12 +115,6 @@ class MySQL(Alchemy):
         """Takes a lock named after the current database."""
         if not self.fetch(f"SELECT GET_LOCK({_LOCK}, {LOCK_TIMEOUT})")[0][0]:
             raise Refused("another bridge is at work in this database: close it, or give this one another")
-
-    def close(self) -> None:
-        """A pool may keep the connection, which would keep the lock."""
-        with contextlib.suppress(Refused):
-            self.fetch(f"SELECT RELEASE_LOCK({_LOCK})")
-        super().close()
 
     def execute(self, sql: str) -> None:
         super().execute(self._index(sql) if sql.startswith("CREATE INDEX") else sql)

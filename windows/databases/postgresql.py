@@ -14,7 +14,7 @@ from psycopg.pq import Format
 from psycopg.types.json import set_json_dumps, set_json_loads
 from sqlglot import exp
 
-from windows.databases.alchemy import Alchemy, aggregate_doubles, arrow_array, standard_type
+from windows.databases.alchemy import Server, aggregate_doubles, arrow_array, standard_type
 from windows.databases.base import LOCK_TIMEOUT, NESTED_LOOP, Elements, Row, table_of
 from windows.databases.own_types import OwnType, postgresql_types
 from windows.databases.postgresql_arrow import array_of, columns_as_arrays
@@ -42,13 +42,14 @@ NAME_BYTES = 63
 """The length of a name in bytes, beyond which PostgreSQL truncates it silently."""
 
 
-class PostgreSQL(Alchemy):
+class PostgreSQL(Server):
     """PostgreSQL through psycopg 3.
 
     Within a transaction statements without a result are only queued (libpq's pipeline). An error of one is raised when
     the next result is fetched, at the latest on commit. COPY cannot be queued, so pushes of many rows have no queue.
     """
 
+    unlock: ClassVar[str] = f"SELECT pg_advisory_unlock({_LOCK})"
     dialect: ClassVar[str] = "postgres"
     title: ClassVar[str] = "PostgreSQL"
     binary_type: ClassVar[str] = "BYTEA"
@@ -79,14 +80,6 @@ class PostgreSQL(Alchemy):
         self.execute("SET jit = off")  # compiling takes longer than the bridge's statements run
         self.execute("SET standard_conforming_strings = on")
 
-    @property
-    def is_durable(self) -> bool:
-        return True
-
-    def reopen(self) -> None:
-        self.close()
-        type(self).__init__(self, self.engine)
-
     def acquire_lock(self) -> None:
         """Takes an advisory lock for the current schema."""
         until = time.monotonic() + LOCK_TIMEOUT
@@ -97,12 +90,6 @@ class PostgreSQL(Alchemy):
                     "…?options=-csearch_path=other"
                 )
             time.sleep(0.05)
-
-    def close(self) -> None:
-        """A pool may keep the connection, which would keep the lock."""
-        with contextlib.suppress(Refused):
-            self.fetch(f"SELECT pg_advisory_unlock({_LOCK})")
-        super().close()
 
     def limited(self, seconds: float, megabytes: float, reads_only: bool) -> contextlib.AbstractContextManager[None]:
         """The server stops a statement by its own clock. It has no limit on a statement's memory."""

@@ -9,19 +9,18 @@ what the named processor has received must be these results in order, repeated o
 from __future__ import annotations
 
 import collections
+import functools
 import json
-import mmap
 import os
 import pathlib
 import random
-import signal
 import sys
 import time
-import traceback
 from collections.abc import Iterator
 from typing import Any
 
 import bridge
+from tests.support.runs import PUSHING, STARTING, WAITING, killed, phase
 
 KEYS = ("ann", "bob", "eve")
 
@@ -83,9 +82,6 @@ QUERIES = {
 LONGEST = float(os.environ.get("LONGEST", "1.5"))
 """Seconds after which a run is killed at the latest."""
 
-phase = mmap.mmap(-1, 1)
-"""What a run is doing, as the parent sees it: 0 starts, 1 waits, 2 pushes."""
-
 
 def event(number: int) -> tuple[str, tuple[Any, ...], int]:
     """The event of this number: its stream, payload and timestamp."""
@@ -121,34 +117,13 @@ def work(url: str, log: pathlib.Path, seed: int) -> None:
         number = int(cep.position("events") or 0) + 1
         while True:
             count = draw.choice((1, 1, 1, 2, 5, 30))
-            phase[0] = 2
+            phase[0] = PUSHING
             cep.push_all(
                 [event(each) for each in range(number, number + count)], source="events", position=number + count - 1
             )
-            phase[0] = 1
+            phase[0] = WAITING
             number += count
             time.sleep(draw.random() * 0.004)
-
-
-def killed(url: str, log: pathlib.Path, seed: int) -> int:
-    """One run, killed; anything else that ends it is an error. Gives what it was doing."""
-    phase[0] = 0
-    child = os.fork()
-    if child == 0:
-        try:
-            work(url, log, seed)
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(1)
-    while seed % 4 and phase[0] == 0 and not os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-        time.sleep(0.001)
-    time.sleep(random.Random(-seed).uniform(0, LONGEST))
-    os.kill(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
-    if not os.WIFSIGNALED(status):
-        raise SystemExit(f"run {seed} ended by itself with status {status}")
-    return phase[0]
 
 
 def rows_of(cep: bridge.Bridge) -> dict[str, list[Any]]:
@@ -191,8 +166,11 @@ def check(url: str, log: pathlib.Path, undisturbed: str) -> dict[str, int]:
 def main(url: str, runs: int, seed: int = 0, folder: str = ".", undisturbed: str = "") -> None:
     """Prints how many runs were killed while starting, waiting and pushing, and what was compared."""
     log = pathlib.Path(folder) / "received.log"
-    doing = collections.Counter(killed(url, log, seed + run) for run in range(runs))
-    counts = {"starting": doing[0], "waiting": doing[1], "pushing": doing[2]}
+    doing = collections.Counter(
+        killed(functools.partial(work, url, log, each), each, LONGEST, waits=each % 4 > 0)
+        for each in range(seed, seed + runs)
+    )
+    counts = {"starting": doing[STARTING], "waiting": doing[WAITING], "pushing": doing[PUSHING]}
     print(json.dumps({**counts, **check(url, log, undisturbed or "sqlite://" if "sqlite" in url else "duckdb://")}))
 
 

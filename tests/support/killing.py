@@ -1,4 +1,4 @@
-"""A program that bills and is killed: `python tests/support/killing.py URL RUNS SEED` starts it RUNS times, one after the other.
+"""A program that bills and is killed: `python -m tests.support.killing URL RUNS SEED` starts it RUNS times, one after the other.
 
 Each run is a process of its own, forked from this one so that it need not import anything. It carries on where the last
 one's last commit ended, after it has seen that the bills are exactly those of the events before. It is killed (SIGKILL)
@@ -8,16 +8,15 @@ at any moment: while it connects, while its query is created, before, within and
 from __future__ import annotations
 
 import collections
+import functools
 import itertools
 import json
-import mmap
-import os
 import random
-import signal
 import sys
 import time
 
 import bridge
+from tests.support.runs import PUSHING, STARTING, WAITING, killed, phase
 
 PRICES = {"ann": 1, "bob": 10, "eve": 100}
 CALLERS = tuple(PRICES)
@@ -36,10 +35,6 @@ LONGEST = 0.3
 
 PAUSE = 0.002
 """Seconds between two pushes, at most."""
-
-STARTING, WAITING, PUSHING = range(3)
-phase = mmap.mmap(-1, 1)
-"""What a run is doing, as this process sees it."""
 
 
 def prepare(url: str) -> None:
@@ -94,29 +89,13 @@ def bill(url: str, seed: int) -> None:
         number += count
 
 
-def killed(url: str, seed: int) -> int:
-    """One run, killed; anything else that ends it is an error. Gives what it was doing."""
-    phase[0] = STARTING
-    child = os.fork()
-    if child == 0:
-        try:
-            bill(url, seed)
-        finally:
-            os._exit(1)
-    while seed % 2 and phase[0] == STARTING and not os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-        time.sleep(0.001)
-    time.sleep(random.Random(-seed).uniform(0, LONGEST))
-    os.kill(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
-    if not os.WIFSIGNALED(status):
-        raise SystemExit(f"run {seed} ended by itself with status {status}")
-    return phase[0]
-
-
 def main(url: str, runs: int, seed: int) -> None:
     """Tells how many runs were killed while starting, between and within pushes, and how many events are billed."""
     prepare(url)
-    doing = collections.Counter(killed(url, seed + run) for run in range(runs))
+    doing = collections.Counter(
+        killed(functools.partial(bill, url, each), each, LONGEST, waits=each % 2 == 1)
+        for each in range(seed, seed + runs)
+    )
     counts = {"starting": doing[STARTING], "waiting": doing[WAITING], "pushing": doing[PUSHING]}
     with bridge.connect(url) as cep:
         print(json.dumps({**counts, "events": check(cep)}))

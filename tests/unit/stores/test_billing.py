@@ -141,9 +141,9 @@ def test_the_command_runs_and_explains_a_script(tmp_path: pathlib.Path) -> None:
 
 def killed(kind: str, folder: pathlib.Path, runs: int) -> dict[str, int]:
     """What `killing` tells of so many runs on a database in a file; it fails where a bill is wrong after one of them."""
-    program, url = pathlib.Path(__file__).parents[2] / "support" / "killing.py", f"{kind}:///{folder}/bills.db"
+    url = f"{kind}:///{folder}/bills.db"
     environment = {**os.environ, "PYTHONPATH": str(EXAMPLES.parent)}
-    command = [sys.executable, str(program), url, str(runs), "1"]
+    command = [sys.executable, "-m", "tests.support.killing", url, str(runs), "1"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     told: dict[str, int] = json.loads(done.stdout)

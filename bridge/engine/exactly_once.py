@@ -10,9 +10,9 @@ import dataclasses
 import json
 from typing import Any, NamedTuple
 
+from bridge.engine.own_table import OwnTable
 from bridge.engine.runner import Receipt, Runner
 from bridge.errors import SchemaError
-from windows.schema import Schema
 from windows.times import duration
 
 EVENT_IDS, POSITIONS = "cep_event_ids", "cep_positions"
@@ -34,38 +34,29 @@ class EventIds:
         self._count, self._age = _retention(kept)
         self._known: collections.OrderedDict[tuple[str, str], int] = collections.OrderedDict()
         """The timestamps of the events of these streams and ids, the oldest first."""
-        self._table: str | None = None
-        self._time = ""
+        self._table = OwnTable(runner, EVENT_IDS, "time BIGINT, number BIGINT, stream VARCHAR, id VARCHAR")
 
     def resume(self) -> None:
-        if self._runner.is_known_table(EVENT_IDS):
-            self._ready()
-            self._known.clear()
-            rows = self._runner.database.fetch(f"SELECT * FROM {self._table}")
-            self._known.update(((stream, name), int(ts)) for ts, _, stream, name in sorted(rows))
+        """Reads the ids that are stored."""
+        self._known.clear()
+        self._known.update(((stream, name), int(ts)) for ts, _, stream, name in sorted(self._table.rows()))
 
     def is_known(self, stream: str, event_id: object) -> bool:
         """Whether an event of this stream and id is in."""
         return (stream.lower(), str(event_id)) in self._known
 
-    def _prepare(self) -> None:
-        """Makes the table, before the transaction of the first push that has an id."""
-        if self._table is None and self._runner.is_durable:
-            with self._runner.transaction():
-                self._ready()
-
     def receipt(self, stream: str, event_id: object, ts: int) -> Receipt:
-        """Notes the id of an event."""
-        self._prepare()
+        """Notes the id of an event, before the transaction of its push."""
+        if self._runner.is_durable:
+            self._table.make()
         return _EventReceipt(self, stream, event_id, ts, self._oldest())
 
     def write(self, stream: str, event_id: object, ts: int, oldest: int | None) -> None:
         """Stores an id, inside the transaction of its push, and removes those before the `oldest`."""
-        if self._table is not None:
-            row = (ts, self._runner.seq, stream.lower(), str(event_id))
-            self._runner.database.insert(self._table, len(row), [row])
+        if self._table.is_made:
+            self._table.insert((ts, self._runner.seq, stream.lower(), str(event_id)))
             if oldest is not None:
-                self._runner.database.execute(f"DELETE FROM {self._table} WHERE {self._time} < {oldest}")
+                self._runner.database.execute(f"DELETE FROM {EVENT_IDS} WHERE {self._table.quoted('time')} < {oldest}")
 
     def add(self, stream: str, event_id: object, ts: int, oldest: int | None) -> None:
         """Remembers an id, once its push has taken effect, and forgets those before the `oldest`."""
@@ -80,11 +71,6 @@ class EventIds:
             return self._runner.now - self._age if self._runner.now - first > self._age * 1.01 + SLACK else None
         surplus = len(self._known) - self._count
         return list(self._known.values())[surplus] if surplus > SLACK else None
-
-    def _ready(self) -> None:
-        if self._table is None:
-            self._runner.create_own(EVENT_IDS, Schema.of("time BIGINT, number BIGINT, stream VARCHAR, id VARCHAR"))
-        self._table, self._time = map(self._runner.database.quoted, (EVENT_IDS, "time"))
 
 
 def _retention(kept: Any) -> tuple[int, int | None]:
@@ -115,14 +101,12 @@ class SourcePositions:
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
         self._known: dict[str, SourceState] = {}
-        self._is_ready = False
+        self._table = OwnTable(runner, POSITIONS, "source VARCHAR, position VARCHAR, pending VARCHAR, done BIGINT")
 
     def resume(self) -> None:
-        if self._runner.is_known_table(POSITIONS):
-            self._ready()
-            columns = ", ".join(map(self._runner.database.quoted, ("source", "position", "pending", "done")))
-            for source, position, pending, done in self._runner.database.fetch(f"SELECT {columns} FROM {POSITIONS}"):
-                self._known[source] = SourceState(json.loads(position), json.loads(pending), int(done))
+        """Reads the positions that are stored."""
+        for source, position, pending, done in self._table.rows():
+            self._known[source] = SourceState(json.loads(position), json.loads(pending), int(done))
 
     def of(self, source: str) -> Position | None:
         """The position of a source; None where it has none yet. Raises `SchemaError` for what is no name."""
@@ -147,21 +131,16 @@ class SourcePositions:
             return None
         return state.done if state.pending == position else 0
 
-    def _prepare(self) -> None:
-        """Makes the table, before the transaction of the first push that has a position."""
-        if not self._is_ready and self._runner.is_durable:
-            with self._runner.transaction():
-                self._ready()
-
     def receipt(self, source: str, position: Position, done: int | None = None) -> Receipt:
-        """Notes that a push is in, or (`done`) so many events of it."""
-        self._prepare()
+        """Notes that a push is in, or that its first `done` events are, before the transaction that has them."""
+        if self._runner.is_durable:
+            self._table.make()
         state = SourceState(position) if done is None else SourceState(self.of(source), position, done)
         return _PositionReceipt(self, source, state)
 
     def write(self, source: str, state: SourceState) -> None:
         """Stores where a source stands, inside the transaction of its push."""
-        if not self._is_ready:
+        if not self._table.is_made:
             return
         database = self._runner.database
         names = [database.quoted(name) for name in ("position", "pending", "done", "source")]
@@ -170,18 +149,11 @@ class SourcePositions:
             marks = ", ".join(f"{name} = {database.placeholder}" for name in names[:-1])
             database.execute_bound(f"UPDATE {POSITIONS} SET {marks} WHERE {names[-1]} = {database.placeholder}", values)
         else:
-            database.insert(POSITIONS, 4, [(source, *values[:-1])])
+            self._table.insert((source, *values[:-1]))
 
     def set(self, source: str, state: SourceState) -> None:
         """Remembers where a source stands, once its push has taken effect."""
         self._known[source] = state
-
-    def _ready(self) -> None:
-        if not self._is_ready:
-            self._runner.create_own(
-                POSITIONS, Schema.of("source VARCHAR, position VARCHAR, pending VARCHAR, done BIGINT")
-            )
-        self._is_ready = True
 
 
 def _check_source(source: object) -> None:

@@ -7,7 +7,7 @@ which moves when its function has returned.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from bridge.check.scope import Field
@@ -15,6 +15,7 @@ from bridge.check.types import UNKNOWN
 from bridge.engine.catalogue import Processor, QueryEntry
 from bridge.engine.create import create
 from bridge.engine.durable import LoggedCall
+from bridge.engine.own_table import OwnTable
 from bridge.engine.rows import arrow_table
 from bridge.engine.runner import Runner
 from bridge.errors import NameTaken, QueryError
@@ -24,7 +25,7 @@ from bridge.query.scripts import IntoTable
 from bridge.stores.check import RESULT_ID, RESULT_NUMBER
 from bridge.stores.statement import converted
 from windows.databases import Database
-from windows.schema import Attribute, Schema
+from windows.schema import Attribute
 
 PROCESSORS = "cep_processors"
 
@@ -69,15 +70,12 @@ class NamedProcessors:
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
         self._stored: dict[str, StoredResults] = {}
-        self._is_ready = False
+        self._table = OwnTable(runner, PROCESSORS, "query VARCHAR, name VARCHAR, number BIGINT")
 
     def resume(self) -> None:
         """Reads the positions that are stored."""
-        if self._runner.is_known_table(PROCESSORS):
-            self._ready()
-            columns = ", ".join(map(self._runner.database.quoted, ("query", "name", "number")))
-            for query, name, number in self._runner.database.fetch(f"SELECT {columns} FROM {PROCESSORS}"):
-                self._stored[query].positions[name] = int(number)
+        for query, name, number in self._table.rows():
+            self._stored[query].positions[name] = int(number)
 
     def add(self, entry: QueryEntry, function: Callable[[Any], Any], batch: bool, name: str) -> Processor:
         """Adds a processor, which gets the results from those after its position on."""
@@ -85,8 +83,7 @@ class NamedProcessors:
         if stored is not None and name in stored.processors:
             raise NameTaken(f"the query {entry.name!r} has a processor {name!r} already")
         if stored is None or name not in stored.positions:
-            with self._runner.transaction():
-                self._ready()
+            self._table.make()
             stored = stored or self._store(entry)
             self._begin(stored, name)
         handle = Processor(entry.name, function, batch, name)
@@ -157,7 +154,7 @@ class NamedProcessors:
             yield rows[-1][0], arrow_table(entry.fields, [(row[2], *row[3:]) for row in rows])
             return
         for number, name, ts, *values in rows:
-            yield number, Result(dict(zip(entry.names, values, strict=True)), ts, name)
+            yield number, _result(entry, name, ts, values)
 
     def _rows(self, stored: StoredResults, after: int, most: int | None) -> list[Any]:
         """The stored results after this number: number, id, ts, and the values of the query's columns."""
@@ -233,24 +230,16 @@ class NamedProcessors:
             number, table = self._quoted(RESULT_NUMBER), self._quoted(stored.table)
             sql = f"SELECT {number} FROM {table} WHERE {self._quoted(RESULT_ID)} = {self._mark}"
             newest = max((int(found) for (found,) in self._runner.database.fetch_bound(sql, [after])), default=0)
-        names = stored.entry.names
-        return [
-            Result(dict(zip(names, values, strict=True)), ts, name)
-            for _, name, ts, *values in self._rows(stored, newest, None)
-        ]
+        rows = self._rows(stored, newest, None)
+        return [_result(stored.entry, name, ts, values) for _, name, ts, *values in rows]
 
     def _begin(self, stored: StoredResults, name: str) -> None:
         """A new processor gets what comes from now on."""
         sql = f"SELECT COALESCE(MAX({self._quoted(RESULT_NUMBER)}), 0) FROM {self._quoted(stored.table)}"
         ((newest,),) = self._runner.database.fetch(sql)
         with self._runner.transaction():
-            self._runner.database.insert(PROCESSORS, 3, [(stored.entry.name.lower(), name, int(newest))])
+            self._table.insert((stored.entry.name.lower(), name, int(newest)))
         stored.positions[name] = int(newest)
-
-    def _ready(self) -> None:
-        if not self._is_ready:
-            self._runner.create_own(PROCESSORS, Schema.of("query VARCHAR, name VARCHAR, number BIGINT"))
-            self._is_ready = True
 
     @property
     def _same(self) -> str:
@@ -281,10 +270,11 @@ def results_in_table(entry: QueryEntry, after: str | None, database: Database) -
     sql += "" if since is None else f" WHERE {database.quoted('ts')} >= {since[0]}"
     found = [(_moment(row[0]), row) for row in database.fetch(sql)]
     found = sorted((each for each in found if since is None or each[0] > since), key=lambda each: each[0])
-    return [
-        Result(dict(zip(entry.names, converted(values, entry.decoders), strict=True)), int(ts), name)
-        for _, (name, ts, *values) in found
-    ]
+    return [_result(entry, name, int(ts), converted(values, entry.decoders)) for _, (name, ts, *values) in found]
+
+
+def _result(entry: QueryEntry, name: str, ts: int, values: Sequence[Any]) -> Result:
+    return Result(dict(zip(entry.names, values, strict=True)), ts, name)
 
 
 def _moment(name: str) -> tuple[int, ...]:

@@ -1,0 +1,40 @@
+"""Tables that have one name in every bridge, and that are made when they are first needed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bridge.engine.runner import Runner
+from windows.schema import Schema
+
+
+class OwnTable:
+    """A table of the bridge beside those of its operators, of this name and with these columns."""
+
+    def __init__(self, runner: Runner, name: str, columns: str) -> None:
+        self._runner, self._name, self._schema = runner, name, Schema.of(columns)
+        self.is_made = False
+        """Whether it is there."""
+
+    def make(self) -> None:
+        """Makes it, unless it is there."""
+        if not self.is_made:
+            with self._runner.transaction():
+                self._runner.create_own(self._name, self._schema)
+            self.is_made = True
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """The rows of a state that is resumed, in the order of the columns; none where the state has no such table."""
+        if not self._runner.is_known_table(self._name):
+            return []
+        self.make()
+        columns = ", ".join(map(self.quoted, self._schema.names))
+        return self._runner.database.fetch(f"SELECT {columns} FROM {self._name}")
+
+    def insert(self, row: tuple[Any, ...]) -> None:
+        """Adds a row, inside a transaction."""
+        self._runner.database.insert(self._name, len(row), [row])
+
+    def quoted(self, column: str) -> str:
+        """A column, quoted, in the database's SQL."""
+        return self._runner.database.quoted(column)

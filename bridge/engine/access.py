@@ -57,7 +57,14 @@ class Access:
     """A bridge's connection, its runner and catalogue, the queue of its pushes, and the lock around its methods."""
 
     def __init__(
-        self, database: Database, lateness: Any, event_ids: Any, durable: bool, fresh: bool, standby: bool
+        self,
+        database: Database,
+        lateness: Any,
+        event_ids: Any,
+        durable: bool,
+        fresh: bool,
+        standby: bool,
+        is_live: bool,
     ) -> None:
         self.database = database
         self._process = os.getpid()
@@ -75,7 +82,7 @@ class Access:
                 refuse_other_state(database)
         self._runner = Runner(database, durable and database.is_durable)
         self._catalogue = self._runner.catalogue
-        self._pushes = PushQueue(self._runner, lateness, event_ids)
+        self._pushes = PushQueue(self._runner, lateness, event_ids, is_live)
         if self._runner.stored_clock is not None:
             self._resumption = Resumption(self._runner, self._pushes.named)
             self._go_on_resuming()
@@ -85,8 +92,10 @@ class Access:
         if self._resumption is not None:
             self._resumption.go_on()
             if not self._resumption.awaited:
+                self._pushes.follow_streams()
                 self._pushes.resume()
                 self._resumption.end()
+                self._pushes.catch_up()
                 self._resumption = None
 
     def _refuse_other_process(self) -> None:

@@ -56,7 +56,7 @@ class Bridge(Definitions, Pushes, Inspection):
         event_ids: int | str | None = None,
         standby: bool = False,
     ) -> None:
-        super().__init__(database, lateness, event_ids, durable, fresh, standby)
+        super().__init__(database, lateness, event_ids, durable, fresh, standby, is_live=clock is not None)
         self._keeps_state = self._runner.is_durable
         self._clock = self._system_clock(clock)
 
@@ -173,7 +173,7 @@ class Bridge(Definitions, Pushes, Inspection):
         """Advances time to the clock's, or leaves it where events were ahead of the clock."""
         with self._lock:  # else an event may come between reading `now` and advancing to it
             if not self._closed and self._resumption is None:
-                self.advance_time(max(ts, self._runner.now))
+                self._tick(ts)
 
 
 __all__ = ["Bridge", "Event", "LateEvent"]

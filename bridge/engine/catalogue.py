@@ -20,6 +20,7 @@ from bridge.frontends.epl.declarations import Declarations
 from bridge.query.epl_state import StateTable
 from bridge.query.nodes import Node
 from bridge.query.scripts import Script
+from bridge.query.time_rules import NO_RULES, TimeRules
 from bridge.rewrite import Flow, NamedSource
 from bridge.rewrite.optimize import optimize
 from bridge.rewrite.optimize.constants import signature
@@ -42,6 +43,7 @@ class StreamEntry:
     encoders: tuple[Callable[[Any], Any] | None, ...]
     events: int = 0
     """The events that were pushed."""
+    rules: TimeRules = NO_RULES
 
     def row(self, payload: Any) -> list[Any]:
         """A payload, checked, as the values that the database takes."""

@@ -217,7 +217,7 @@ def _carry_out(effect: Effect, name: str, text: str, runner: Runner) -> None:
     catalogue = runner.catalogue
     match effect:
         case CreateStream():
-            runner.add_stream(effect.name, effect.schema)
+            runner.add_stream(effect.name, effect.schema, effect.rules)
         case CreateTable():
             create_table(effect.table, runner)
         case CheckQuery():

@@ -91,6 +91,16 @@ class DefinitionLog:
                 self._replace(entry, streams=entry.streams - {lowered})
                 self.add(LoggedCall(0, 0, "remove stream", name, "", "", seq))
 
+    def change_stream(self, name: str, **options: Any) -> None:
+        """A stream that has a definition of its own gets other options, inside the transaction."""
+        for entry in [each for each in self.entries.values() if each.definition.kind == "stream"]:
+            if name.lower() in entry.streams:
+                definition = entry.definition._replace(options="").with_options(**options)
+                self._remove(entry)
+                self._changed()[definition.reference] = dataclasses.replace(entry, definition=definition)
+                if self._tables is not None:
+                    self._tables.add(definition)
+
     def commit(self) -> None:
         """The transaction has taken effect."""
         self._before = None

@@ -14,12 +14,13 @@ from bridge.engine.catalogue import Processor
 from bridge.engine.create import create, remove_script, retold, text_of
 from bridge.engine.durable import LoggedCall
 from bridge.engine.event import LateEvent
-from bridge.engine.redefinition import Redefinition, call_of, is_registered, objects_of
+from bridge.engine.redefinition import Redefinition, call_of, change_rules, is_registered, objects_of
 from bridge.engine.refusal import own_error, refusal
 from bridge.errors import InUse, ProcessorError, QueryError, UnknownName
 from bridge.frontends.epl.tables import CreateTable
 from bridge.query.epl_state import StateTable
 from bridge.query.scripts import Script
+from bridge.query.time_rules import TimeRules
 from bridge.stores.outbox import Letter
 from windows.databases import Refused
 from windows.schema import Schema
@@ -29,16 +30,20 @@ class Definitions(Access):
     """Streams, queries, output processors and data stores of a bridge."""
 
     @locked
-    def register_stream(self, name: str, schema: Any) -> None:
+    def register_stream(self, name: str, schema: Any, *, idle_after: Any = None, max_ahead: Any = None) -> None:
         """Registers an event stream.
 
         Args:
             name: Its name; names ignore case, as in SQL.
             schema: Attribute names mapped to types, or a text such as "symbol VARCHAR, price DOUBLE".
+            idle_after: Events of other streams wait until this one has come to their time, or has been silent for longer than
+                this: milliseconds, or a text such as "30 S". It is measured by the wall clock with `clock="system"`, else by
+                the events of the other streams (rule T5).
+            max_ahead: An event that is further ahead is a late event of the kind "ahead", and does not move time (rule T6).
 
         Raises:
             NameTaken: A stream, query, script or table has this name.
-            SchemaError: The name or the schema is wrong.
+            SchemaError: The name, the schema or a duration is wrong.
 
         >>> import bridge
         >>> with bridge.connect() as cep:
@@ -46,16 +51,20 @@ class Definitions(Access):
         ...     print(cep.streams["trades"])
         symbol VARCHAR, price DOUBLE
         """
-        attributes = Schema.of(schema)
+        attributes, rules = Schema.of(schema), TimeRules.of(idle_after=idle_after, max_ahead=max_ahead)
         if self._runner.is_durable and is_registered(name, attributes, self._catalogue):
-            return
-        self._catalogue.free(name)
+            change_rules(name, rules, self._runner)
+        else:
+            self._catalogue.free(name)
+            self._add_stream(name, attributes, rules)
+        self._pushes.follow_streams()
+
+    def _add_stream(self, name: str, schema: Schema, rules: TimeRules) -> None:
+        call = LoggedCall(0, 0, "stream", name, "", str(schema), self._runner.seq).with_options(**rules._asdict())
         try:
             with self._runner.transaction():
-                self._runner.add_stream(name, attributes)
-                self._runner.log.add(
-                    LoggedCall(0, 0, "stream", name, "", str(attributes), self._runner.seq), (), [name.lower()]
-                )
+                self._runner.add_stream(name, schema, rules)
+                self._runner.log.add(call, (), [name.lower()])
         except Exception:
             self._runner.undo([], [name])
             raise
@@ -111,6 +120,7 @@ class Definitions(Access):
             self._create_query(name, definition, call, replace)
         for entry in self._catalogue.queries.values():
             entry.language = entry.language or call.language
+        self._pushes.follow_streams()
 
     def _create_query(
         self, name: str, definition: objects.Node | Script | StateTable | str, call: LoggedCall, replace: bool
@@ -187,6 +197,7 @@ class Definitions(Access):
         if self._pushes.reorder is not None and self._pushes.reorder.waiting(entry.name):
             raise InUse(f"events of {name!r} still wait in the reorder buffer: advance_time lets them through")
         self._runner.remove_stream(entry)
+        self._pushes.follow_streams()
 
     @locked
     def add_output_processor(
@@ -263,10 +274,10 @@ class Definitions(Access):
 
     @locked
     def add_late_processor(self, function: Callable[[LateEvent], Any]) -> None:
-        """Delivers events that arrive after the watermark has passed them; they are in the table `late_events`, too.
+        """Delivers events that are not taken, as they are too late, too far ahead, or in already; see the table `late_events`.
 
         Args:
-            function: Called as `function(LateEvent(stream, payload, timestamp, watermark, reason))`.
+            function: Called as `function(LateEvent(stream, payload, timestamp, watermark, reason, kind, milliseconds))`.
 
         Raises:
             ProcessorError: `function` is not a function, or is an `async def`.

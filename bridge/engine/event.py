@@ -21,10 +21,11 @@ class Event(NamedTuple):
 
 
 class LateEvent(NamedTuple):
-    """An event that came after the watermark had passed it, as late processors are called with it.
+    """An event that is not taken, as late processors are called with it; it is a row of the table `late_events`, too.
 
     stream: Its stream. payload: Its attributes by name. timestamp: Milliseconds since 1970. watermark: The time, in
-    milliseconds, before which no event is accepted. reason: In words, by how much it is late.
+    milliseconds, before which no event is accepted. reason: In words, why. kind: "late", "ahead" (further than `max_ahead`
+    allows) or "duplicate" (its `event_id` is known). milliseconds: By how much it is late or ahead.
 
     >>> late = LateEvent("s", {"a": 1}, 14, 15, "1 ms before the watermark")
     >>> late.stream, late.timestamp, late.watermark
@@ -36,6 +37,8 @@ class LateEvent(NamedTuple):
     timestamp: int
     watermark: int
     reason: str
+    kind: str = "late"
+    milliseconds: int = 0
 
 
 def maker(names: Sequence[str]) -> Callable[[tuple[Any, ...]], Event]:

@@ -19,6 +19,7 @@ from bridge.engine.tables import Tables
 from bridge.errors import DatabaseError, QueryError
 from bridge.query.epl_state import StateTable
 from bridge.query.nodes import Node, Stream, walk
+from bridge.query.time_rules import NO_RULES, TimeRules
 from bridge.rewrite import Network
 from bridge.rewrite.conflicts import uses, written
 from bridge.rewrite.flow import Flow, Selection
@@ -68,13 +69,13 @@ class Plans(abc.ABC):
     def _outdate(self) -> None:
         """Operators have come or gone."""
 
-    def add_stream(self, name: str, schema: Schema) -> StreamEntry:
+    def add_stream(self, name: str, schema: Schema, rules: TimeRules = NO_RULES) -> StreamEntry:
         """Makes the inbox of a stream and enters it in the catalogue."""
         with self.network.names.owned_by(f"stream {name.lower()}"):
             inbox = self.network.name("inbox", Stream(name))
         self._tables.create(inbox, [("ts", "BIGINT"), ("seq", "BIGINT"), *self._tables.columns(schema)], key="seq")
         encoders = tuple(self.database.encoder(attribute) for attribute in schema)
-        entry = StreamEntry(name, schema, inbox, Reader.of(schema), encoders)
+        entry = StreamEntry(name, schema, inbox, Reader.of(schema), encoders, rules=rules)
         self.catalogue.streams[name.lower()] = entry
         return entry
 

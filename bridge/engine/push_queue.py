@@ -8,18 +8,21 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from bridge.engine.catalogue import StreamEntry
 from bridge.engine.delivery import Delivery, call_all, deliver, deliveries, failure
 from bridge.engine.event import LateEvent
 from bridge.engine.exactly_once import EventIds, Position, SourcePositions
 from bridge.engine.intake import Chunk, EventBatch, Sizes, noting_last, without_first
+from bridge.engine.late_events import DUPLICATE, LateEvents
 from bridge.engine.named_processors import NamedProcessors
 from bridge.engine.refusal import own_error
 from bridge.engine.reorder import Reorder
 from bridge.engine.results import Results
 from bridge.engine.runner import Receipt, Runner
+from bridge.engine.watermark import Watermark
 from bridge.errors import Closed, DatabaseError, OrderError, ProcessorError, SchemaError
 from windows.databases import Refused
-from windows.times import BEGINNING, NEVER, duration
+from windows.times import NEVER, duration
 
 RETRIES = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0)
 """Seconds between the attempts to open a lost connection again."""
@@ -28,10 +31,16 @@ RETRIES = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0)
 class PushQueue:
     """Brings events to the runner and results to the processors; `reorder` is the buffer of events out of order, if any."""
 
-    def __init__(self, runner: Runner, lateness: Any, event_ids: Any = None) -> None:
+    def __init__(self, runner: Runner, lateness: Any, event_ids: Any = None, is_live: bool = False) -> None:
         self._runner = runner
         self.late_processors: list[Callable[[LateEvent], Any]] = []
-        self.reorder = None if lateness == 0 else _reorder(runner, lateness)
+        self._lateness, self._is_live = _milliseconds(lateness), is_live
+        self._late_events = LateEvents(runner, self._lateness, lambda: self.watermark)
+        self._late: list[LateEvent] = []
+        """What the late processors still have to get."""
+        self.reorder: Reorder | None = None
+        if self._lateness:
+            self._reorder_events()
         self.named = NamedProcessors(runner)
         self.ids, self.positions = EventIds(runner, event_ids), SourcePositions(runner)
         self.duplicates = 0
@@ -42,6 +51,41 @@ class PushQueue:
         self._undelivered: collections.deque[Delivery] = collections.deque()
         self._raised: list[Exception] = []
         self._delivering = False
+
+    @property
+    def watermark(self) -> int:
+        """The time before which no event is accepted."""
+        return self._runner.now if self.reorder is None else self.reorder.watermark
+
+    def follow_streams(self) -> None:
+        """Streams have come or gone, or have other rules for their times. Not inside a transaction."""
+        streams = self._runner.catalogue.streams
+        if self.reorder is None and any(any(entry.rules) for entry in streams.values()):
+            self._reorder_events()
+        if self.reorder is not None:
+            waits = {name: entry.rules.idle_after for name, entry in streams.items()}
+            self.reorder.time.waits = {name: after for name, after in waits.items() if after is not None}
+
+    def _reorder_events(self) -> None:
+        """From now on events may come out of order."""
+        self._late_events.make()
+        self.reorder = Reorder(self._runner, Watermark(self._runner, self._lateness, self._is_live), self._late_events)
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """What the bridge has seen before its events could come out of order is not waited for."""
+        if self.reorder is not None and self._runner.now > self.reorder.watermark:
+            self.reorder.time.pass_all(self._runner.now)
+
+    def drop_duplicate(self, stream: StreamEntry, ts: int, values: Sequence[Any]) -> None:
+        """Notes an event whose id is known."""
+        self.duplicates += 1
+        late = self._late_events.event(stream, ts, values, DUPLICATE, 0)
+        self._late_events.make()
+        with self._runner.transaction():
+            self._late_events.store([late])
+        self._late.append(late)
+        self._call_late_processors()
 
     def resume(self) -> None:
         """Goes on with the events that wait in the reorder buffer of the state in the database."""
@@ -135,36 +179,32 @@ class PushQueue:
         self, batches: Sequence[EventBatch], count: int, first: int, last: int, receipts: Sequence[Receipt] = ()
     ) -> None:
         """Pushes `count` events with timestamps from `first` to `last`, all or none, and delivers the results."""
-        if self.closed:
-            raise Closed("the bridge is closed")
-        if self._finished:
-            raise Closed("finish() said that nothing would come any more")
-        if self.reorder is None:
+        if self.closed or self._finished:
+            self._refuse_as_closed()
+        reorder = self.reorder
+        if reorder is None:
             self._refuse_going_back(first)
-        before = self._reached()  # not later: the connection may be lost after the commit, while results are delivered
+        run = self._runner.run_push if reorder is None else self._run_reordered
+        before = self._reached()
         try:
-            self._push(batches, count, last, receipts)
+            results = run(batches, count, last, receipts)
         except Refused as error:
-            if not self.reopen_if_lost(RETRIES):
-                raise
-            logging.getLogger("bridge").warning("the connection was lost and opened again (%s)", error.reason)
-            if self._reached() == before:
-                self._push(batches, count, last, receipts)
-            elif self.reorder is None:  # the commit has taken effect
-                self._deliver(self._runner.uncommitted)
-
-    def _push(self, batches: Sequence[EventBatch], count: int, last: int, receipts: Sequence[Receipt]) -> None:
-        if self.reorder is not None:
-            self._push_reordered(self.reorder, batches, BEGINNING, receipts)
-            return
-        results = self._runner.run_push(batches, count, last, receipts)
-        if count == 1:
-            batches[0].stream.events += 1
-        else:
-            _count(batches)
+            results = self._run_again(error, before, lambda: run(batches, count, last, receipts))
+        if reorder is None:
+            if count == 1:
+                batches[0].stream.events += 1
+            else:
+                _count(batches)
         for receipt in receipts:
             receipt.remember()
         self._deliver(results)
+
+    def _run_again(self, error: Refused, before: tuple[int, ...], run: Callable[[], Results]) -> Results:
+        """Runs the transaction of a push again if its connection was lost before its commit took effect."""
+        if not self.reopen_if_lost(RETRIES):
+            raise error
+        logging.getLogger("bridge").warning("the connection was lost and opened again (%s)", error.reason)
+        return run() if self._reached() == before else self._runner.uncommitted
 
     def _reached(self) -> tuple[int, ...]:
         """What a push that has taken effect changes."""
@@ -201,19 +241,44 @@ class PushQueue:
         self.positions.resume()
         self.named.resume()
 
-    def advance(self, ts: int) -> None:
-        """Advances time to `ts`."""
-        self._refuse_going_back(ts)
+    def advance(self, ts: int, stream: StreamEntry | None = None) -> None:
+        """Advances time to `ts`, on one stream or on all."""
         if self.reorder is None:
             self.push([], 0, ts, ts)
+        elif stream is not None:
+            self._move(lambda time: time.see(stream.name, ts))
         else:
-            self._push_reordered(self.reorder, [], ts)
+            self._refuse_going_back(ts)
+            self._move(lambda time: time.pass_all(ts))
+
+    def tick(self, present: int) -> None:
+        """Advances time to what the wall clock says, as far as no event is waited for."""
+        if self.reorder is None:
+            self.advance(max(present, self._runner.now))
+        else:
+            self._move(lambda time: time.reach(time.by_clock(present)))
+
+    def _move(self, moves: Callable[[Watermark], None]) -> None:
+        """A push without events in which time moves."""
+        if self.closed or self._finished:
+            self._refuse_as_closed()
+        before = self._reached()
+        try:
+            results = self._run_reordered([], moves=moves)
+        except Refused as error:
+            results = self._run_again(error, before, lambda: self._run_reordered([], moves=moves))
+        self._deliver(results)
 
     def finish(self) -> None:
         """Decides what waits for later events; after that no event is accepted."""
         reorder = self.reorder
         with self._runner.transaction_of_push(0 if reorder is None else None):
-            batches, count = reorder.release(NEVER) if reorder is not None else ([], 0)
+            batches, count = list[EventBatch](), 0
+            if reorder is not None:
+                reorder.begin([])
+                reorder.time.reach(NEVER)
+                batches, count = reorder.release()
+                reorder.store_events()
             results = self._runner.run(batches, count, self._newest(batches), final=True)
         self._finished = True
         self._deliver(results)
@@ -222,6 +287,9 @@ class PushQueue:
         """The newest timestamp, with those of these events."""
         times: list[int] = [row[0] for batch in batches for row in batch.rows]
         return max([self._runner.now, *times])
+
+    def _refuse_as_closed(self) -> None:
+        raise Closed("the bridge is closed" if self.closed else "finish() said that nothing would come any more")
 
     def _refuse_going_back(self, ts: int) -> None:
         if ts < self._runner.now:
@@ -237,35 +305,55 @@ class PushQueue:
                 "without a timestamp, from any thread, takes the time of its push"
             )
 
-    def _push_reordered(
-        self, reorder: Reorder, batches: Sequence[EventBatch], watermark: int, receipts: Sequence[Receipt] = ()
-    ) -> None:
-        """Puts events into the reorder buffer, and pushes those that the watermark has reached."""
-        remembered = reorder.remembered()
+    def _run_reordered(
+        self,
+        batches: Sequence[EventBatch],
+        count: int = 0,
+        last: int = 0,
+        receipts: Sequence[Receipt] = (),
+        moves: Callable[[Watermark], None] = lambda time: None,
+    ) -> Results:
+        """The transaction in which events come into the reorder buffer, and those that the watermark has reached are pushed."""
+        reorder = self.reorder
+        assert reorder is not None
+        remembered, pending = reorder.begin(batches), self._late
         try:
             with self._runner.transaction_of_push():
                 late = reorder.sift(batches)
-                ready, count = reorder.release(max(watermark, reorder.watermark))
+                moves(reorder.time)
+                ready, count = reorder.release()
                 results = self._runner.run(ready, count, max(self._runner.now, reorder.watermark))
-                reorder.store_watermark()
+                self._runner.uncommitted, self._late = results, [*pending, *late]
+                reorder.store_events()
+                reorder.time.store()
                 for receipt in receipts:
                     receipt.write()
         except BaseException:
             reorder.restore(remembered)
+            self._late = pending
             raise
         _count(ready)
-        for receipt in receipts:
-            receipt.remember()
-        try:
-            self._deliver(results)
-        finally:
-            call_all([(function, event) for event in late for function in self.late_processors])
+        return results
 
     def _deliver(self, results: Results) -> None:
-        """Delivers results. When a processor pushes, its results wait until all have got those before."""
-        self._runner.catalogue.outbox.deliver()
+        """Delivers results. When a processor pushes, its results wait until all have got those before.
+
+        What a lost connection has interrupted goes on where it was.
+        """
         self._undelivered += deliveries(results)
-        self.deliver()
+        try:
+            self._runner.catalogue.outbox.deliver()
+            self.deliver()
+        except Refused:
+            if not self.reopen_if_lost(RETRIES):
+                raise
+            self.deliver()
+        finally:
+            self._call_late_processors()
+
+    def _call_late_processors(self) -> None:
+        late, self._late = self._late, []
+        call_all([(function, event) for event in late for function in self.late_processors])
 
     def deliver(self) -> None:
         """Delivers the results that processors still have to get, also those that an interruption has left.
@@ -292,8 +380,8 @@ def _count(batches: Sequence[EventBatch]) -> None:
         batch.stream.events += batch.count
 
 
-def _reorder(runner: Runner, lateness: Any) -> Reorder:
+def _milliseconds(lateness: Any) -> int:
     try:
-        return Reorder(runner, duration(lateness))
+        return 0 if lateness == 0 else duration(lateness)
     except ValueError as error:
         raise SchemaError(f"lateness: {error}") from None

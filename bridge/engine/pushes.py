@@ -61,7 +61,7 @@ class Pushes(Access):
         receipts: tuple[Receipt, ...] = ()
         if event_id is not None:
             if queue.ids.is_known(entry.name, event_id):
-                queue.duplicates += 1
+                queue.drop_duplicate(entry, ts, row[2:])
                 return
             receipts = (queue.ids.receipt(entry.name, event_id, ts),)
         queue.push([EventBatch(entry, rows=[row])], 1, ts, ts, receipts)
@@ -196,14 +196,16 @@ class Pushes(Access):
         return self._pushes.push_from(source, position, merged_chunks(entries, timestamp, self._pushes.sizes.arrow))
 
     @locked
-    def advance_time(self, timestamp: Any) -> None:
+    def advance_time(self, timestamp: Any, stream: str | None = None) -> None:
         """Lets time pass without an event (rule T3): rows expire, boundaries and deadlines are reached, buffers drain.
 
         Args:
             timestamp: Milliseconds or an aware datetime, not before the newest time seen.
+            stream: The stream on which it has passed, as if an event of it had come (rule T5). None: on all streams.
 
         Raises:
             OrderError: The timestamp goes back.
+            UnknownName: There is no such stream.
 
         >>> import bridge
         >>> with bridge.connect() as cep:
@@ -213,7 +215,13 @@ class Pushes(Access):
         ...     cep.advance_time(5000)
         Event(payload={'n': 1}, timestamp=5000)
         """
-        self._pushes.advance(milliseconds(timestamp))
+        entry = None if stream is None else self._catalogue.stream_entry(stream)
+        self._pushes.advance(milliseconds(timestamp), entry)
+
+    @locked
+    def _tick(self, present: int) -> None:
+        """The wall clock says `present`."""
+        self._pushes.tick(present)
 
     @locked
     def purge(self) -> None:

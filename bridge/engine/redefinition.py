@@ -17,6 +17,7 @@ from bridge.errors import InUse, NameTaken, QueryError
 from bridge.query.codec import dumped
 from bridge.query.epl_state import StateTable
 from bridge.query.scripts import Script
+from bridge.query.time_rules import TimeRules
 from windows.schema import Schema
 from windows.times import duration
 
@@ -59,6 +60,16 @@ def is_registered(name: str, schema: Schema, catalogue: Catalogue) -> bool:
             "removes it, connect(url, fresh=True) begins anew"
         )
     return known is not None
+
+
+def change_rules(name: str, rules: TimeRules, runner: Runner) -> None:
+    """Gives a stream that is registered other rules for the times of its events."""
+    entry = runner.catalogue.stream_entry(name)
+    if entry.rules == rules:
+        return
+    with runner.transaction():
+        runner.log.change_stream(name, **rules._asdict())
+    entry.rules = rules
 
 
 class Redefinition:

@@ -1,33 +1,23 @@
-"""Events out of order (rule T2): a bounded reorder buffer, and a table for events that are later still.
+"""Events out of order (rule T2): a bounded reorder buffer, and a table for events that cannot be put in order.
 
-Events wait until the watermark (the newest ts seen, less the lateness) has reached their ts; then they are pushed in the
-order of (ts, arrival), so queries see an ordered stream. The buffer is a table, like all state.
+Events wait until the watermark has reached their ts; then they are pushed in the order of (ts, arrival), so queries see an
+ordered stream. The buffer is a table, like all state.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import heapq
-import json
 from collections.abc import Iterable
 from typing import Any
 
 from bridge.engine.catalogue import StreamEntry
 from bridge.engine.event import LateEvent
 from bridge.engine.intake import EventBatch
+from bridge.engine.late_events import AHEAD, LATE, LateEvents
 from bridge.engine.runner import Runner
+from bridge.engine.watermark import Watermark
 from bridge.stores.statement import converted
-from windows.schema import Schema
-from windows.times import BEGINNING
-
-LATE_EVENTS, WATERMARK = "late_events", "cep_watermark"
-_COLUMNS = (
-    ("stream", "VARCHAR"),
-    ("payload", "VARCHAR"),
-    ("ts", "BIGINT"),
-    ("watermark", "BIGINT"),
-    ("reason", "VARCHAR"),
-)
 
 
 @dataclasses.dataclass(order=True)
@@ -41,33 +31,40 @@ class Waiting:
 
 
 class Reorder:
-    """The reorder buffer of one bridge; `watermark` never moves back."""
+    """The reorder buffer of one bridge."""
 
-    def __init__(self, runner: Runner, lateness: int) -> None:
+    def __init__(self, runner: Runner, time: Watermark, late_events: LateEvents) -> None:
         self.runner = runner
-        self.lateness = lateness
-        self.watermark = BEGINNING
+        self.time = time
+        self._late_events = late_events
         self._heap: list[Waiting] = []
         self._arrivals = 0
+        self._new: list[Waiting] = []
+        """The events of this push."""
+        self._released: list[Waiting] = []
+        """The events that have left the buffer in this push."""
         self._tables: dict[str, str] = {}
-        with runner.transaction():
-            words = [f"{name} {'BIGINT' if kind == 'BIGINT' else 'TEXT'}" for name, kind in _COLUMNS]
-            runner.database.execute(f"CREATE TABLE IF NOT EXISTS {LATE_EVENTS} ({', '.join(words)})")
-            if runner.is_durable and runner.create_own(WATERMARK, Schema.of("watermark BIGINT")):
-                runner.database.insert(WATERMARK, 1, [(BEGINNING,)])
-        self._stored = self.watermark
+
+    @property
+    def watermark(self) -> int:
+        """The time before which no event is accepted."""
+        return self.time.watermark
 
     @property
     def count(self) -> int:
         """The number of events that wait."""
         return len(self._heap)
 
+    @property
+    def next_ts(self) -> int | None:
+        """The time of the oldest event that waits."""
+        return self._heap[0].ts if self._heap else None
+
     def resume(self) -> None:
         """Goes on with the watermark and the waiting events of the state in the database."""
         database = self.runner.database
+        self.time.resume()
         self._heap.clear()
-        ((watermark,),) = database.fetch(f"SELECT watermark FROM {WATERMARK}")
-        self.watermark = self._stored = int(watermark)
         for stream in self.runner.catalogue.streams.values():
             if self.runner.has_buffer(stream.name):
                 for ts, arrival, *stored in database.fetch(f"SELECT * FROM {self._table(stream.name)}"):
@@ -81,65 +78,74 @@ class Reorder:
         """The number of events that have come into the buffer, and the watermark."""
         return self._arrivals, self.watermark
 
-    def store_watermark(self) -> None:
-        """Stores the watermark, inside the transaction of the push."""
-        if self.runner.is_durable and self.watermark != self._stored:
-            self.runner.database.execute(f"UPDATE {WATERMARK} SET watermark = {self.watermark}")
-            self._stored = self.watermark
-
     def sift(self, batches: Iterable[EventBatch]) -> list[LateEvent]:
-        """Puts the events of a push into the buffer; gives those that are too late, after storing them in their table."""
+        """Puts the events of a push into the buffer; gives those that are not taken, after storing these as late events."""
         late: list[LateEvent] = []
         rows = ((batch.stream, row) for batch in batches for row in batch.tuples())
         for stream, (ts, _, *values) in sorted(rows, key=lambda pair: pair[1][1]):
             if ts < self.watermark:
-                late.append(self._late(stream, ts, values))
+                late.append(self._late_events.event(stream, ts, values, LATE, self.watermark - ts))
+            elif ahead := self.time.too_far_ahead(stream, ts):
+                late.append(self._late_events.event(stream, ts, values, AHEAD, ahead))
             else:
                 self._wait(stream, ts, tuple(values))
-                self.watermark = max(self.watermark, ts - self.lateness)
-        if late:
-            stored = [(e.stream, json.dumps(e.payload, default=str), e.timestamp, e.watermark, e.reason) for e in late]
-            self.runner.database.insert(LATE_EVENTS, len(_COLUMNS), stored)
+                self.time.see(stream.name, ts)
+        self._late_events.store(late)
         return late
 
-    def release(self, watermark: int) -> tuple[list[EventBatch], int]:
+    def release(self) -> tuple[list[EventBatch], int]:
         """Removes the events that the watermark has reached; gives them in order and numbered, and their count."""
-        self.watermark = max(self.watermark, watermark)
         batches: dict[str, EventBatch] = {}
-        count = 0
         while self._heap and self._heap[0].ts <= self.watermark:
             event = heapq.heappop(self._heap)
-            count += 1
+            self._released.append(event)
             batch = batches.setdefault(event.stream.name, EventBatch(event.stream))
-            batch.rows.append((event.ts, self.runner.seq + count, *event.values))
-        for name in batches:
-            self.runner.database.execute(f"DELETE FROM {self._table(name)} WHERE ts <= {self.watermark}")
-        return list(batches.values()), count
+            batch.rows.append((event.ts, self.runner.seq + len(self._released), *event.values))
+        return list(batches.values()), len(self._released)
 
-    def remembered(self) -> tuple[Any, ...]:
-        """The state to `restore` if the transaction fails."""
-        return list(self._heap), self._arrivals, self.watermark, dict(self._tables)
+    def store_events(self) -> None:
+        """Stores which events wait, inside the transaction of the push."""
+        first = self._new[0].arrival if self._new else self._arrivals + 1
+        for name in dict.fromkeys(event.stream.name for event in self._released if event.arrival < first):
+            self.runner.database.execute(f"DELETE FROM {self._table(name)} WHERE ts <= {self.watermark}")
+        rows: dict[str, list[tuple[Any, ...]]] = {}
+        for event in self._new:
+            if event.ts > self.watermark:
+                rows.setdefault(event.stream.name, []).append((event.ts, event.arrival, *event.values))
+        for name, waiting in rows.items():
+            self.runner.database.insert(self._table(name), len(waiting[0]), waiting)
+
+    def begin(self, batches: Iterable[EventBatch]) -> tuple[Any, ...]:
+        """Begins a push of these events; gives the state to `restore` if its transaction fails.
+
+        The tables are made before the transaction, as not every database can take them back.
+        """
+        self._new, self._released = [], []
+        for batch in batches:
+            self._table(batch.stream.name)
+        return self._arrivals, self.time.remembered()
 
     def restore(self, remembered: tuple[Any, ...]) -> None:
-        self._heap, self._arrivals, self.watermark, self._tables = remembered
-        self._stored = BEGINNING
+        """Takes back what this push has changed."""
+        self._arrivals, times = remembered
+        self.time.restore(times)
+        known = (*self._heap, *self._released)
+        self._heap = [event for event in known if event.arrival <= self._arrivals]
+        heapq.heapify(self._heap)
 
     def waiting(self, stream: str) -> int:
         """The number of events of a stream in the buffer."""
         return sum(event.stream.name == stream for event in self._heap)
 
-    def _late(self, stream: StreamEntry, ts: int, values: list[Any]) -> LateEvent:
-        reason = f"{self.watermark - ts} ms before the watermark (lateness {self.lateness} ms)"
-        return LateEvent(stream.name, dict(zip(stream.schema.names, values, strict=True)), ts, self.watermark, reason)
-
     def _wait(self, stream: StreamEntry, ts: int, values: tuple[Any, ...]) -> None:
         self._arrivals += 1
-        heapq.heappush(self._heap, Waiting(ts, self._arrivals, stream, values))
-        row = (ts, self._arrivals, *values)
-        self.runner.database.insert(self._table(stream.name), len(row), [row])
+        event = Waiting(ts, self._arrivals, stream, values)
+        self._new.append(event)
+        heapq.heappush(self._heap, event)
 
     def _table(self, stream: str) -> str:
         """The quoted name of the stream's buffer table, which is created when it is first needed."""
         if stream not in self._tables:
-            self._tables[stream] = self.runner.add_buffer(stream)
+            with self.runner.transaction():
+                self._tables[stream] = self.runner.add_buffer(stream)
         return self._tables[stream]

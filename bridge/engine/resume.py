@@ -13,6 +13,7 @@ from bridge.errors import BridgeError, DatabaseError
 from bridge.query.codec import loaded
 from bridge.query.nodes import Node, walk
 from bridge.query.scripts import ReadSQL, Script, UpdateSQL
+from bridge.query.time_rules import TimeRules
 from windows.databases import Database, Refused
 from windows.schema import Schema
 from windows.sql import table
@@ -136,7 +137,8 @@ def apply(definition: LoggedCall, runner: Runner, named: NamedProcessors) -> Non
     match definition.kind:
         case "stream":
             with runner.transaction():
-                runner.add_stream(definition.name, Schema.of(definition.text))
+                rules = TimeRules(definition.option("idle_after"), definition.option("max_ahead"))
+                runner.add_stream(definition.name, Schema.of(definition.text), rules)
                 runner.log.add(definition, streams=[definition.name.lower()])
         case "query":
             created = parsed(definition, runner)

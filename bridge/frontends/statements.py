@@ -5,15 +5,17 @@ from __future__ import annotations
 import dataclasses
 
 from bridge.query.nodes import Node
+from bridge.query.time_rules import NO_RULES, TimeRules
 from windows.schema import Schema
 
 
 @dataclasses.dataclass(frozen=True)
 class CreateStream:
-    """`CREATE STREAM name (attribute TYPE, …)`."""
+    """`CREATE STREAM name (attribute TYPE, …) IDLE AFTER 30 S MAX AHEAD 1 MIN`."""
 
     name: str
     schema: Schema
+    rules: TimeRules = NO_RULES
 
 
 @dataclasses.dataclass(frozen=True)

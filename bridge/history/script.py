@@ -18,6 +18,7 @@ from bridge.frontends.sql.statements import parse, statements
 from bridge.frontends.statements import CreateStream, Query, Statement
 from bridge.query.epl_state import StateTable
 from bridge.query.scripts import Script as Graph
+from bridge.query.time_rules import TimeRules
 from bridge.sources.options import HistoryOptions, ReadOptions
 from windows.schema import Schema, TypeMismatch
 
@@ -39,6 +40,8 @@ class ReplayScript:
     """The graphs of CPL scripts."""
     language: str = "sql"
     """The language of the texts."""
+    time_rules: dict[str, TimeRules] = dataclasses.field(default_factory=dict)
+    """The rules for the times of declared streams, for live events: a replay merges all events by time."""
 
     @classmethod
     def of(cls, source: Any, unnamed: str = "result", language: str = "sql", dialect: str = "duckdb") -> ReplayScript:
@@ -183,6 +186,7 @@ def _script_of_text(text: str, unnamed: str, read: Callable[[str], Sequence[Stat
         if isinstance(statement, CreateStream):
             _refuse_duplicate(statement.name, script)
             script.streams[statement.name] = statement.schema
+            script.time_rules[statement.name] = statement.rules
         elif isinstance(statement, CreateTable):
             script.tables.append(statement.table)
         else:

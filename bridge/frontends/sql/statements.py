@@ -17,6 +17,7 @@ from bridge.frontends.sql.select import select
 from bridge.frontends.statements import CreateQuery, CreateStream, Query, Statement
 from bridge.query.nodes import Node
 from bridge.query.scripts import into_table
+from bridge.query.time_rules import TimeRules
 from bridge.query.words import RESERVED
 from windows.schema import Schema
 
@@ -91,7 +92,7 @@ def _query(cursor: Cursor) -> Query:
 
 def _create(cursor: Cursor) -> Statement:
     if cursor.take("STREAM"):
-        return CreateStream(cursor.name("a name for the stream"), _columns(cursor))
+        return CreateStream(cursor.name("a name for the stream"), _columns(cursor), _time_rules(cursor))
     if not cursor.take("QUERY"):
         cursor.fail(f"CREATE STREAM or CREATE QUERY is expected, not {cursor.shown()}")
     name = cursor.name("a name for the query")
@@ -109,6 +110,18 @@ def _into(cursor: Cursor) -> tuple[str, int | None]:
     if not cursor.take("KEEP"):
         return table, None
     return table, duration(cursor)
+
+
+def _time_rules(cursor: Cursor) -> TimeRules:
+    """`IDLE AFTER 30 S MAX AHEAD 1 MIN`, in either order; each may be left out."""
+    rules = TimeRules()
+    while True:
+        if cursor.take("IDLE", "AFTER"):
+            rules = rules._replace(idle_after=duration(cursor))
+        elif cursor.take("MAX", "AHEAD"):
+            rules = rules._replace(max_ahead=duration(cursor))
+        else:
+            return rules
 
 
 def _columns(cursor: Cursor) -> Schema:

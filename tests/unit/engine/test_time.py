@@ -1,4 +1,4 @@
-"""Rules T2 to T4: events out of order, time that passes without events, time by the wall clock."""
+"""Rules T2 to T6: events out of order, time that passes without events, the wall clock, streams that are waited for."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ import pytest
 
 import bridge
 from bridge import OrderError, SchemaError
+from bridge.frontends.sql.statements import statements
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.support.databases import Database
 
 QUERIES = {
@@ -180,3 +183,110 @@ def test_options_that_make_no_sense_are_refused():
         cep.register_stream("s", "a INTEGER")
         with pytest.raises(SchemaError, match="needs its timestamp"):
             cep.push_event("s", (1,))
+
+
+# Streams that others wait for (T5), and events from the future (T6)
+
+
+def watched(cep: bridge.Bridge, **options: Any) -> tuple[list[tuple[int, int]], list[bridge.LateEvent]]:
+    """The results of two streams merged, and the late events; `options` of the second stream."""
+    cep.register_stream("orders", "a INTEGER", idle_after=100)
+    cep.register_stream("payments", "a INTEGER", **options)
+    cep.create_query("merged", "SELECT a FROM orders UNION ALL SELECT a FROM payments")
+    rows: list[tuple[int, int]] = []
+    late: list[bridge.LateEvent] = []
+    cep.add_output_processor("merged", lambda event: rows.append((event.timestamp, event.payload["a"])))
+    cep.add_late_processor(late.append)
+    return rows, late
+
+
+def test_streams_are_merged_by_time_and_an_idle_one_is_not_waited_for(database: Database):
+    with database.connect() as cep:
+        rows, late = watched(cep, idle_after="100 MS")
+        cep.push_events("orders", [([1], 1000), ([2], 1050)])
+        assert rows == []
+        cep.push_event("payments", [3], 1020)
+        assert rows == [(1000, 1), (1020, 3)]
+        cep.push_event("orders", [4], 1120)
+        assert rows[2:] == []
+        cep.push_event("orders", [5], 1121)  # payments are silent for more than 100
+        assert rows[2:] == [(1050, 2), (1120, 4), (1121, 5)]
+        cep.push_event("payments", [6], 1100)
+        assert [(one.kind, one.milliseconds, one.timestamp) for one in late] == [("late", 21, 1100)]
+        cep.push_event("payments", [7], 1130)
+        assert rows[5:] == []
+        cep.advance_time(1200, stream="orders")
+        assert rows[5:] == [(1130, 7)]
+        kept = cep.query("SELECT stream, ts, kind, milliseconds FROM late_events")
+        assert list(map(tuple, kept)) == [("payments", 1100, "late", 21)]
+
+
+def test_an_event_that_is_far_ahead_does_not_move_time(database: Database):
+    with database.connect(lateness=10) as cep:
+        rows, late = watched(cep, max_ahead="1 S")
+        cep.remove_query("merged")
+        cep.remove_stream("orders")
+        cep.create_query("merged", "SELECT a FROM payments")
+        cep.add_output_processor("merged", lambda event: rows.append((event.timestamp, event.payload["a"])))
+        cep.push_events("payments", [([1], 1000), ([2], 3_600_000), ([3], 1900)])
+        cep.push_event("payments", [4], 1995, event_id="x")
+        cep.push_event("payments", [4], 1995, event_id="x")
+        cep.advance_time(2000)
+        assert rows == [(1000, 1), (1900, 3), (1995, 4)]
+        assert [(one.kind, one.timestamp) for one in late] == [("ahead", 3_600_000), ("duplicate", 1995)]
+        assert late[0].milliseconds > 3_000_000
+        assert "max_ahead 1000 ms" in late[0].reason
+
+
+def test_what_is_waited_for_is_known_after_a_restart(tmp_path: Path):
+    """And a program may change the rules when it starts again."""
+    url = f"sqlite:///{tmp_path / 'times.db'}"
+    with bridge.connect(url) as cep:
+        watched(cep, idle_after=100)
+        cep.push_all([("orders", [1], 1000), ("payments", [2], 1000), ("orders", [3], 1050)])
+    with bridge.connect(url) as cep:
+        rows, _ = watched(cep, idle_after=100)
+        cep.push_event("orders", [4], 1100)
+        assert rows == []
+        cep.push_event("payments", [5], 1080)
+        assert rows == [(1050, 3), (1080, 5)]
+    with bridge.connect(url) as cep:
+        rows, _ = watched(cep)
+        cep.push_event("payments", [6], 1110)
+        assert rows == [(1100, 4)]
+        assert cep._catalogue.streams["payments"].rules == (None, None)
+
+
+def test_by_the_wall_clock_a_silent_stream_is_idle_and_late_events_have_their_time(tmp_path: Path):
+    with bridge.connect(f"sqlite:///{tmp_path / 'clock.db'}", lateness="400 MS", clock="system") as cep:
+        rows, late = watched(cep, max_ahead="1 S")
+        start = time.time_ns() // 1_000_000
+        cep.push_event("payments", [1], start)
+        cep.push_event("payments", [2], start + 3_600_000)
+        time.sleep(0.25)
+        cep.push_event("payments", [3], start - 100)  # a tick has not passed it
+        deadline = time.time() + 10
+        while len(rows) < 2 and time.time() < deadline:
+            time.sleep(0.02)
+    assert rows == [(start - 100, 3), (start, 1)]
+    assert [one.kind for one in late] == ["ahead"]
+
+
+def test_a_bridge_that_gets_a_lateness_later_goes_on_from_its_time(tmp_path: Path):
+    url = f"sqlite:///{tmp_path / 'late.db'}"
+    with bridge.connect(url) as cep:
+        cep.register_stream("s", "k VARCHAR, a INTEGER")
+        cep.push_event("s", ["p", 1], 1000)
+    with bridge.connect(url, lateness=5) as cep:
+        cep.push_event("s", ["p", 1], 999)
+        assert [row.kind for row in cep.query("SELECT kind FROM late_events")] == ["late"]
+
+
+def test_wrong_rules_are_refused():
+    with bridge.connect() as cep, pytest.raises(SchemaError, match="idle_after: a duration"):
+        cep.register_stream("s", "a INTEGER", idle_after="soon")
+
+
+def test_a_script_says_the_rules():
+    text = "CREATE STREAM s (a INTEGER) MAX AHEAD 1 MIN IDLE AFTER 30 S; CREATE STREAM t (a INTEGER)"
+    assert [statement.rules for statement in statements(text)] == [(30_000, 60_000), (None, None)]

@@ -1,0 +1,66 @@
+"""Events that contribute to no result: too late, too far ahead, or in already. Each is a row of the table `late_events`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from bridge.engine.catalogue import StreamEntry
+from bridge.engine.event import LateEvent
+from bridge.engine.runner import Runner
+
+LATE_EVENTS = "late_events"
+
+LATE, AHEAD, DUPLICATE = "late", "ahead", "duplicate"
+"""What is wrong with an event."""
+
+_COLUMNS = {
+    "stream": "TEXT", "payload": "TEXT", "ts": "BIGINT", "watermark": "BIGINT", "reason": "TEXT", "kind": "TEXT",
+    "milliseconds": "BIGINT",
+}  # fmt: skip
+
+
+class LateEvents:
+    """The table `late_events` of a bridge. `lateness`: that of the bridge, in milliseconds; `watermark` gives the time now."""
+
+    def __init__(self, runner: Runner, lateness: int, watermark: Callable[[], int]) -> None:
+        self._runner, self._lateness, self._watermark = runner, lateness, watermark
+        self._is_made = False
+
+    def make(self) -> None:
+        """Makes the table, or adds the columns that one of an earlier version does not have. Not inside a transaction."""
+        if self._is_made:
+            return
+        database = self._runner.database
+        known = database.relation(LATE_EVENTS)
+        with self._runner.transaction():
+            if known is None:
+                listed = ", ".join(f"{database.quoted(name)} {kind}" for name, kind in _COLUMNS.items())
+                database.execute(f"CREATE TABLE IF NOT EXISTS {LATE_EVENTS} ({listed})")
+            there = set(_COLUMNS if known is None else map(str.lower, known.names))
+            for name in (name for name in _COLUMNS if name not in there):
+                database.execute(f"ALTER TABLE {LATE_EVENTS} ADD COLUMN {database.quoted(name)} {_COLUMNS[name]}")
+        self._is_made = True
+
+    def event(self, stream: StreamEntry, ts: int, values: Sequence[Any], kind: str, milliseconds: int) -> LateEvent:
+        """What is said of an event that is not taken."""
+        watermark = self._watermark()
+        match kind:
+            case "late":
+                reason = f"{milliseconds} ms before the watermark (lateness {self._lateness} ms)"
+            case "ahead":
+                reason = f"{milliseconds} ms ahead (max_ahead {stream.rules.max_ahead} ms)"
+            case _:
+                reason = "an event of this id is in"
+        payload = dict(zip(stream.schema.names, values, strict=True))
+        return LateEvent(stream.name, payload, ts, watermark, reason, kind, milliseconds)
+
+    def store(self, late: Sequence[LateEvent]) -> None:
+        """Stores them, inside the transaction of their push."""
+        if late:
+            rows = [
+                (one.stream, json.dumps(one.payload, default=str), one.timestamp, one.watermark, *one[4:])
+                for one in late
+            ]
+            self._runner.database.insert(LATE_EVENTS, len(_COLUMNS), rows)

@@ -1,0 +1,159 @@
+"""The watermark (rules T2 and T5): the time that all events have reached, as far as streams that are not idle tell."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from bridge.engine.catalogue import StreamEntry
+from bridge.engine.own_table import OwnTable
+from bridge.engine.runner import Runner
+from windows.times import BEGINNING
+
+TIMES = "cep_watermark"
+
+ALL = ""
+"""The name under which the times of all streams together are stored."""
+
+
+def milliseconds() -> int:
+    """The time by the wall clock, in milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Seen:
+    """The newest timestamp of a stream, and when it came by the wall clock; before its first event, since when it is awaited."""
+
+    newest: int
+    arrived: int
+    has_events: bool = True
+
+
+class Watermark:
+    """The watermark of a bridge, which never moves back, and the times of its streams from which it follows.
+
+    `lateness`: Milliseconds that events may come out of order. `is_live`: whether time passes by the wall clock.
+    """
+
+    def __init__(self, runner: Runner, lateness: int, is_live: bool, present: Callable[[], int] = milliseconds) -> None:
+        self._runner = runner
+        self.lateness = lateness
+        self._is_live = is_live
+        self._present = present
+        self.watermark = BEGINNING
+        self.waits: Mapping[str, int] = {}
+        """The streams that others wait for, with the milliseconds after which a silent one is idle."""
+        self._seen: dict[str, Seen] = {}
+        """Of all streams together (`ALL`), and of each stream that others wait for."""
+        self._stored: dict[str, tuple[int, ...]] = {}
+        self._table = OwnTable(
+            runner, TIMES, "stream VARCHAR, newest BIGINT, arrived BIGINT, seen BIGINT, watermark BIGINT"
+        )
+        if runner.is_durable:
+            self._table.make()
+
+    def resume(self) -> None:
+        """Goes on with the times of the state in the database. An idle stream has all its time again, by the wall clock."""
+        self._seen.clear()
+        self._stored.clear()
+        for name, *times in self._table.rows():
+            newest, arrived, seen, watermark = self._stored[name] = tuple(map(int, times))
+            self._seen[name] = Seen(newest, self._present() if name != ALL else arrived, bool(seen))
+            self.watermark = max(self.watermark, watermark)
+
+    def see(self, stream: str, ts: int) -> None:
+        """An event of this stream has come, or time has passed on it: the watermark follows."""
+        present = self._present()
+        everywhere = self._seen.get(ALL)
+        if everywhere is None or ts >= everywhere.newest:
+            self._seen[ALL] = Seen(ts, present)
+        if stream.lower() in self.waits:
+            known = self._seen.get(stream.lower())
+            newest = max(ts, known.newest) if known is not None and known.has_events else ts
+            self._seen[stream.lower()] = Seen(newest, present)
+        self.reach(self._follows(self._seen[ALL].newest))
+
+    def reach(self, watermark: int) -> None:
+        """Moves the watermark to this time, unless it is there."""
+        self.watermark = max(self.watermark, watermark)
+
+    def pass_all(self, ts: int) -> None:
+        """Time has passed on all streams."""
+        present = self._present()
+        for name in (ALL, *self.waits):
+            known = self._seen.get(name)
+            if known is None or not known.has_events or known.newest < ts:
+                self._seen[name] = Seen(ts, present if known is None or name == ALL else known.arrived)
+        self.reach(ts)
+
+    def by_clock(self, present: int) -> int:
+        """The watermark when the wall clock says `present`."""
+        everywhere = self._seen.get(ALL)
+        newest = present if everywhere is None else max(present, everywhere.newest)
+        return max(self.watermark, self._follows(newest))
+
+    def too_far_ahead(self, stream: StreamEntry, ts: int) -> int:
+        """How far an event is ahead, in milliseconds, if that is too far; else 0.
+
+        It is measured by the wall clock with `is_live`, else by the newest event and the time since that came.
+        """
+        most = stream.rules.max_ahead
+        everywhere = self._seen.get(ALL)
+        if most is None or (everywhere is None and not self._is_live):
+            return 0
+        present = self._present()
+        expected = present
+        if not self._is_live and everywhere is not None:
+            expected = everywhere.newest + max(0, present - everywhere.arrived)
+        return ts - expected if ts - expected > most else 0
+
+    def awaited(self, newest: int | None = None) -> list[str]:
+        """The streams that events of others wait for now."""
+        everywhere = self._seen.get(ALL)
+        if newest is None:
+            newest = everywhere.newest if everywhere is not None else BEGINNING
+        return [name for name, idle_after in self.waits.items() if not self._is_idle(name, idle_after, newest)]
+
+    def remembered(self) -> tuple[Any, ...]:
+        """The state to `restore` if the transaction fails."""
+        return self.watermark, dict(self._seen)
+
+    def restore(self, remembered: tuple[Any, ...]) -> None:
+        self.watermark, self._seen = remembered
+        self._stored.clear()
+
+    def store(self) -> None:
+        """Stores the times that have changed, inside the transaction of the push."""
+        if not self._runner.is_durable or ALL not in self._seen:
+            return
+        for name, seen in self._seen.items():
+            row = (seen.newest, seen.arrived, int(seen.has_events), self.watermark if name == ALL else BEGINNING)
+            if self._stored.get(name) != row:
+                self._replace(name, row)
+                self._stored[name] = row
+
+    def _replace(self, name: str, row: tuple[int, ...]) -> None:
+        database = self._runner.database
+        where = f"{self._table.quoted('stream')} = {database.placeholder}"
+        database.execute_bound(f"DELETE FROM {TIMES} WHERE {where}", [name])
+        self._table.insert((name, *row))
+
+    def _follows(self, newest: int) -> int:
+        """The watermark when `newest` is the newest time of all."""
+        reached = [newest]
+        for name, idle_after in self.waits.items():
+            if not self._is_idle(name, idle_after, newest):
+                seen = self._seen[name]
+                reached.append(seen.newest if seen.has_events else BEGINNING + self.lateness)
+        return min(reached) - self.lateness
+
+    def _is_idle(self, name: str, idle_after: int, newest: int) -> bool:
+        """Whether a stream has been silent for long: by the wall clock with `is_live`, else by the events of the others."""
+        seen = self._seen.get(name)
+        if seen is None:
+            seen = self._seen[name] = Seen(newest, self._present(), has_events=False)
+        silent = self._present() - seen.arrived if self._is_live else newest - seen.newest
+        return silent > idle_after

@@ -169,11 +169,12 @@ class Bridge(Definitions, Pushes, Inspection):
 
         return SystemClock(self._pass_time)
 
-    def _pass_time(self, ts: int) -> None:
-        """Advances time to the clock's, or leaves it where events were ahead of the clock."""
+    def _pass_time(self, ts: int) -> int | None:
+        """Advances time to the clock's, or leaves it where events were ahead of the clock; gives when something is due next."""
         with self._lock:  # else an event may come between reading `now` and advancing to it
             if not self._closed and self._resumption is None:
-                self._tick(ts)
+                return self._tick(ts)
+        return None
 
 
 __all__ = ["Bridge", "Event", "LateEvent"]

@@ -10,13 +10,20 @@ from collections.abc import Callable
 from bridge.errors import Closed
 
 TICK = 0.1
-"""Seconds between two ticks."""
+"""Seconds between two ticks, unless something is due before."""
+
+
+SHORTEST = 0.001
+"""Seconds between two ticks at least."""
 
 
 class SystemClock:
-    """Calls `tick(milliseconds since 1970)` ten times a second, from a thread that ends with the bridge."""
+    """Calls `tick(milliseconds since 1970)` ten times a second, from a thread that ends with the bridge.
 
-    def __init__(self, tick: Callable[[int], None]) -> None:
+    `tick` gives the time at which something is due next, if that is known: the next call is then, if that is sooner.
+    """
+
+    def __init__(self, tick: Callable[[int], int | None]) -> None:
         self._tick = tick
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="cep-bridge clock", daemon=True)
@@ -33,9 +40,13 @@ class SystemClock:
 
     def _run(self) -> None:
         """Logs what output processors raise, which must not stop the clock: in this thread sys.exit ends nothing else."""
-        while not self._stopped.wait(TICK):
+        pause = TICK
+        while not self._stopped.wait(pause):
+            pause = TICK
             try:
-                self._tick(self.milliseconds())
+                due = self._tick(self.milliseconds())
+                if due is not None:
+                    pause = max(SHORTEST, min(TICK, (due - self.milliseconds()) / 1000))
             except Closed:
                 return
             except BaseException:

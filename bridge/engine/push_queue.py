@@ -15,14 +15,14 @@ from bridge.engine.exactly_once import EventIds, Position, SourcePositions
 from bridge.engine.intake import Chunk, EventBatch, Sizes, noting_last, without_first
 from bridge.engine.late_events import DUPLICATE, LateEvents
 from bridge.engine.named_processors import NamedProcessors
-from bridge.engine.refusal import own_error
+from bridge.engine.refusal import going_back, own_error
 from bridge.engine.reorder import Reorder
 from bridge.engine.results import Results
 from bridge.engine.runner import Receipt, Runner
 from bridge.engine.watermark import Watermark
-from bridge.errors import Closed, DatabaseError, OrderError, ProcessorError, SchemaError
+from bridge.errors import Closed, DatabaseError, ProcessorError, SchemaError
 from windows.databases import Refused
-from windows.times import NEVER, duration
+from windows.times import BEGINNING, NEVER, duration
 
 RETRIES = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0)
 """Seconds between the attempts to open a lost connection again."""
@@ -258,6 +258,22 @@ class PushQueue:
         else:
             self._move(lambda time: time.reach(time.by_clock(present)))
 
+    def next_deadline(self) -> int | None:
+        """The next time at which something may be reported though no event comes; None if nothing is due."""
+        if self._runner.now != BEGINNING and self._runner.awaits_push and not self._finished:
+            if self.reorder is None:
+                self.push([], 0, self._runner.now, self._runner.now)
+            else:
+                self._move(lambda time: None)
+        waiting = None if self.reorder is None else self.reorder.next_ts
+        due = (self._runner.next_deadline(), waiting)
+        return min((each for each in due if each is not None), default=None)
+
+    def next_instant(self) -> int | None:
+        """When the wall clock will have reached `next_deadline`, as far as that is known: time is behind it by the lateness."""
+        due = None if self._runner.awaits_push else self.next_deadline()
+        return None if due is None else due + self._lateness
+
     def _move(self, moves: Callable[[Watermark], None]) -> None:
         """A push without events in which time moves."""
         if self.closed or self._finished:
@@ -293,17 +309,7 @@ class PushQueue:
 
     def _refuse_going_back(self, ts: int) -> None:
         if ts < self._runner.now:
-            if self.is_resumed:
-                raise OrderError(
-                    f"time does not go back: {ts} is before {self._runner.now}, where the state of this bridge has been resumed; "
-                    "cep.position(source) says where a source goes on, a repeated event_id is dropped, and connect(url, "
-                    "fresh=True) begins anew"
-                )
-            raise OrderError(
-                f"time does not go back: {ts} is before {self._runner.now}, the newest time seen; "
-                'connect(lateness="5 S") waits that long for late events, and with clock="system" an event that comes '
-                "without a timestamp, from any thread, takes the time of its push"
-            )
+            raise going_back(ts, self._runner.now, self.is_resumed)
 
     def _run_reordered(
         self,

@@ -219,9 +219,36 @@ class Pushes(Access):
         self._pushes.advance(milliseconds(timestamp), entry)
 
     @locked
-    def _tick(self, present: int) -> None:
-        """The wall clock says `present`."""
+    def next_deadline(self) -> int | None:
+        """The next time at which a result may come though no event does: then `advance_time` to it reports what is due.
+
+        It is the end of a window or an absence, an expiry, a periodic report, or the time of an event that waits for its
+        order. Before it nothing is reported without an event.
+
+        Returns:
+            Milliseconds since 1970; None if nothing is due.
+
+        Raises:
+            DatabaseError: The database refuses.
+
+        >>> import bridge
+        >>> with bridge.connect() as cep:
+        ...     cep.create_query("n", "SELECT COUNT(*) AS n FROM s[a: INTEGER] WINDOW(RANGE 5 S SLIDE 5 S)")
+        ...     handle = cep.add_output_processor("n", print)
+        ...     cep.push_event("s", [7], 1000)
+        ...     due = cep.next_deadline()
+        ...     cep.advance_time(due)
+        ...     print(due, cep.next_deadline())
+        Event(payload={'n': 1}, timestamp=5000)
+        5000 None
+        """
+        return self._pushes.next_deadline()
+
+    @locked
+    def _tick(self, present: int) -> int | None:
+        """The wall clock says `present`; gives when it will be so late that something is due."""
         self._pushes.tick(present)
+        return self._pushes.next_instant()
 
     @locked
     def purge(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from bridge.errors import BridgeError, DatabaseError, QueryError, SchemaError, closest
+from bridge.errors import BridgeError, DatabaseError, OrderError, QueryError, SchemaError, closest
 from windows.databases import Refused
 from windows.databases.refused import ConnectionLost
 from windows.schema import TypeMismatch
@@ -54,6 +54,21 @@ def refusal(error: Refused, text: str, tables: Iterable[str] = (), columns: Iter
         if pointed.position is not None:
             return pointed
     return QueryError(f"the database refuses: {error}")
+
+
+def going_back(ts: int, now: int, is_resumed: bool) -> OrderError:
+    """The error for a timestamp before the newest time seen; `is_resumed`: that may be of an earlier process."""
+    if is_resumed:
+        return OrderError(
+            f"time does not go back: {ts} is before {now}, where the state of this bridge has been resumed; "
+            "cep.position(source) says where a source goes on, a repeated event_id is dropped, and connect(url, "
+            "fresh=True) begins anew"
+        )
+    return OrderError(
+        f"time does not go back: {ts} is before {now}, the newest time seen; "
+        'connect(lateness="5 S") waits that long for late events, and with clock="system" an event that comes '
+        "without a timestamp, from any thread, takes the time of its push"
+    )
 
 
 _LIBRARIES = ("pyarrow", "numpy", "duckdb", "_duckdb", "sqlite3", "sqlalchemy", "pymysql", "psycopg")

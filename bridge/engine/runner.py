@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from bridge.engine.catalogue import QueryEntry
+from bridge.engine.due_times import DueTimes
 from bridge.engine.housekeeping import Housekeeping
 from bridge.engine.intake import EventBatch
 from bridge.engine.one_event import OneEventPlan, OneEventPlans
@@ -15,7 +16,7 @@ from bridge.engine.results import PUSHES, Results
 from bridge.errors import DatabaseError
 from bridge.rewrite.conflicts import conflicts
 from bridge.rewrite.network import CLOCK
-from bridge.rewrite.plan import Call, Insert, Purge
+from bridge.rewrite.plan import Call, Insert, Operator, Purge
 from windows.databases import Database, Refused
 from windows.times import BEGINNING
 
@@ -48,6 +49,7 @@ class Runner(Plans):
         self._housekeeping = Housekeeping(database, self.network, self._tables, self.results)
         self._push_steps: dict[tuple[frozenset[str], bool, str], PushSteps] = {}
         self._one_event_plans = OneEventPlans(self.network, self.results, self.catalogue.streams)
+        self._due_times = DueTimes(database)
         self._serial: bool | None = None
         self.uncommitted: Results = []
         """The results of the newest push, also where it is not known whether that has taken effect."""
@@ -69,6 +71,7 @@ class Runner(Plans):
         self._push_steps.clear()
         self._one_event_plans.clear()
         self._serial = None
+        self._due_times.clear()
         self._housekeeping.forget()
 
     # Before a push ----------------------------------------------------------------------------------------------------
@@ -223,6 +226,24 @@ class Runner(Plans):
                 self.database.execute(step)
             else:
                 step.run(self.database, ts, seq, final)
+
+    def next_deadline(self, operators: Iterable[Operator] | None = None) -> int | None:
+        """The next time at which these operators, or any, may report something though no event comes.
+
+        Machines without their memory, which a push gives them, do not count.
+        """
+        if self.now == BEGINNING:
+            return None
+        if not self.is_durable:  # there not every push sets it
+            with self.transaction():
+                self._tables.set_clock(self.now, self.now, self.seq)
+        return self._due_times.next(self.network.operators if operators is None else operators, self.now)
+
+    @property
+    def awaits_push(self) -> bool:
+        """Whether a machine has no memory yet."""
+        machines = (step for operator in self.network.operators for step in operator.steps)
+        return not all(getattr(step, "is_restored", True) for step in machines)
 
     def fill_inbox(self) -> None:
         """Brings the event of the last push into its inbox, if that was skipped: the stream itself is to be read."""

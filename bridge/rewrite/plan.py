@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
 
 from sqlglot import exp
 
@@ -135,6 +135,14 @@ class Call(Protocol):
         """A script of the statements that it runs, with comments; `pretty` lays out SQL."""
 
 
+@runtime_checkable
+class TimedCall(Protocol):
+    """A step that knows when it reports something though no event comes."""
+
+    def next_deadline(self, database: Database, now: int) -> int | None:
+        """The next time (ms), later than `now`, at which it may report something; None if there is none."""
+
+
 Step = Insert | Purge
 Origin = tuple[Flow, dict[str, str]]
 
@@ -153,7 +161,8 @@ class Operator:
     `constants` is the table of the members' constants, once there are several, and `settings` writes the statements that
     fill it anew before the next push. `probes`: statements that are prepared once, at creation, besides the steps: what
     only the database knows to be wrong is refused there. `identity`: what identifies it in every process, where the state
-    is kept.
+    is kept. `deadlines`: statements with a column `due`, the times after now at which time alone may make it report
+    something.
     """
 
     title: str
@@ -181,6 +190,7 @@ class Operator:
     leave: Callable[[], None] | None = None
     notes: list[str] = dataclasses.field(default_factory=list)
     probes: list[exp.Expr] = dataclasses.field(default_factory=list)
+    deadlines: list[exp.Query] = dataclasses.field(default_factory=list)
 
     def forget_derived(self, names: set[str]) -> list[str]:
         """Gives up the inbox and the windows of its results that are not among `names`; gives their names."""

@@ -95,6 +95,18 @@ class LiveMachine(abc.ABC):
     def __post_init__(self) -> None:
         self._is_restored = False
 
+    @property
+    def is_restored(self) -> bool:
+        """Whether it has its memory; it gets that with the first push."""
+        return self._is_restored
+
+    def next_deadline(self, database: Database, now: int) -> int | None:
+        """The next time (ms) at which time alone may decide something; None also while it is not restored."""
+        if not self._is_restored:
+            return None
+        state: MachineState[Any] = vars(self)["_state"]
+        return state.next_deadline()
+
     @abc.abstractmethod
     def restore(self, database: Database) -> None:
         """Makes the memory from the tables, without the rows of this push."""

@@ -33,7 +33,7 @@ from bridge.rewrite.flow import FROM, Flow, Need, Selection, not_later, valid
 from bridge.rewrite.network import Network, as_inserted, derived_content, rewrite
 from bridge.rewrite.plan import Operator
 from bridge.rewrite.variants import StatementWriter, Variants
-from bridge.rewrite.windows.expiry import expires_in_push
+from bridge.rewrite.windows.expiry import expires_in_push, next_expiry
 from bridge.rewrite.windows.row_count import with_evictions
 from windows.databases.base import NESTED_LOOP, Database
 from windows.sql import (
@@ -83,6 +83,8 @@ def _aggregated(node: query.Aggregate, network: Network, need: Need) -> Flow:
             content_at_reports(above, network) if isinstance(above, Snapshot) else network.rewrite(above, Need.CONTENT)
         )
         variants = _variants(node, below, network)
+        if node.every_change or node.on_change:
+            operator.deadlines.append(next_expiry(below))
         if reports_empty(node):
             select = at_reports(operator, node, network)
             variants = Variants(StatementWriter(lambda: select, "join of report times and window"))

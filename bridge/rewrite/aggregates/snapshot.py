@@ -175,6 +175,11 @@ class PeriodicReports:
             if times:
                 database.insert(self.quoted, len(_REPORT), [(time, 0, time + self.every) for time in times])
 
+    def next_deadline(self, database: Database, now: int) -> int | None:
+        """The next report time."""
+        ((first, _),) = database.fetch(self.since)
+        return None if first is None else int(first + (max(now - first, 0) // self.every + 1) * self.every)
+
     def forget(self) -> None:
         """Nothing is remembered."""
 

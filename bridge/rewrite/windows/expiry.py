@@ -11,7 +11,7 @@ from bridge.query.epl_state import ChangedWindow
 from bridge.query.nodes import Node
 from bridge.rewrite.flow import OUT, Flow, Need, Selection
 from bridge.rewrite.network import Network, clock
-from windows.sql import column_of, number, qualify_columns
+from windows.sql import aliased, column, column_of, derived_table, number, qualify_columns
 from windows.times import NEVER
 
 
@@ -26,6 +26,20 @@ def expires_in_push(below: Flow) -> list[exp.Expr]:
         expiry = below.content.columns["ts"]
         ends = [exp.Sub(this=end, expression=number(below.size or 0)) for end in ends]
     return [exp.GT(this=expiry.copy(), expression=ends[0]), exp.LTE(this=expiry.copy(), expression=ends[1])]
+
+
+def next_expiry(below: Flow) -> exp.Query:
+    """A statement of the next time at which a row expires, as `due`."""
+    assert below.content is not None
+    size = below.size if below.size not in (None, NEVER) else None
+    name = "_expires" if size is None else "ts"
+    now = clock("now") if size is None else exp.Sub(this=clock("now"), expression=number(size))
+    later = below.content.select([name]).where(exp.GT(this=below.content.columns[name].copy(), expression=now))
+    due: exp.Expr = exp.Min(this=column(name))
+    due = due if size is None else exp.Add(this=due, expression=number(size))
+    found = exp.select(aliased(due, "due")).from_(derived_table(later, "e"))
+    expires = exp.LT(this=column("due"), expression=number(NEVER))
+    return exp.select(column("due")).from_(derived_table(found, "d")).where(expires)
 
 
 def is_evicted_before_expiry(content: Selection) -> exp.Expr:

@@ -8,7 +8,13 @@ from bridge.query.epl_output import RStream
 from bridge.rewrite.flow import Flow, Need, Selection
 from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.plan import Operator
-from bridge.rewrite.windows.expiry import evicting_inputs, expires_in_push, is_evicted_before_expiry, is_evicted_by
+from bridge.rewrite.windows.expiry import (
+    evicting_inputs,
+    expires_in_push,
+    is_evicted_before_expiry,
+    is_evicted_by,
+    next_expiry,
+)
 from windows.sql import aliased, bigint_zero, column, derived_table, number, row_number
 from windows.times import NEVER
 
@@ -18,15 +24,16 @@ _ARRIVAL_ORDER = ("_in_ts", "_in_seq", "_in_place")
 @rewrite.register
 def _(node: RStream, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
-        operator.result = _left_in_push(node, network)
+        operator.result = _left_in_push(operator, node, network)
 
     return network.give(network.operator(node, build, "RStream"), node, need)
 
 
-def _left_in_push(node: RStream, network: Network) -> Flow:
+def _left_in_push(operator: Operator, node: RStream, network: Network) -> Flow:
     """The rows that left since the previous push, in the order of their arrival."""
     below = network.rewrite(node.input, Need.CONTENT)
     assert below.content is not None
+    operator.deadlines.append(next_expiry(below))
     expired = _with_arrival(below, {"ts": column("_expires"), "seq": bigint_zero()}).where(*expires_in_push(below))
     left: exp.Query = expired
     if below.counted:

@@ -109,6 +109,7 @@ def _at_boundaries(operator: Operator, node: query.Window, network: Network, bel
         exp.LTE(this=column("_boundary"), expression=clock("now")),
         exp.LTE(this=exp.Sub(this=column("_boundary"), expression=number(size)), expression=column("ts")),
     ]
+    operator.deadlines.append(_next_boundary(raw, slide, origin))
     columns = {
         "ts": column("_boundary"),
         "seq": bigint_zero(),
@@ -134,6 +135,15 @@ def _with_boundaries(raw: str, size: int, slide: int, origin: exp.Expr, below: F
         .join(exp.alias_(_numbers(-(-size // slide)), "n", table=True, quoted=True), join_type="cross")
         .where(exp.Exists(this=passed.copy()))  # PostgreSQL tests this first, and joins in any order
     )
+
+
+def _next_boundary(raw: str, slide: int, origin: exp.Expr) -> exp.Query:
+    """A statement of the next boundary, as `due`, if a row of the table `raw` belongs to its content."""
+    following = exp.Add(this=_last_boundary(column("now"), slide, origin), expression=number(slide))
+    boundary = exp.select(aliased(following, "due")).from_(table(CLOCK))
+    belongs = exp.GTE(this=column_of("r", "_expires"), expression=column_of("b", "due"))
+    rows = exp.select(number(1)).from_(aliased_table(raw, "r")).where(belongs)
+    return exp.select(column_of("b", "due")).from_(derived_table(boundary, "b")).where(exp.Exists(this=rows))
 
 
 def _passed(slide: int, origin: exp.Expr) -> exp.Select:

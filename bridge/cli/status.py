@@ -11,7 +11,9 @@ from bridge.cli.why import refuse_new_file
 
 @click.command(epilog=options.epilog("cepbridge status sqlite:///app.db", "docs/security.md"))
 @click.argument("url")
-def status(url: str) -> None:
+@click.option("--name", help="The name of the bridge, where the program gave it one.")
+@click.option("--schema", help="The schema of its tables, where the program named one.")
+def status(url: str, name: str | None, schema: str | None) -> None:
     """Show the time, the queries and the rows of state of a bridge.
 
     URL is that of its database: duckdb:///FILE, or any SQLAlchemy URL. The bridge may be at work there, except on a DuckDB
@@ -21,4 +23,4 @@ def status(url: str) -> None:
 
     with exit_on_error():
         refuse_new_file(url)
-        click.echo(str(stored_status(url)))
+        click.echo(str(stored_status(url, name, schema)))

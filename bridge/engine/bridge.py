@@ -9,6 +9,7 @@ from typing import Any
 from bridge.engine.definitions import Definitions
 from bridge.engine.event import Event, LateEvent
 from bridge.engine.inspection import Inspection
+from bridge.engine.own_place import own_place
 from bridge.engine.pushes import Pushes
 from bridge.engine.resume import discard_state
 from bridge.errors import DatabaseError, ProcessorError, SchemaError
@@ -30,10 +31,12 @@ class Bridge(Definitions, Pushes, Inspection):
         fresh: Remove the state of an earlier bridge first.
         event_ids: How many ids of events are remembered, or for how long, such as "7 D"; by default 100,000 (rule D4).
         standby: Wait for as long as another bridge is at work in the database, and go on where it ends (rule D9).
+        name: The name of the bridge, where several have their state in one database.
+        schema: The schema of the bridge's tables (MariaDB: a database).
 
     Raises:
         DatabaseError: Another bridge is at work in the database.
-        SchemaError: `lateness` or `clock` is wrong.
+        SchemaError: `lateness`, `clock`, `name` or `schema` is wrong.
 
     >>> from windows.databases import open_database
     >>> cep = Bridge(open_database())
@@ -55,7 +58,10 @@ class Bridge(Definitions, Pushes, Inspection):
         fresh: bool = False,
         event_ids: int | str | None = None,
         standby: bool = False,
+        name: str | None = None,
+        schema: str | None = None,
     ) -> None:
+        own_place(database, name, schema)
         super().__init__(database, lateness, event_ids, durable, fresh, standby, is_live=clock is not None)
         self._keeps_state = self._runner.is_durable
         self._clock = self._system_clock(clock)

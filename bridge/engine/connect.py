@@ -20,6 +20,8 @@ def connect(
     fresh: bool = False,
     event_ids: int | str | None = None,
     standby: bool = False,
+    name: str | None = None,
+    schema: str | None = None,
 ) -> Bridge:
     """Opens a bridge on a database.
 
@@ -39,13 +41,17 @@ def connect(
         event_ids: How many ids of events `push_event` remembers, or for how long, such as "7 D"; by default 100,000.
         standby: Wait for as long as another bridge is at work in the database, and go on where it ends, closed or killed. Not
             with a file of DuckDB, which only one process can open.
+        name: The name of the bridge, where several have their state in one database: each has its own catalogue, lock and
+            tables, and is opened by its name.
+        schema: The schema of the bridge's tables (MariaDB: a database), which is created if it is not there. Tables of other
+            schemas are found as before; on MariaDB they are named with their database.
 
     Returns:
         The bridge; as a context manager it closes itself.
 
     Raises:
         DatabaseError: The database cannot be opened, another bridge is at work in it, or its state cannot be resumed.
-        SchemaError: `lateness` or `clock` is wrong.
+        SchemaError: `lateness`, `clock`, `name` or `schema` is wrong.
 
     >>> with connect("sqlite://") as cep:
     ...     cep.register_stream("s", "a INTEGER")
@@ -57,7 +63,10 @@ def connect(
     try:
         opened = open_database(database)
         try:
-            return Bridge(opened, lateness, clock, durable=durable, fresh=fresh, event_ids=event_ids, standby=standby)
+            return Bridge(
+                opened, lateness, clock, durable=durable, fresh=fresh, event_ids=event_ids, standby=standby, name=name,
+                schema=schema,
+            )  # fmt: skip
         except BaseException:
             opened.close()
             raise

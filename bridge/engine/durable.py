@@ -75,24 +75,24 @@ class CatalogueTables:
 
     def exist(self) -> bool:
         """Whether the state of a durable bridge is in the database."""
-        return self._database.relation(DEFINITIONS) is not None
+        return self._database.has_own(self._database.own_name(DEFINITIONS))
 
     def create(self) -> None:
         """Makes the tables, where they are not there yet."""
         for name, columns in _COLUMNS.items():
-            if self._database.relation(name) is None:
+            if not self._database.has_own(self._database.own_name(name)):
                 listed = ", ".join(
                     f"{self._quoted(column)} {self._database.column_type(Attribute(column, kind))}"
                     for column, kind in columns.items()
                 )
-                self._database.execute(f"CREATE TABLE {self._quoted(name)} ({listed})")
+                self._database.execute(f"CREATE TABLE {self._table(name)} ({listed})")
         if not self.definitions():
             self.add(LoggedCall(0, 0, OPENING, "", "", "", 0))
 
     def drop(self) -> None:
         """Removes the tables."""
         for name in _COLUMNS:
-            self._database.execute(f"DROP TABLE IF EXISTS {self._quoted(name)}")
+            self._database.execute(f"DROP TABLE IF EXISTS {self._table(name)}")
 
     def definitions(self) -> list[LoggedCall]:
         """All definitions, in the order in which they are carried out. Raises `DatabaseError` for a newer layout."""
@@ -108,24 +108,28 @@ class CatalogueTables:
         return [NameRow(*row) for row in self._rows(NAMES)]
 
     def add(self, definition: LoggedCall) -> None:
-        self._database.insert(self._quoted(DEFINITIONS), len(_COLUMNS[DEFINITIONS]), [definition])
+        self._database.insert(self._table(DEFINITIONS), len(_COLUMNS[DEFINITIONS]), [definition])
 
     def remove(self, reference: Reference) -> None:
         number, part = map(self._quoted, ("number", "part"))
         where = f"{number} = {int(reference[0])} AND {part} = {int(reference[1])}"
-        self._database.execute(f"DELETE FROM {self._quoted(DEFINITIONS)} WHERE {where}")
+        self._database.execute(f"DELETE FROM {self._table(DEFINITIONS)} WHERE {where}")
 
     def change_names(self, gone: Sequence[str], come: Iterable[NameRow]) -> None:
         """Removes the rows of the keys `gone`, and adds the rows `come`."""
-        text = f"DELETE FROM {self._quoted(NAMES)} WHERE {self._quoted('id')} = {self._database.placeholder}"
+        text = f"DELETE FROM {self._table(NAMES)} WHERE {self._quoted('id')} = {self._database.placeholder}"
         for key in gone:
             self._database.execute_bound(text, [key])
         if rows := list(come):
-            self._database.insert(self._quoted(NAMES), len(_COLUMNS[NAMES]), rows)
+            self._database.insert(self._table(NAMES), len(_COLUMNS[NAMES]), rows)
 
     def _rows(self, table: str) -> list[tuple[Any, ...]]:
         columns = ", ".join(map(self._quoted, _COLUMNS[table]))
-        return self._database.fetch(f"SELECT {columns} FROM {self._quoted(table)}")
+        return self._database.fetch(f"SELECT {columns} FROM {self._table(table)}")
 
     def _quoted(self, name: str) -> str:
         return self._database.quoted(name)
+
+    def _table(self, name: str) -> str:
+        """A table of the catalogue, quoted."""
+        return self._quoted(self._database.own_name(name))

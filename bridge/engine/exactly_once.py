@@ -56,7 +56,9 @@ class EventIds:
         if self._table.is_made:
             self._table.insert((ts, self._runner.seq, stream.lower(), str(event_id)))
             if oldest is not None:
-                self._runner.database.execute(f"DELETE FROM {EVENT_IDS} WHERE {self._table.quoted('time')} < {oldest}")
+                self._runner.database.execute(
+                    f"DELETE FROM {self._table.text} WHERE {self._table.quoted('time')} < {oldest}"
+                )
 
     def add(self, stream: str, event_id: object, ts: int, oldest: int | None) -> None:
         """Remembers an id, once its push has taken effect, and forgets those before the `oldest`."""
@@ -147,7 +149,9 @@ class SourcePositions:
         values = [json.dumps(state.position), json.dumps(state.pending), state.done, source]
         if source in self._known:
             marks = ", ".join(f"{name} = {database.placeholder}" for name in names[:-1])
-            database.execute_bound(f"UPDATE {POSITIONS} SET {marks} WHERE {names[-1]} = {database.placeholder}", values)
+            database.execute_bound(
+                f"UPDATE {self._table.text} SET {marks} WHERE {names[-1]} = {database.placeholder}", values
+            )
         else:
             self._table.insert((source, *values[:-1]))
 

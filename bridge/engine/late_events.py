@@ -26,6 +26,7 @@ class LateEvents:
 
     def __init__(self, runner: Runner, lateness: int, watermark: Callable[[], int]) -> None:
         self._runner, self._lateness, self._watermark = runner, lateness, watermark
+        self._name = runner.database.own_name(LATE_EVENTS)
         self._is_made = False
 
     def make(self) -> None:
@@ -33,14 +34,14 @@ class LateEvents:
         if self._is_made:
             return
         database = self._runner.database
-        known = database.relation(LATE_EVENTS)
+        known = database.relation(self._name) if database.has_own(self._name) else None
         with self._runner.transaction():
             if known is None:
                 listed = ", ".join(f"{database.quoted(name)} {kind}" for name, kind in _COLUMNS.items())
-                database.execute(f"CREATE TABLE IF NOT EXISTS {LATE_EVENTS} ({listed})")
+                database.execute(f"CREATE TABLE IF NOT EXISTS {self._name} ({listed})")
             there = set(_COLUMNS if known is None else map(str.lower, known.names))
             for name in (name for name in _COLUMNS if name not in there):
-                database.execute(f"ALTER TABLE {LATE_EVENTS} ADD COLUMN {database.quoted(name)} {_COLUMNS[name]}")
+                database.execute(f"ALTER TABLE {self._name} ADD COLUMN {database.quoted(name)} {_COLUMNS[name]}")
         self._is_made = True
 
     def event(self, stream: StreamEntry, ts: int, values: Sequence[Any], kind: str, milliseconds: int) -> LateEvent:
@@ -63,4 +64,4 @@ class LateEvents:
                 (one.stream, json.dumps(one.payload, default=str), one.timestamp, one.watermark, *one[4:])
                 for one in late
             ]
-            self._runner.database.insert(LATE_EVENTS, len(_COLUMNS), rows)
+            self._runner.database.insert(self._name, len(_COLUMNS), rows)

@@ -97,7 +97,7 @@ class NamedProcessors:
             return False
         del stored.processors[handle.name], stored.positions[handle.name]
         with self._runner.transaction():
-            self._execute(f"DELETE FROM {PROCESSORS} WHERE {self._same}", [handle.query.lower(), handle.name])
+            self._execute(f"DELETE FROM {self._table.text} WHERE {self._same}", [handle.query.lower(), handle.name])
         if not stored.positions:
             self.forget(handle.query)
         return True
@@ -112,7 +112,9 @@ class NamedProcessors:
         if stored is not None:
             self._runner.remove_query(self._runner.catalogue.query_entry(stored.query), logged=stored.query)
             with self._runner.transaction():
-                self._execute(f"DELETE FROM {PROCESSORS} WHERE {self._quoted('query')} = {self._mark}", [query.lower()])
+                self._execute(
+                    f"DELETE FROM {self._table.text} WHERE {self._quoted('query')} = {self._mark}", [query.lower()]
+                )
                 self._runner.drop_own(stored.table)
 
     # Results ------------------------------------------------------------------------------------------------------------
@@ -174,7 +176,7 @@ class NamedProcessors:
         least = min(stored.positions.values())
         with self._runner.transaction():
             for name, number in moved.items():
-                text = f"UPDATE {PROCESSORS} SET {self._quoted('number')} = {self._mark} WHERE {self._same}"
+                text = f"UPDATE {self._table.text} SET {self._quoted('number')} = {self._mark} WHERE {self._same}"
                 self._execute(text, [number, stored.entry.name.lower(), name])
             if least - stored.removed >= AT_ONCE:  # the newest row stays, as further ones are numbered after it
                 table, column = self._quoted(stored.table), self._quoted(RESULT_NUMBER)

@@ -12,7 +12,9 @@ class OwnTable:
     """A table of the bridge beside those of its operators, of this name and with these columns."""
 
     def __init__(self, runner: Runner, name: str, columns: str) -> None:
-        self._runner, self._name, self._schema = runner, name, Schema.of(columns)
+        self._runner, self._name, self._schema = runner, runner.database.own_name(name), Schema.of(columns)
+        self.text = runner.database.quoted(self._name)
+        """Its name in the database's SQL."""
         self.is_made = False
         """Whether it is there."""
 
@@ -29,11 +31,11 @@ class OwnTable:
             return []
         self.make()
         columns = ", ".join(map(self.quoted, self._schema.names))
-        return self._runner.database.fetch(f"SELECT {columns} FROM {self._name}")
+        return self._runner.database.fetch(f"SELECT {columns} FROM {self.text}")
 
     def insert(self, row: tuple[Any, ...]) -> None:
         """Adds a row, inside a transaction."""
-        self._runner.database.insert(self._name, len(row), [row])
+        self._runner.database.insert(self.text, len(row), [row])
 
     def quoted(self, column: str) -> str:
         """A column, quoted, in the database's SQL."""

@@ -27,6 +27,7 @@ from bridge.rewrite.names import TableNames
 from bridge.rewrite.plan import Insert, Operator, Purge
 from bridge.rewrite.variants import Variants
 from windows.databases import Database
+from windows.databases.base import PREFIX
 from windows.schema import Attribute, Reader, Schema
 from windows.sql import aliased, ascending, table
 from windows.times import BEGINNING
@@ -43,7 +44,7 @@ class Plans(abc.ABC):
         self.stored = CatalogueTables(database) if durable else None
         known = self.stored.names() if self.stored is not None and self.stored.exist() else []
         present = database.table_names()
-        names = TableNames(present, durable, known)
+        names = TableNames(present, durable, known, database.own_name(PREFIX))
         self.log = DefinitionLog(self.stored)
         self.network = Network(database, self.catalogue, table_names=names)
         self.leading_columns: tuple[str, ...] = ("ts",)

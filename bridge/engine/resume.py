@@ -34,7 +34,7 @@ def discard_state(database: Database) -> None:
     names = [row.name for row in stored.names() if row.belongs == row.name]
     database.begin()
     try:
-        for name in (*names, CLOCK):
+        for name in filter(database.has_own, (*names, database.own_name(CLOCK))):
             database.execute(database.render(exp.Drop(tables=[table(name)], kind="TABLE", exists=True)))
         stored.drop()
         database.commit()

@@ -59,7 +59,7 @@ class Runner(Plans):
         self.stored_clock = self._tables.clock() if self.stored is not None and self.stored.exist() else None
         """Time and number of the newest event of the state that is to be resumed."""
         if self.stored_clock is not None:
-            self._tables.names.append(CLOCK)
+            self._tables.names.append(database.own_name(CLOCK))
             return
         with self.transaction():
             self._tables.create_clock()

@@ -116,7 +116,8 @@ class BridgeSession:
         """The tables that one push leaves for the next: the clock, and those of the operators but their inboxes."""
         operators = self.operators()
         inboxes = {inbox for operator in operators for inbox in operator.inboxes}
-        return [CLOCK, *(made.name for operator in operators for made in operator.tables if made.name not in inboxes)]
+        tables = (made.name for operator in operators for made in operator.tables)
+        return [self.database.own_name(CLOCK), *(name for name in tables if name not in inboxes)]
 
     def purge(self) -> None:
         """Removes what has expired from the state."""

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 from bridge.engine.durable import CatalogueTables, LoggedCall
+from bridge.engine.own_place import own_place
 from bridge.errors import DatabaseError
 from bridge.rewrite.network import CLOCK
 from windows.databases import Database, Refused, open_database
@@ -34,11 +35,15 @@ class StoredStatus:
         return "\n".join(lines)
 
 
-def stored_status(target: Any) -> StoredStatus:
-    """The state in a database. Raises `DatabaseError` where it cannot be opened, or where no bridge has left one."""
+def stored_status(target: Any, name: str | None = None, schema: str | None = None) -> StoredStatus:
+    """The state of the bridge of this name in a database.
+
+    Raises `DatabaseError` where it cannot be opened, or where no bridge has left one.
+    """
     try:
         database = open_database(target)
         try:
+            own_place(database, name, schema)
             return _status(database)
         finally:
             database.close()
@@ -48,10 +53,10 @@ def stored_status(target: Any) -> StoredStatus:
 
 def _status(database: Database) -> StoredStatus:
     stored = CatalogueTables(database)
-    if not stored.exist() or database.relation(CLOCK) is None:
+    if not stored.exist() or not database.has_own(database.own_name(CLOCK)):
         raise DatabaseError(f"there is no state of a bridge in {repr(database)[1:-1]}")
     columns = ", ".join(map(database.quoted, ("now", "seq")))
-    ((now, seq),) = database.fetch(f"SELECT {columns} FROM {database.quoted(CLOCK)}")
+    ((now, seq),) = database.fetch(f"SELECT {columns} FROM {database.quoted(database.own_name(CLOCK))}")
     there = {name.lower() for name in database.table_names()}
     tables = sorted({row.belongs for row in stored.names() if row.belongs.lower() in there})
     counts = {name: int(database.fetch(f"SELECT COUNT(*) FROM {database.quoted(name)}")[0][0]) for name in tables}

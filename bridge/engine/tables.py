@@ -25,6 +25,7 @@ class Tables:
         self.left: set[str] = set()
         """Tables of the state that is being resumed, which no definition has claimed yet."""
         self._database = database
+        self._clock = database.own_name(CLOCK)
         self._own_names, self._catalogue = names, catalogue
         self._texts: dict[tuple[int, str], tuple[Step | RowCountProbe, str]] = {}
         self.quoted = functools.cache(database.quoted)
@@ -73,9 +74,10 @@ class Tables:
 
     def create_clock(self) -> None:
         """Creates the table of one row that holds the time before the push and since, and the number of its newest event."""
-        self._execute(exp.Drop(tables=[table(CLOCK)], kind="TABLE", exists=True))
-        self.create(CLOCK, [("before", "BIGINT"), ("now", "BIGINT"), ("seq", "BIGINT")])
-        self._database.insert(self.quoted(CLOCK), 3, [(BEGINNING, BEGINNING, 0)])
+        if self._database.has_own(self._clock):
+            self._execute(exp.Drop(tables=[table(self._clock)], kind="TABLE"))
+        self.create(self._clock, [("before", "BIGINT"), ("now", "BIGINT"), ("seq", "BIGINT")])
+        self._database.insert(self.quoted(self._clock), 3, [(BEGINNING, BEGINNING, 0)])
 
     def set_clock(self, before: int, now: int, seq: int) -> None:
         """Sets time and number of the newest event, for statements and, with what the inboxes hold, for a restart."""
@@ -85,14 +87,14 @@ class Tables:
     def _setting_clock(self) -> str:
         mark = self._database.placeholder
         settings = ", ".join(f"{self.quoted(name)} = {mark}" for name in ("before", "now", "seq"))
-        return f"UPDATE {self.quoted(CLOCK)} SET {settings}"
+        return f"UPDATE {self.quoted(self._clock)} SET {settings}"
 
     def clock(self) -> tuple[int, int] | None:
         """Time and number of the newest event, as `set_clock` has set them; None where no clock is in the database."""
-        if self._database.relation(CLOCK) is None:
+        if not self._database.has_own(self._clock):
             return None
         columns = ", ".join(map(self.quoted, ("now", "seq")))
-        found = self._database.fetch(f"SELECT {columns} FROM {self.quoted(CLOCK)}")
+        found = self._database.fetch(f"SELECT {columns} FROM {self.quoted(self._clock)}")
         return next(((int(now), int(seq)) for now, seq in found), None)
 
     def make(self, made: PlannedTable) -> None:

@@ -138,7 +138,7 @@ class Watermark:
     def _replace(self, name: str, row: tuple[int, ...]) -> None:
         database = self._runner.database
         where = f"{self._table.quoted('stream')} = {database.placeholder}"
-        database.execute_bound(f"DELETE FROM {TIMES} WHERE {where}", [name])
+        database.execute_bound(f"DELETE FROM {self._table.text} WHERE {where}", [name])
         self._table.insert((name, *row))
 
     def _follows(self, newest: int) -> int:

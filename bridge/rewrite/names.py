@@ -8,9 +8,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from typing import NamedTuple
 
 from bridge.query.codec import fingerprint
-
-PREFIX = "cep_"
-"""What the names of all tables of a bridge begin with."""
+from windows.databases.base import PREFIX
 
 
 class NameRow(NamedTuple):
@@ -27,11 +25,14 @@ class TableNames:
     A name is stored with the fingerprint of the operator that owns it, its epoch, and what it is for, as these are the
     same when the queries are created again. What is stored of a name goes with its table.
 
-    `keeps`: whether names are stored. `known`: the names stored before.
+    `keeps`: whether names are stored. `known`: the names stored before. `prefix`: what all names begin with.
     """
 
-    def __init__(self, taken: Iterable[str], keeps: bool = False, known: Iterable[NameRow] = ()) -> None:
+    def __init__(
+        self, taken: Iterable[str], keeps: bool = False, known: Iterable[NameRow] = (), prefix: str = PREFIX
+    ) -> None:
         self.keeps = keeps
+        self._prefix = prefix
         self.rows: dict[str, NameRow] = {}
         self._keys: dict[str, set[str]] = {}
         """The keys of the rows that go with each table."""
@@ -86,16 +87,16 @@ class TableNames:
 
     def index(self, table: str, columns: Iterable[str], number: int) -> str | None:
         """The name of an index over these columns of a table, its `number`-th if possible; None where there is one."""
-        own = table.removeprefix(PREFIX)
+        own = table.removeprefix(self._prefix)
         if not self.keeps:
-            return f"{PREFIX}index_{own}_{number}"
+            return f"{self._prefix}index_{own}_{number}"
         key = f"{table} index {' '.join(columns)}"
         if key in self.rows:
             return None
         used = {self.rows[each].name for each in self._keys.get(table, ())}
-        while f"{PREFIX}index_{own}_{number}" in used:
+        while f"{self._prefix}index_{own}_{number}" in used:
             number += 1
-        name = f"{PREFIX}index_{own}_{number}"
+        name = f"{self._prefix}index_{own}_{number}"
         self._set(key, NameRow(key, name, table))
         return name
 
@@ -168,7 +169,7 @@ class TableNames:
 
     def _free(self, kind: str, source: str) -> str:
         words = re.sub(r"\W+", "_", source).strip("_").lower()[:24]
-        stem = f"{PREFIX}{kind}_{words}" if words else f"{PREFIX}{kind}"
+        stem = f"{self._prefix}{kind}_{words}" if words else f"{self._prefix}{kind}"
         name, suffix = stem, 1
         while name in self._taken:
             suffix += 1

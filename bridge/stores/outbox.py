@@ -56,45 +56,48 @@ class Outbox:
         self.stores = stores
         self.waiting = False
         self._texts: dict[tuple[str, str], tuple[str, list[int]]] = {}
+        self._outbox, self._dead_letters = map(database.own_name, (OUTBOX, DEAD_LETTERS))
 
     def prepare(self) -> None:
         """Makes the tables, if they are not there."""
         columns = ", ".join(f"{self.database.quoted(name)} {kind}" for name, kind in _COLUMNS.items())
-        for name in (OUTBOX, DEAD_LETTERS):
-            if self.database.relation(name) is None:
+        for name in (self._outbox, self._dead_letters):
+            if not self.database.has_own(name):
                 self.database.execute(f"CREATE TABLE {name} ({columns})")
 
     def close(self) -> None:
         """Removes the tables that are empty."""
-        for name in (OUTBOX, DEAD_LETTERS):
-            if self.database.relation(name) is not None and not self.database.fetch(f"SELECT 1 FROM {name} LIMIT 1"):
+        for name in (self._outbox, self._dead_letters):
+            if self.database.has_own(name) and not self.database.fetch(f"SELECT 1 FROM {name} LIMIT 1"):
                 self.database.execute(f"DROP TABLE {name}")
 
     def find(self) -> None:
         """Looks whether letters of before are still there, as after a crash."""
-        if self.database.relation(OUTBOX) is not None:
-            self.waiting = bool(self.database.fetch(f"SELECT 1 FROM {OUTBOX} LIMIT 1"))
+        if self.database.has_own(self._outbox):
+            self.waiting = bool(self.database.fetch(f"SELECT 1 FROM {self._outbox} LIMIT 1"))
 
     def put(self, store: str, query: str, text: str, letters: Iterable[tuple[str, int, str]]) -> None:
         """New letters (id, ts, parameters), inside the push's transaction."""
-        ((last,),) = self.database.fetch(f"SELECT COALESCE(MAX({self.database.quoted('number')}), 0) FROM {OUTBOX}")
+        ((last,),) = self.database.fetch(
+            f"SELECT COALESCE(MAX({self.database.quoted('number')}), 0) FROM {self._outbox}"
+        )
         rows = [
             (int(last) + place, name, store, query, text, values, ts, 0, "")
             for place, (name, ts, values) in enumerate(letters, 1)
         ]
         if rows:
-            self.database.insert(OUTBOX, len(_COLUMNS), rows)
+            self.database.insert(self._outbox, len(_COLUMNS), rows)
             self.waiting = True
 
     def bury(self, store: str, query: str, text: str, values: str, reason: str, ts: int = 0) -> None:
         """A dead letter of a row that could not be read for, inside the push's transaction."""
-        self.database.insert(DEAD_LETTERS, len(_COLUMNS), [(0, "", store, query, text, values, ts, 1, reason)])
+        self.database.insert(self._dead_letters, len(_COLUMNS), [(0, "", store, query, text, values, ts, 1, reason)])
 
     def dead_letters(self) -> list[Letter]:
         """All dead letters, the oldest first."""
-        if self.database.relation(DEAD_LETTERS) is None:
+        if not self.database.has_own(self._dead_letters):
             return []
-        return [_letter(row) for row in self._rows(DEAD_LETTERS)]
+        return [_letter(row) for row in self._rows(self._dead_letters)]
 
     def deliver(self) -> int:
         """Tries to deliver all letters; gives the number of those that still wait."""
@@ -103,13 +106,13 @@ class Outbox:
         for store in self.stores.known.values():
             while not store.resting and self._deliver_to(store):
                 pass
-        ((left,),) = self.database.fetch(f"SELECT COUNT(*) FROM {OUTBOX}")
+        ((left,),) = self.database.fetch(f"SELECT COUNT(*) FROM {self._outbox}")
         self.waiting = left > 0
         return int(left)
 
     def _deliver_to(self, store: Store) -> bool:
         """The next letters of a store; whether there may be more."""
-        rows = self._rows(OUTBOX, store.name)[:AT_ONCE]
+        rows = self._rows(self._outbox, store.name)[:AT_ONCE]
         if not rows:
             return False
         try:
@@ -137,7 +140,7 @@ class Outbox:
         attempts = int(row[7]) + 1
         self.database.begin()
         self._delete([row[0]])
-        name = DEAD_LETTERS if attempts >= ATTEMPTS else OUTBOX
+        name = self._dead_letters if attempts >= ATTEMPTS else self._outbox
         self.database.insert(name, len(_COLUMNS), [(*row[:7], attempts, reason)])
         self.database.commit()
         if attempts < ATTEMPTS:
@@ -169,7 +172,7 @@ class Outbox:
 
     def _delete(self, numbers: Sequence[int]) -> None:
         listed = ", ".join(str(int(number)) for number in numbers)
-        self.database.execute(f"DELETE FROM {OUTBOX} WHERE {self.database.quoted('number')} IN ({listed})")
+        self.database.execute(f"DELETE FROM {self._outbox} WHERE {self.database.quoted('number')} IN ({listed})")
 
     def _rows(self, name: str, store: str | None = None) -> list[tuple[Any, ...]]:
         columns = ", ".join(map(self.database.quoted, _COLUMNS))

@@ -200,8 +200,12 @@ class Alchemy(Database):
 class Server(Alchemy):
     """A database on a server: tables outlive a connection, which may be lost and opened again."""
 
+    lock_name: ClassVar[str]
+    """What identifies the lock of a bridge in the database's SQL, without the bridge's name."""
     unlock: ClassVar[str]
-    """The SELECT that releases the lock of the bridge."""
+    """The SELECT that releases a lock."""
+    schema: str = ""
+    """The schema of the bridge's tables, if that is not the connection's."""
 
     @property
     def is_durable(self) -> bool:
@@ -210,11 +214,18 @@ class Server(Alchemy):
     def reopen(self) -> None:
         self.close()
         type(self).__init__(self, self.engine)
+        if self.schema:
+            self.use_schema(self.schema)
+
+    @property
+    def _own_lock(self) -> str:
+        """What identifies the lock of the bridge of this name."""
+        return self.lock_name.format(f"{self.owner}." if self.owner else "")
 
     def close(self) -> None:
         """Releases the lock first: a server needs a moment to notice that a connection has ended."""
         with contextlib.suppress(Refused):
-            self.fetch(self.unlock)
+            self.fetch(self.unlock.format(self._own_lock))
         super().close()
 
 

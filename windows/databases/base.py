@@ -22,6 +22,12 @@ from windows.types import is_nested
 if TYPE_CHECKING:
     import pyarrow as pa
 
+PREFIX = "cep_"
+"""What the names of all tables of a bridge begin with."""
+
+CLOCK = "cep_clock"
+"""The table of the time of a bridge, as neutral statements name it; it is called `own_name(CLOCK)`."""
+
 PARAMETER = "cep_parameter_"
 """Prefix of the columns that stand for the values of a user's statement until these are bound."""
 
@@ -98,6 +104,8 @@ class Database(abc.ABC):
     """False if conditions that combine window functions with AND and OR are computed wrongly, as MariaDB 10.11 does."""
     keeps_collations: ClassVar[bool] = True
     """True if texts that are joined by `||`, and columns of CREATE TABLE AS, have the collation of the columns read."""
+    owner: str = ""
+    """The name of the bridge, where several have their tables in one database."""
     binary_type: ClassVar[str] = "BLOB"
     """The column type of bytes."""
     lists_aggregates: ClassVar[bool] = False
@@ -106,6 +114,25 @@ class Database(abc.ABC):
     def own_types(self, select: str) -> dict[str, OwnType]:
         """The columns of a SELECT whose values compare or compute otherwise outside the database, with their types."""
         return {}
+
+    def own_name(self, name: str) -> str:
+        """The name of a table that has one name in every bridge, such as `cep_clock`, for the bridge `owner`."""
+        if not self.owner:
+            return name
+        return (
+            f"{PREFIX}_{self.owner}_{name.removeprefix(PREFIX)}" if name.startswith(PREFIX) else f"{name}_{self.owner}"
+        )
+
+    def use_schema(self, name: str) -> None:
+        """Makes new tables in this schema, which is created if it is not there; others are found as before.
+
+        Raises `Refused` where there are no schemas.
+        """
+        raise Refused(f"{self.title} has no schemas that the bridge can use: name= keeps several bridges apart")
+
+    def has_own(self, name: str) -> bool:
+        """Whether there is a table of this name where new tables are made."""
+        return self.relation(name) is not None
 
     @property
     def is_durable(self) -> bool:
@@ -248,6 +275,8 @@ class Database(abc.ABC):
         """Replaces one node of a neutral statement by what this database needs; called for every node, parents first."""
         if self.nested_type is not None and (found := self._nested(node)) is not None:
             return found
+        if self.owner and isinstance(node, exp.Table) and node.name == CLOCK:
+            return exp.table_(exp.to_identifier(self.own_name(CLOCK), quoted=True), alias=node.args.get("alias"))
         if isinstance(node, exp.Ordered) and node.args.get("nulls_first") is None:
             node.set("nulls_first", self._null_order[bool(node.args.get("desc"))])
         return neutralize(node)

@@ -205,6 +205,20 @@ class DuckDB(Database):
         value, place = (exp.column(name, alias, quoted=True) for name in columns)
         return Elements(rows.as_(alias, quoted=True), value, place)
 
+    def use_schema(self, name: str) -> None:
+        """The tables of the schema before are found, too."""
+        ((before,),) = self.fetch("SELECT current_schema()")
+        self.execute(f"CREATE SCHEMA IF NOT EXISTS {self.quoted(name)}")
+        path = f"{self.quoted(name)},{self.quoted(before)}".replace("'", "''")
+        self.execute(f"SET search_path = '{path}'")
+
+    def has_own(self, name: str) -> bool:
+        sql = (
+            "SELECT 1 FROM duckdb_tables() WHERE database_name = current_database() AND schema_name = current_schema() "
+            "AND lower(table_name) = lower(?)"
+        )
+        return bool(self.fetch_bound(sql, [name]))
+
     @property
     def is_durable(self) -> bool:
         return bool(self._path)
@@ -217,12 +231,13 @@ class DuckDB(Database):
 
     def acquire_lock(self) -> None:
         """DuckDB locks a file for other processes; the bridges of this process know each other."""
-        path = self._path
-        if not path:
+        if not self._path:
             return  # in memory
-        if path in _LOCKED:
-            raise Refused(f"another bridge is at work in {path}: close it, or give this one another file")
-        _LOCKED[path] = self
+        ((schema,),) = self.fetch("SELECT current_schema()")
+        place = self.own_name(f"{self._path} {schema}")
+        if place in _LOCKED:
+            raise Refused(f"another bridge is at work in {self._path}: close it, or give this one another file")
+        _LOCKED[place] = self
 
     def reclaim_space(self) -> None:
         """Deleted rows are scanned until a checkpoint. If other transactions prevent one, it can wait."""

@@ -47,7 +47,7 @@ AGGREGATES = {
 
 _INDEX = re.compile(r"(CREATE INDEX .* ON `(.+?)`)\((.*)\)", re.DOTALL)
 _NAME = re.compile(r"(?!\s)[^\0\U00010000-\U0010ffff]{1,64}(?<!\s)")
-_LOCK = "CONCAT('cep_bridge.', SHA1(COALESCE(DATABASE(), '')))"
+_LOCK = "CONCAT('cep_bridge.', SHA1(CONCAT('{}', COALESCE(DATABASE(), ''))))"
 """The name of the lock of the bridge in the current database."""
 
 _CREATE = re.compile(r"CREATE TABLE (?:IF NOT EXISTS )?(`(?:[^`]|``)+`)")
@@ -65,7 +65,8 @@ class MariaDB(_MySQL):
 class MySQL(Server):
     """MariaDB or MySQL, through PyMySQL."""
 
-    unlock: ClassVar[str] = f"SELECT RELEASE_LOCK({_LOCK})"
+    lock_name: ClassVar[str] = _LOCK
+    unlock: ClassVar[str] = "SELECT RELEASE_LOCK({})"
     dialect: ClassVar[str] = "mariadb"
     title: ClassVar[str] = "MariaDB"
     windows_in_conditions: ClassVar[bool] = False
@@ -111,9 +112,17 @@ class MySQL(Server):
     def _arrow_kind(self, place: int, code: int) -> str | None:
         return "binary" if is_mariadb_binary(self._cursor._result.fields[place]) else super()._arrow_kind(place, code)
 
+    def use_schema(self, name: str) -> None:
+        """A schema is a database here, and those of others are named with theirs: `shop.orders`."""
+        known = exp.Literal.string(name).sql(self.dialect)
+        if not self.fetch(f"SELECT 1 FROM information_schema.schemata WHERE schema_name = {known}"):
+            self.execute(f"CREATE DATABASE {self.quoted(name)}")
+        self.execute(f"USE {self.quoted(name)}")
+        self.schema = name
+
     def acquire_lock(self) -> None:
         """Takes a lock named after the current database."""
-        if not self.fetch(f"SELECT GET_LOCK({_LOCK}, {LOCK_TIMEOUT})")[0][0]:
+        if not self.fetch(f"SELECT GET_LOCK({self._own_lock}, {LOCK_TIMEOUT})")[0][0]:
             raise Refused("another bridge is at work in this database: close it, or give this one another")
 
     def execute(self, sql: str) -> None:

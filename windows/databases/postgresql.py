@@ -35,7 +35,7 @@ STATEMENT_LIMIT = 1_000
 HELPER = "_helper"
 """Prefix of the columns that have one value per group."""
 
-_LOCK = "HASHTEXT('cep_bridge'), HASHTEXT(COALESCE(CURRENT_SCHEMA(), ''))"
+_LOCK = "HASHTEXT('{}cep_bridge'), HASHTEXT(COALESCE(CURRENT_SCHEMA(), ''))"
 """The two numbers of the advisory lock that a bridge holds."""
 
 NAME_BYTES = 63
@@ -49,7 +49,8 @@ class PostgreSQL(Server):
     the next result is fetched, at the latest on commit. COPY cannot be queued, so pushes of many rows have no queue.
     """
 
-    unlock: ClassVar[str] = f"SELECT pg_advisory_unlock({_LOCK})"
+    lock_name: ClassVar[str] = _LOCK
+    unlock: ClassVar[str] = "SELECT pg_advisory_unlock({})"
     dialect: ClassVar[str] = "postgres"
     title: ClassVar[str] = "PostgreSQL"
     binary_type: ClassVar[str] = "BYTEA"
@@ -80,10 +81,24 @@ class PostgreSQL(Server):
         self.execute("SET jit = off")  # compiling takes longer than the bridge's statements run
         self.execute("SET standard_conforming_strings = on")
 
+    def use_schema(self, name: str) -> None:
+        """The tables of the schemas before are found, too."""
+        known = _quoted(name)
+        if not self.fetch(f"SELECT 1 FROM pg_namespace WHERE nspname = {known}"):
+            self.execute(f"CREATE SCHEMA {self.quoted(name)}")
+        self.fetch(
+            f"SELECT set_config('search_path', quote_ident({known}) || ', ' || current_setting('search_path'), false)"
+        )
+        self.schema = name
+
+    def has_own(self, name: str) -> bool:
+        own = "relnamespace = CAST(current_schema() AS regnamespace)"
+        return bool(self.fetch(f"SELECT 1 FROM pg_class WHERE {own} AND relname = {_quoted(name)}"))
+
     def acquire_lock(self) -> None:
         """Takes an advisory lock for the current schema."""
         until = time.monotonic() + LOCK_TIMEOUT
-        while not self.fetch(f"SELECT pg_try_advisory_lock({_LOCK})")[0][0]:
+        while not self.fetch(f"SELECT pg_try_advisory_lock({self._own_lock})")[0][0]:
             if time.monotonic() > until:
                 raise Refused(
                     "another bridge is at work in this schema: close it, or give this one another, "

@@ -86,7 +86,9 @@ class SQLite(Alchemy):
         if not path:
             return  # in memory
         try:
-            lock = sqlite3.connect(f"{path}-cep", LOCK_TIMEOUT, isolation_level=None, check_same_thread=False)
+            lock = sqlite3.connect(
+                f"{path}-{self.own_name('cep')}", LOCK_TIMEOUT, isolation_level=None, check_same_thread=False
+            )
             self._lock.callback(lock.close)
             lock.execute("BEGIN EXCLUSIVE")
         except sqlite3.OperationalError as error:

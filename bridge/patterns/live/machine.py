@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 import pyarrow as pa
 
 from windows.databases import Database
+from windows.databases.base import CLOCK
 
 Item = TypeVar("Item")
 Report = TypeVar("Report")
@@ -154,5 +155,7 @@ def program_listing(program: Any) -> str:
 
 def time_before(database: Database) -> int:
     """The time (ms) that had been reached before this push."""
-    ((before,),) = database.fetch(f"SELECT {database.quoted('before')} FROM {database.quoted('cep_clock')}")
+    ((before,),) = database.fetch(
+        f"SELECT {database.quoted('before')} FROM {database.quoted(database.own_name(CLOCK))}"
+    )
     return int(before)

@@ -1,0 +1,28 @@
+"""Where a bridge has its tables in a database: under its name, and in a schema of their own."""
+
+from __future__ import annotations
+
+import re
+
+from bridge.errors import SchemaError
+from windows.databases import Database
+from windows.schema import is_storable
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]{0,15}")
+"""Without an underscore, so that no two bridges can have a table of one name."""
+
+
+def own_place(database: Database, name: str | None, schema: str | None) -> None:
+    """Lets a database make and find the tables of the bridge of this name in this schema.
+
+    Raises:
+        SchemaError: A name is wrong.
+        Refused: The database has no schemas, or refuses to create one.
+    """
+    if name is not None and (not isinstance(name, str) or not _NAME.fullmatch(name)):
+        raise SchemaError(f"the name of a bridge has at most 16 letters and digits, a letter first, not {name!r}")
+    if schema is not None and (not isinstance(schema, str) or not schema.strip() or not is_storable(schema)):
+        raise SchemaError(f"{schema!r} cannot be the name of a schema")
+    database.owner = (name or "").lower()
+    if schema is not None:
+        database.use_schema(schema)

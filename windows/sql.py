@@ -253,3 +253,14 @@ def _divisor(node: exp.Expr) -> exp.Expr | None:
 
 def _is_zero(value: exp.Expr) -> bool:
     return isinstance(value, exp.Literal) and not value.is_string and float(value.name) == 0
+
+
+def table_of(name: str) -> exp.Table:
+    """A table by its name, or `schema.table`; names are taken literally, not parsed as SQL.
+
+    >>> table_of("s.t").sql("duckdb"), table_of('x"; --').sql("duckdb")
+    ('"s"."t"', '"x""; --"')
+    """
+    *outer, own = (exp.to_identifier(part, quoted=True) for part in name.split("."))
+    places = dict(zip(("db", "catalog"), reversed(outer), strict=False))
+    return exp.Table(this=own, **places)

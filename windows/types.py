@@ -152,7 +152,7 @@ def canonical_type(text: str) -> str:
         if not 1 <= precision <= 38 or scale > precision:
             raise TypeMismatch(f"{text.strip()}: a DECIMAL has 1 to 38 digits, the scale among them")
         return f"DECIMAL({precision}, {scale})"
-    if match and word in _ALIASES and (match[2] is None or _ALIASES[word] == "VARCHAR"):
+    if match and word in _ALIASES and (match[2] is None or _ALIASES[word] in ("VARCHAR", "TIMESTAMP")):
         return _ALIASES[word]
     raise TypeMismatch(
         f"unknown type {text!r}; the types are {', '.join(TYPES)}, DECIMAL(p, s), and of these T[], "

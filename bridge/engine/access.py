@@ -14,6 +14,7 @@ from bridge.engine.refusal import own_error
 from bridge.engine.resume import Resumption, discard_state, refuse_other_state
 from bridge.engine.runner import Runner
 from bridge.engine.status import Times
+from bridge.engine.watch.watcher import Watcher
 from bridge.errors import BridgeError, Closed, DatabaseError, InUse
 from windows.databases import Database, Refused
 from windows.databases.tracing import log_statements
@@ -83,6 +84,8 @@ class Access:
         self._runner = Runner(database, durable and database.is_durable)
         self._catalogue = self._runner.catalogue
         self._pushes = PushQueue(self._runner, lateness, event_ids, is_live)
+        self._watcher = Watcher(self._runner, self._pushes)
+        self._pushes.on_reopened = self._watcher.resume
         if self._runner.stored_clock is not None:
             self._resumption = Resumption(self._runner, self._pushes.named)
             self._go_on_resuming()
@@ -94,6 +97,7 @@ class Access:
             if not self._resumption.awaited:
                 self._pushes.follow_streams()
                 self._pushes.resume()
+                self._watcher.resume()
                 self._resumption.end()
                 self._pushes.catch_up()
                 self._resumption = None

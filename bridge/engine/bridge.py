@@ -12,11 +12,12 @@ from bridge.engine.inspection import Inspection
 from bridge.engine.own_place import own_place
 from bridge.engine.pushes import Pushes
 from bridge.engine.resume import discard_state
+from bridge.engine.watching import Watching
 from bridge.errors import DatabaseError, ProcessorError, SchemaError
 from windows.databases import Database, Refused
 
 
-class Bridge(Definitions, Pushes, Inspection):
+class Bridge(Definitions, Pushes, Watching, Inspection):
     """Event processing on one database; `bridge.connect` opens one.
 
     The rules of time and order are those of docs/semantics.md. A bridge may be used by several threads, one call at a time,
@@ -142,6 +143,7 @@ class Bridge(Definitions, Pushes, Inspection):
             if self._keeps_state:
                 self._runner.leave()
             elif self._resumption is None:
+                self._watcher.drop_triggers()
                 self._runner.drop()
             else:
                 self._runner.leave()

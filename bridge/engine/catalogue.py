@@ -20,6 +20,7 @@ from bridge.frontends.epl.declarations import Declarations
 from bridge.query.epl_state import StateTable
 from bridge.query.nodes import Node
 from bridge.query.scripts import Script
+from bridge.query.table_source import TableSource
 from bridge.query.time_rules import NO_RULES, TimeRules
 from bridge.rewrite import Flow, NamedSource
 from bridge.rewrite.optimize import optimize
@@ -44,6 +45,12 @@ class StreamEntry:
     events: int = 0
     """The events that were pushed."""
     rules: TimeRules = NO_RULES
+    source: TableSource | None = None
+    """The table whose rows or changes are its events, where it is the stream of one."""
+    rank: int = 0
+    """The place of the stream of a table among those of tables, which orders rows of equal times."""
+    reads: TableSource | None = None
+    """The outbox from which the changes of that table are read."""
 
     def row(self, payload: Any) -> list[Any]:
         """A payload, checked, as the values that the database takes."""

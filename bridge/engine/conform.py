@@ -31,13 +31,14 @@ def _conformed(stream: StreamEntry, table: pa.Table, timestamp: str, before: int
     columns = [_times(table.column(timestamp), timestamp, before)]
     for attribute in stream.schema:
         if attribute.name in names:
-            columns.append(_cast(table.column(attribute.name), attribute, before))
+            columns.append(cast_column(table.column(attribute.name), attribute, before))
         else:
             columns.append(pa.nulls(table.num_rows, arrow_type(attribute.type)))
     return pa.table(columns, names=[f"c{place}" for place in range(len(columns))])
 
 
-def _cast(column: Any, attribute: Attribute, before: int) -> Any:
+def cast_column(column: Any, attribute: Attribute, before: int) -> Any:
+    """The column in the type of an attribute. Raises SchemaError with the number of the first wrong row."""
     import pyarrow as pa
 
     target = arrow_type(attribute.type)

@@ -20,6 +20,7 @@ from bridge.errors import InUse, ProcessorError, QueryError, UnknownName
 from bridge.frontends.epl.tables import CreateTable
 from bridge.query.epl_state import StateTable
 from bridge.query.scripts import Script
+from bridge.query.table_source import source_of
 from bridge.query.time_rules import TimeRules
 from bridge.stores.outbox import Letter
 from windows.databases import Refused
@@ -30,20 +31,41 @@ class Definitions(Access):
     """Streams, queries, output processors and data stores of a bridge."""
 
     @locked
-    def register_stream(self, name: str, schema: Any, *, idle_after: Any = None, max_ahead: Any = None) -> None:
-        """Registers an event stream.
+    def register_stream(
+        self,
+        name: str,
+        schema: Any = None,
+        *,
+        idle_after: Any = None,
+        max_ahead: Any = None,
+        table: str | None = None,
+        changes_of: str | None = None,
+        position: str | None = None,
+        timestamp: str | None = None,
+        timestamp_unit: str | None = None,
+        since: int | str | None = None,
+    ) -> None:
+        """Registers an event stream, which is pushed, or read from a table by `poll` and `run`.
 
         Args:
             name: Its name; names ignore case, as in SQL.
-            schema: Attribute names mapped to types, or a text such as "symbol VARCHAR, price DOUBLE".
+            schema: Attribute names mapped to types, or a text such as "symbol VARCHAR, price DOUBLE". For a table it may be left
+                out: the attributes are then all columns whose types the bridge knows.
             idle_after: Events of other streams wait until this one has come to their time, or has been silent for longer than
                 this: milliseconds, or a text such as "30 S". It is measured by the wall clock with `clock="system"`, else by
                 the events of the other streams (rule T5).
             max_ahead: An event that is further ahead is a late event of the kind "ahead", and does not move time (rule T6).
+            table: The table of the bridge's database whose rows are the events; other programs insert them.
+            changes_of: The table whose inserts, updates and deletes are the events; see docs/watch.md.
+            position: The column of `table` with unique whole numbers that grow as a rule, such as its primary key.
+            timestamp: The column with the time of an event; None for the time at which its row is read.
+            timestamp_unit: The unit of that column where it holds numbers: "s", "ms" (the default), "us" or "ns".
+            since: Which rows of `table` are events: "now", those that are committed from now on (the default), "beginning", or
+                the position that they come after.
 
         Raises:
             NameTaken: A stream, query, script or table has this name.
-            SchemaError: The name, the schema or a duration is wrong.
+            SchemaError: The name, the schema, a duration, the table or one of its columns is wrong.
 
         >>> import bridge
         >>> with bridge.connect() as cep:
@@ -51,7 +73,14 @@ class Definitions(Access):
         ...     print(cep.streams["trades"])
         symbol VARCHAR, price DOUBLE
         """
-        attributes, rules = Schema.of(schema), TimeRules.of(idle_after=idle_after, max_ahead=max_ahead)
+        rules = TimeRules.of(idle_after=idle_after, max_ahead=max_ahead)
+        source = source_of(table, changes_of, position, timestamp, timestamp_unit, since)
+        if source is not None:
+            if not self._watcher.register(name, None if schema is None else Schema.of(schema), source, rules):
+                change_rules(name, rules, self._runner)
+            self._pushes.follow_streams()
+            return
+        attributes = Schema.of(schema)
         if self._runner.is_durable and is_registered(name, attributes, self._catalogue):
             change_rules(name, rules, self._runner)
         else:
@@ -196,7 +225,9 @@ class Definitions(Access):
         self._refuse_if_read(entry.name)
         if self._pushes.reorder is not None and self._pushes.reorder.waiting(entry.name):
             raise InUse(f"events of {name!r} still wait in the reorder buffer: advance_time lets them through")
-        self._runner.remove_stream(entry)
+        with self._runner.transaction():
+            self._watcher.forget(entry)
+            self._runner.remove_stream(entry)
         self._pushes.follow_streams()
 
     @locked

@@ -155,6 +155,13 @@ class SourcePositions:
         else:
             self._table.insert((source, *values[:-1]))
 
+    def remove(self, source: str) -> None:
+        """Forgets where a source stands, inside a transaction."""
+        if self._known.pop(source, None) is not None and self._table.is_made:
+            database = self._runner.database
+            text = f"DELETE FROM {self._table.text} WHERE {database.quoted('source')} = {database.placeholder}"
+            database.execute_bound(text, [source])
+
     def set(self, source: str, state: SourceState) -> None:
         """Remembers where a source stands, once its push has taken effect."""
         self._known[source] = state

@@ -37,6 +37,8 @@ class EventBatch:
     stream: StreamEntry
     rows: list[tuple[Any, ...]] = dataclasses.field(default_factory=list)
     table: pa.Table | None = None
+    positions: Sequence[int] = ()
+    """Of rows of a table that other programs write, the position of each."""
 
     @property
     def count(self) -> int:

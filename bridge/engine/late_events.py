@@ -1,4 +1,7 @@
-"""Events that contribute to no result: too late, too far ahead, or in already. Each is a row of the table `late_events`."""
+"""Events that contribute to no result, as rows of the table `late_events`.
+
+They are too late, too far ahead, in already, or rows of tables that are not events.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from bridge.engine.runner import Runner
 
 LATE_EVENTS = "late_events"
 
-LATE, AHEAD, DUPLICATE = "late", "ahead", "duplicate"
+LATE, AHEAD, DUPLICATE, WRONG = "late", "ahead", "duplicate", "wrong"
 """What is wrong with an event."""
 
 _COLUMNS = {
@@ -56,6 +59,11 @@ class LateEvents:
                 reason = "an event of this id is in"
         payload = dict(zip(stream.schema.names, values, strict=True))
         return LateEvent(stream.name, payload, ts, watermark, reason, kind, milliseconds)
+
+    def wrong_row(self, stream: StreamEntry, ts: int, values: Sequence[Any], reason: str) -> LateEvent:
+        """What is said of a row of a table that is not an event, with the values of the driver."""
+        payload = dict(zip(stream.schema.names, values, strict=True))
+        return LateEvent(stream.name, payload, ts, self._watermark(), reason, WRONG, 0)
 
     def store(self, late: Sequence[LateEvent]) -> None:
         """Stores them, inside the transaction of their push."""

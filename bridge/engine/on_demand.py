@@ -45,8 +45,7 @@ from bridge.rewrite.patterns import eager_match as eager
 from bridge.rewrite.rows.order_limit import content_in_order
 from bridge.stores.statement import converted
 from windows.databases import Database, Refused
-from windows.databases.base import table_of
-from windows.sql import bigint_zero, number
+from windows.sql import bigint_zero, number, table_of
 from windows.times import NEVER
 from windows.types import is_nested
 

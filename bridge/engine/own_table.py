@@ -37,6 +37,10 @@ class OwnTable:
         """Adds a row, inside a transaction."""
         self._runner.database.insert(self.text, len(row), [row])
 
+    def insert_all(self, rows: list[tuple[Any, ...]]) -> None:
+        """Adds rows, inside a transaction."""
+        self._runner.database.insert(self.text, len(rows[0]), rows)
+
     def quoted(self, column: str) -> str:
         """A column, quoted, in the database's SQL."""
         return self._runner.database.quoted(column)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from sqlglot import exp
 
@@ -19,6 +19,7 @@ from bridge.engine.tables import Tables
 from bridge.errors import DatabaseError, QueryError
 from bridge.query.epl_state import StateTable
 from bridge.query.nodes import Node, Stream, walk
+from bridge.query.table_source import TableSource
 from bridge.query.time_rules import NO_RULES, TimeRules
 from bridge.rewrite import Network
 from bridge.rewrite.conflicts import uses, written
@@ -70,22 +71,32 @@ class Plans(abc.ABC):
     def _outdate(self) -> None:
         """Operators have come or gone."""
 
-    def add_stream(self, name: str, schema: Schema, rules: TimeRules = NO_RULES) -> StreamEntry:
+    def add_stream(
+        self, name: str, schema: Schema, rules: TimeRules = NO_RULES, source: TableSource | None = None
+    ) -> StreamEntry:
         """Makes the inbox of a stream and enters it in the catalogue."""
         with self.network.names.owned_by(f"stream {name.lower()}"):
             inbox = self.network.name("inbox", Stream(name))
         self._tables.create(inbox, [("ts", "BIGINT"), ("seq", "BIGINT"), *self._tables.columns(schema)], key="seq")
         encoders = tuple(self.database.encoder(attribute) for attribute in schema)
-        entry = StreamEntry(name, schema, inbox, Reader.of(schema), encoders, rules=rules)
+        entry = StreamEntry(name, schema, inbox, Reader.of(schema), encoders, rules=rules, source=source)
         self.catalogue.streams[name.lower()] = entry
         return entry
+
+    def create_outbox(self, stream: str, columns: Callable[[], str]) -> str:
+        """Makes the outbox of the changes of a table, with the definitions of its columns, unless it is there; gives its name."""
+        with self.network.names.owned_by(f"changes {stream.lower()}"):
+            name = self.network.name("changes", Stream(stream))
+        self._tables.create_from(name, columns)
+        return name
 
     def add_buffer(self, name: str) -> str:
         """Makes the table in which a stream's events wait; gives its quoted name."""
         with self.network.names.owned_by(f"stream {name.lower()}"):
             buffer = self.network.name("buffer", Stream(name))
         schema = self.catalogue.streams[name.lower()].schema
-        self._tables.create(buffer, [("ts", "BIGINT"), ("seq", "BIGINT"), *self._tables.columns(schema)])
+        own = [(name, "BIGINT") for name in ("ts", "seq", "_position")]
+        self._tables.create(buffer, [*own, *self._tables.columns(schema)])
         return self._tables.quoted(buffer)
 
     def has_buffer(self, name: str) -> bool:

@@ -35,7 +35,7 @@ class PushQueue:
         self._runner = runner
         self.late_processors: list[Callable[[LateEvent], Any]] = []
         self._lateness, self._is_live = _milliseconds(lateness), is_live
-        self._late_events = LateEvents(runner, self._lateness, lambda: self.watermark)
+        self.late_events = LateEvents(runner, self._lateness, lambda: self.watermark)
         self._late: list[LateEvent] = []
         """What the late processors still have to get."""
         self.reorder: Reorder | None = None
@@ -43,6 +43,8 @@ class PushQueue:
             self._reorder_events()
         self.named = NamedProcessors(runner)
         self.ids, self.positions = EventIds(runner, event_ids), SourcePositions(runner)
+        self.on_reopened: Callable[[], object] = lambda: None
+        """What else is to be read from the tables after a lost connection."""
         self.duplicates = 0
         """Events that were dropped as their id, or a later position of their source, was known."""
         self.closed = self._finished = False
@@ -68,8 +70,8 @@ class PushQueue:
 
     def _reorder_events(self) -> None:
         """From now on events may come out of order."""
-        self._late_events.make()
-        self.reorder = Reorder(self._runner, Watermark(self._runner, self._lateness, self._is_live), self._late_events)
+        self.late_events.make()
+        self.reorder = Reorder(self._runner, Watermark(self._runner, self._lateness, self._is_live), self.late_events)
         self.catch_up()
 
     def catch_up(self) -> None:
@@ -80,12 +82,12 @@ class PushQueue:
     def drop_duplicate(self, stream: StreamEntry, ts: int, values: Sequence[Any]) -> None:
         """Notes an event whose id is known."""
         self.duplicates += 1
-        late = self._late_events.event(stream, ts, values, DUPLICATE, 0)
-        self._late_events.make()
+        late = self.late_events.event(stream, ts, values, DUPLICATE, 0)
+        self.late_events.make()
         with self._runner.transaction():
-            self._late_events.store([late])
+            self.late_events.store([late])
         self._late.append(late)
-        self._call_late_processors()
+        self.call_late_processors()
 
     def resume(self) -> None:
         """Goes on with the events that wait in the reorder buffer of the state in the database."""
@@ -240,6 +242,7 @@ class PushQueue:
         self.ids.resume()
         self.positions.resume()
         self.named.resume()
+        self.on_reopened()
 
     def advance(self, ts: int, stream: StreamEntry | None = None) -> None:
         """Advances time to `ts`, on one stream or on all."""
@@ -355,9 +358,14 @@ class PushQueue:
                 raise
             self.deliver()
         finally:
-            self._call_late_processors()
+            self.call_late_processors()
 
-    def _call_late_processors(self) -> None:
+    def report_late(self, late: Sequence[LateEvent]) -> None:
+        """Late events that are stored; the late processors get them with the results of this push."""
+        self._late += late
+
+    def call_late_processors(self) -> None:
+        """Calls the late processors with what they still have to get."""
         late, self._late = self._late, []
         call_all([(function, event) for event in late for function in self.late_processors])
 

@@ -246,8 +246,12 @@ class Pushes(Access):
 
     @locked
     def _tick(self, present: int) -> int | None:
-        """The wall clock says `present`; gives when it will be so late that something is due."""
-        self._pushes.tick(present)
+        """The wall clock says `present`; gives when it will be so late that something is due.
+
+        Time passes as far as the rows of all tables have been read.
+        """
+        horizon = self._watcher.horizon
+        self._pushes.tick(present if horizon is None else max(self._runner.now, min(present, horizon)))
         return self._pushes.next_instant()
 
     @locked

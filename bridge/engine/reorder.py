@@ -1,13 +1,15 @@
 """Events out of order (rule T2): a bounded reorder buffer, and a table for events that cannot be put in order.
 
 Events wait until the watermark has reached their ts; then they are pushed in the order of (ts, arrival), so queries see an
-ordered stream. The buffer is a table, like all state.
+ordered stream. Rows of tables with equal ts are in the order of their positions, whenever they were committed. The buffer is
+a table, like all state.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import heapq
+import itertools
 from collections.abc import Iterable
 from typing import Any
 
@@ -22,9 +24,14 @@ from bridge.stores.statement import converted
 
 @dataclasses.dataclass(order=True)
 class Waiting:
-    """An event in the buffer."""
+    """An event in the buffer.
+
+    `rank` and `position`: of a row of a table, the place of its stream among those of tables, and its own; else 0.
+    """
 
     ts: int
+    rank: int
+    position: int
     arrival: int
     stream: StreamEntry = dataclasses.field(compare=False)
     values: tuple[Any, ...] = dataclasses.field(compare=False)
@@ -67,9 +74,10 @@ class Reorder:
         self._heap.clear()
         for stream in self.runner.catalogue.streams.values():
             if self.runner.has_buffer(stream.name):
-                for ts, arrival, *stored in database.fetch(f"SELECT * FROM {self._table(stream.name)}"):
+                for ts, arrival, position, *stored in database.fetch(f"SELECT * FROM {self._table(stream.name)}"):
                     values = converted(stored, [database.decoder(attribute.type) for attribute in stream.schema])
-                    waiting = Waiting(int(ts), int(arrival), stream, tuple(converted(values, stream.encoders)))
+                    values = converted(values, stream.encoders)
+                    waiting = Waiting(int(ts), stream.rank, int(position), int(arrival), stream, tuple(values))
                     heapq.heappush(self._heap, waiting)
                     self._arrivals = max(self._arrivals, waiting.arrival)
 
@@ -81,14 +89,18 @@ class Reorder:
     def sift(self, batches: Iterable[EventBatch]) -> list[LateEvent]:
         """Puts the events of a push into the buffer; gives those that are not taken, after storing these as late events."""
         late: list[LateEvent] = []
-        rows = ((batch.stream, row) for batch in batches for row in batch.tuples())
-        for stream, (ts, _, *values) in sorted(rows, key=lambda pair: pair[1][1]):
+        rows = (
+            (batch.stream, row, position)
+            for batch in batches
+            for row, position in zip(batch.tuples(), batch.positions or itertools.repeat(0), strict=False)
+        )
+        for stream, (ts, _, *values), position in sorted(rows, key=lambda found: found[1][1]):
             if ts < self.watermark:
                 late.append(self._late_events.event(stream, ts, values, LATE, self.watermark - ts))
             elif ahead := self.time.too_far_ahead(stream, ts):
                 late.append(self._late_events.event(stream, ts, values, AHEAD, ahead))
             else:
-                self._wait(stream, ts, tuple(values))
+                self._wait(stream, ts, tuple(values), position)
                 self.time.see(stream.name, ts)
         self._late_events.store(late)
         return late
@@ -111,7 +123,7 @@ class Reorder:
         rows: dict[str, list[tuple[Any, ...]]] = {}
         for event in self._new:
             if event.ts > self.watermark:
-                rows.setdefault(event.stream.name, []).append((event.ts, event.arrival, *event.values))
+                rows.setdefault(event.stream.name, []).append((event.ts, event.arrival, event.position, *event.values))
         for name, waiting in rows.items():
             self.runner.database.insert(self._table(name), len(waiting[0]), waiting)
 
@@ -137,9 +149,9 @@ class Reorder:
         """The number of events of a stream in the buffer."""
         return sum(event.stream.name == stream for event in self._heap)
 
-    def _wait(self, stream: StreamEntry, ts: int, values: tuple[Any, ...]) -> None:
+    def _wait(self, stream: StreamEntry, ts: int, values: tuple[Any, ...], position: int) -> None:
         self._arrivals += 1
-        event = Waiting(ts, self._arrivals, stream, values)
+        event = Waiting(ts, stream.rank, position, self._arrivals, stream, values)
         self._new.append(event)
         heapq.heappush(self._heap, event)
 

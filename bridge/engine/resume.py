@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Iterator
 
 from bridge.engine.create import Definition, create, parse_as, remove_script, text_of, with_table
 from bridge.engine.durable import CatalogueTables, LoggedCall
 from bridge.engine.named_processors import NamedProcessors
 from bridge.engine.runner import Runner
+from bridge.engine.watch.changes import add_table_stream, drop_triggers
 from bridge.errors import BridgeError, DatabaseError
 from bridge.query.codec import loaded
 from bridge.query.nodes import Node, walk
 from bridge.query.scripts import ReadSQL, Script, UpdateSQL
+from bridge.query.table_source import TableSource
 from bridge.query.time_rules import TimeRules
 from windows.databases import Database, Refused
 from windows.schema import Schema
@@ -34,6 +37,8 @@ def discard_state(database: Database) -> None:
     names = [row.name for row in stored.names() if row.belongs == row.name]
     database.begin()
     try:
+        for outbox, call, source in _outboxes(stored):
+            drop_triggers(database, outbox, Schema.of(call.text), source)
         for name in filter(database.has_own, (*names, database.own_name(CLOCK))):
             database.execute(database.render(exp.Drop(tables=[table(name)], kind="TABLE", exists=True)))
         stored.drop()
@@ -41,6 +46,16 @@ def discard_state(database: Database) -> None:
     except BaseException:
         database.rollback()
         raise
+
+
+def _outboxes(stored: CatalogueTables) -> Iterator[tuple[str, LoggedCall, TableSource]]:
+    """The outboxes of a state, with the streams that they are of."""
+    names = {row.key: row.name for row in stored.names()}
+    with contextlib.suppress(DatabaseError):  # of a newer layout
+        for call in stored.definitions():
+            source = TableSource.of_json(call.option("source"))
+            if source is not None and (outbox := names.get(f"changes {call.name.lower()} changes 1")):
+                yield outbox, call, source
 
 
 def refuse_other_state(database: Database) -> None:
@@ -137,8 +152,7 @@ def apply(definition: LoggedCall, runner: Runner, named: NamedProcessors) -> Non
     match definition.kind:
         case "stream":
             with runner.transaction():
-                rules = TimeRules(definition.option("idle_after"), definition.option("max_ahead"))
-                runner.add_stream(definition.name, Schema.of(definition.text), rules)
+                _add_stream(definition, runner)
                 runner.log.add(definition, streams=[definition.name.lower()])
         case "query":
             created = parsed(definition, runner)
@@ -154,6 +168,15 @@ def apply(definition: LoggedCall, runner: Runner, named: NamedProcessors) -> Non
             runner.remove_stream(catalogue.stream_entry(definition.name))
         case _:
             runner.log.add(definition)
+
+
+def _add_stream(definition: LoggedCall, runner: Runner) -> None:
+    schema, source = Schema.of(definition.text), TableSource.of_json(definition.option("source"))
+    rules = TimeRules(definition.option("idle_after"), definition.option("max_ahead"))
+    if source is None:
+        runner.add_stream(definition.name, schema, rules)
+    else:
+        add_table_stream(runner, definition.name, schema, source, rules)
 
 
 def _shown(definition: Definition) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
@@ -66,6 +66,12 @@ class Tables:
         self._execute(exp.Create(kind="TABLE", this=exp.Schema(this=table(name), expressions=definitions)))
         self.names.append(name)
         return True
+
+    def create_from(self, name: str, definitions: Callable[[], str]) -> None:
+        """`create` for columns whose definitions are written in the database's SQL."""
+        if not self._is_left(name):
+            self._database.execute(f"CREATE TABLE {self.quoted(name)} ({definitions()})")
+            self.names.append(name)
 
     def create_own(self, name: str, columns: Sequence[tuple[str, str]]) -> bool:
         """`create` for a table whose name is the user's."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from bridge.query.nodes import Node
+from bridge.query.table_source import TableSource
 from bridge.query.time_rules import NO_RULES, TimeRules
 from windows.schema import Schema
 
@@ -15,6 +16,16 @@ class CreateStream:
 
     name: str
     schema: Schema
+    rules: TimeRules = NO_RULES
+
+
+@dataclasses.dataclass(frozen=True)
+class CreateTableStream:
+    """`CREATE STREAM name FROM TABLE …` or `FROM CHANGES OF …`; without a schema the attributes are the table's columns."""
+
+    name: str
+    schema: Schema | None
+    source: TableSource
     rules: TimeRules = NO_RULES
 
 
@@ -35,4 +46,4 @@ class Query:
     text: str
 
 
-Statement = CreateStream | CreateQuery | Query
+Statement = CreateStream | CreateTableStream | CreateQuery | Query

@@ -15,7 +15,7 @@ from bridge.engine.session import session_of
 from bridge.errors import QueryError, SourceError, UnknownName, closest, nearest, source_words
 from bridge.frontends.epl.tables import CreateTable
 from bridge.frontends.sql.statements import parse, statements
-from bridge.frontends.statements import CreateStream, Query, Statement
+from bridge.frontends.statements import CreateStream, CreateTableStream, Query, Statement
 from bridge.query.epl_state import StateTable
 from bridge.query.scripts import Script as Graph
 from bridge.query.time_rules import TimeRules
@@ -42,6 +42,8 @@ class ReplayScript:
     """The language of the texts."""
     time_rules: dict[str, TimeRules] = dataclasses.field(default_factory=dict)
     """The rules for the times of declared streams, for live events: a replay merges all events by time."""
+    table_streams: list[CreateTableStream] = dataclasses.field(default_factory=list)
+    """Streams of tables. In a replay their events come from where those of other streams come from."""
 
     @classmethod
     def of(cls, source: Any, unnamed: str = "result", language: str = "sql", dialect: str = "duckdb") -> ReplayScript:
@@ -187,6 +189,11 @@ def _script_of_text(text: str, unnamed: str, read: Callable[[str], Sequence[Stat
             _refuse_duplicate(statement.name, script)
             script.streams[statement.name] = statement.schema
             script.time_rules[statement.name] = statement.rules
+        elif isinstance(statement, CreateTableStream):
+            _refuse_duplicate(statement.name, script)
+            script.table_streams.append(statement)
+            if statement.schema is not None:
+                script.streams[statement.name] = statement.schema
         elif isinstance(statement, CreateTable):
             script.tables.append(statement.table)
         else:
@@ -219,7 +226,8 @@ def _script_of_cpl(texts: Iterable[str]) -> ReplayScript:
 
 
 def _refuse_duplicate(name: str, script: ReplayScript) -> None:
-    if name.lower() in {known.lower() for known in (*script.streams, *script.queries)}:
+    of_tables = [stream.name for stream in script.table_streams]
+    if name.lower() in {known.lower() for known in (*script.streams, *of_tables, *script.queries)}:
         raise QueryError(f"{name!r} is created twice")
 
 

@@ -14,9 +14,10 @@ from sqlglot import Dialect, ErrorLevel, exp
 
 from windows.databases.own_types import OwnType
 from windows.databases.refused import Refused
+from windows.databases.triggers import ChangeTriggers, NotedColumn, Outbox
 from windows.nested import FieldValue, NestedPart, constructor_of, is_nested_null, nested_part
 from windows.schema import Attribute, Schema, type_of_arrow
-from windows.sql import neutralize
+from windows.sql import neutralize, table_of
 from windows.types import is_nested
 
 if TYPE_CHECKING:
@@ -212,6 +213,25 @@ class Database(abc.ABC):
     def unique_keys(self, name: str) -> list[set[str]]:
         """The sets of a table's columns, in lower case, that the database declares unique."""
         return []
+
+    def in_utc(self, table: str) -> dict[str, str]:
+        """SQL that reads a table's columns with a time zone as a TIMESTAMP in UTC, by their names; {} stands for the column."""
+        return {}
+
+    identity: ClassVar[str] = ""
+    """The type of a column that numbers the rows of a table, each number once."""
+
+    def change_triggers(
+        self, table: str, outbox: str, columns: Sequence[NotedColumn], time: NotedColumn | None
+    ) -> ChangeTriggers:
+        """Triggers that note changes of a user's table in an outbox; `time`: the column with the time of a change, if any."""
+        raise Refused(f"{self.title} has no triggers that could note the changes of {table}: use SQLite or a server")
+
+    def _outbox(
+        self, table: str, schema: str, outbox: str, columns: Sequence[NotedColumn], time: NotedColumn | None
+    ) -> Outbox:
+        """The outbox for the triggers of this database; `schema`: where it is, quoted and with a dot, or nothing."""
+        return Outbox(table_of(table).sql(self.dialect, identify=True), schema, outbox, columns, time, self.quoted)
 
     @abc.abstractmethod
     def table_names(self) -> list[str]:
@@ -435,17 +455,6 @@ class Database(abc.ABC):
     def decoder(self, type_name: str) -> Convert | None:
         """The function that turns a fetched value of this type into a Python value; None if the driver does that."""
         return None
-
-
-def table_of(name: str) -> exp.Table:
-    """A table by its name, or `schema.table`; names are taken literally, not parsed as SQL.
-
-    >>> table_of("s.t").sql("duckdb"), table_of('x"; --').sql("duckdb")
-    ('"s"."t"', '"x""; --"')
-    """
-    *outer, own = (exp.to_identifier(part, quoted=True) for part in name.split("."))
-    places = dict(zip(("db", "catalog"), reversed(outer), strict=False))
-    return exp.Table(this=own, **places)
 
 
 def _as_mark(node: exp.Expr) -> exp.Expr:

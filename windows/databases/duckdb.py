@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import duckdb
 from sqlglot import exp
 
-from windows.databases.base import Database, Elements, Row, table_of
+from windows.databases.base import Database, Elements, Row
 from windows.databases.own_types import OwnType, duckdb_type
 from windows.databases.refused import Refused
 from windows.databases.urls import hidden, without_password
 from windows.nested import call, is_part
 from windows.schema import Schema, is_storable, relation_schema
+from windows.sql import table_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -185,6 +186,14 @@ class DuckDB(Database):
         )
         found = self.connection.execute(sql, [table_of(name).name]).fetchall()
         return [{column.lower() for column in columns} for (columns,) in found] if self.is_table(name) else []
+
+    def in_utc(self, table: str) -> dict[str, str]:
+        sql = (
+            "SELECT DISTINCT column_name FROM duckdb_columns() "
+            "WHERE lower(table_name) = lower(?) AND data_type = 'TIMESTAMP WITH TIME ZONE'"
+        )
+        names = [name for (name,) in self.connection.execute(sql, [table_of(table).name]).fetchall()]
+        return dict.fromkeys(names, "make_timestamp(epoch_us({}))")
 
     def table_names(self) -> list[str]:
         return [name for (name,) in self.fetch("SELECT table_name FROM information_schema.tables")]

@@ -13,9 +13,10 @@ from sqlglot import exp
 from sqlglot.dialects.mysql import MySQL as _MySQL
 
 from windows.databases.alchemy import Server, aggregate_doubles, as_double, standard_type
-from windows.databases.base import LOCK_TIMEOUT, Convert, Elements, table_of
+from windows.databases.base import LOCK_TIMEOUT, Convert, Elements
 from windows.databases.own_types import OwnType, is_mariadb_binary, mariadb_types
 from windows.databases.refused import ConnectionLost, Refused
+from windows.databases.triggers import ChangeTriggers, NotedColumn, mariadb_triggers
 from windows.nested import (
     FieldValue,
     NestedPart,
@@ -28,6 +29,7 @@ from windows.nested import (
     truth_text,
 )
 from windows.schema import Attribute, Schema, TypeMismatch, decimal_size, relation_schema
+from windows.sql import table_of
 from windows.types import is_nested
 
 MODE = "ANSI_QUOTES,NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION"
@@ -233,6 +235,21 @@ class MySQL(Server):
         plain = super().relation_columns(name, columns)
         differs = [column for column in columns if collations.get(column) not in (None, self.collation)]
         return {**plain, **{column: self._binary(plain[column]) for column in differs}}
+
+    def in_utc(self, table: str) -> dict[str, str]:
+        """A TIMESTAMP is read in the time zone of the session."""
+        names = [name for name, kind in self._columns(table, "column_name, data_type") if kind == "timestamp"]
+        return dict.fromkeys(names, "CONVERT_TZ({}, @@SESSION.time_zone, '+00:00')")
+
+    identity: ClassVar[str] = "BIGINT AUTO_INCREMENT PRIMARY KEY"
+
+    def change_triggers(
+        self, table: str, outbox: str, columns: Sequence[NotedColumn], time: NotedColumn | None
+    ) -> ChangeTriggers:
+        ((schema,),) = self.fetch("SELECT DATABASE()")
+        own = self.quoted(schema)
+        place = self.quoted(table_of(table).db) if "." in table else own
+        return mariadb_triggers(self._outbox(table, f"{own}.", outbox, columns, time), f"{place}.")
 
     def table_names(self) -> list[str]:
         rows = self.fetch("SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()")

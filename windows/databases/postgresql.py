@@ -15,12 +15,14 @@ from psycopg.types.json import set_json_dumps, set_json_loads
 from sqlglot import exp
 
 from windows.databases.alchemy import Server, aggregate_doubles, arrow_array, standard_type
-from windows.databases.base import LOCK_TIMEOUT, NESTED_LOOP, Elements, Row, table_of
+from windows.databases.base import LOCK_TIMEOUT, NESTED_LOOP, Elements, Row
 from windows.databases.own_types import OwnType, postgresql_types
 from windows.databases.postgresql_arrow import array_of, columns_as_arrays
 from windows.databases.refused import ConnectionLost, Refused
+from windows.databases.triggers import ChangeTriggers, NotedColumn, postgresql_triggers
 from windows.nested import FieldValue, NestedPart, call
 from windows.schema import Attribute, Schema, TypeMismatch, relation_schema
+from windows.sql import table_of
 from windows.types import is_nested
 
 if TYPE_CHECKING:
@@ -236,6 +238,22 @@ class PostgreSQL(Server):
             f"WHERE attrelid = to_regclass({regclass}) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"
         )
         return relation_schema([(column, standard_type(kind, self.dialect)) for column, kind in rows]) if rows else None
+
+    def in_utc(self, table: str) -> dict[str, str]:
+        regclass = _quoted(table_of(table).sql(self.dialect))
+        rows = self.fetch(
+            "SELECT attname FROM pg_attribute "
+            f"WHERE attrelid = to_regclass({regclass}) AND attnum > 0 AND atttypid = 'timestamptz'::regtype"
+        )
+        return {name: "({} AT TIME ZONE 'UTC')" for (name,) in rows}
+
+    identity: ClassVar[str] = "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
+
+    def change_triggers(
+        self, table: str, outbox: str, columns: Sequence[NotedColumn], time: NotedColumn | None
+    ) -> ChangeTriggers:
+        ((schema,),) = self.fetch("SELECT quote_ident(current_schema())")
+        return postgresql_triggers(self._outbox(table, f"{schema}.", outbox, columns, time))
 
     def table_names(self) -> list[str]:
         """The names in the schema in which new tables are created."""

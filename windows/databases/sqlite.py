@@ -20,6 +20,7 @@ from windows.databases.alchemy import Alchemy, decimal_of
 from windows.databases.base import LOCK_TIMEOUT, NESTED_LOOP, Convert, Elements
 from windows.databases.own_types import OwnType
 from windows.databases.refused import Refused
+from windows.databases.triggers import ChangeTriggers, NotedColumn, sqlite_triggers
 from windows.nested import FieldValue, NestedPart, call, json_array_text, json_path, json_text, or_null, truth_text
 from windows.schema import Attribute, Schema, TypeMismatch, decimal_size, relation_schema
 from windows.types import is_nested, scalars_of, scale_of
@@ -217,6 +218,13 @@ class SQLite(Alchemy):
         prefix = f"{_quoted(schema[-1])}." if schema else ""
         columns = self.fetch(f"PRAGMA {prefix}table_xinfo({_quoted(table)})")
         return relation_schema([(column[1], column[2]) for column in columns]) if columns else None
+
+    identity: ClassVar[str] = "INTEGER PRIMARY KEY AUTOINCREMENT"
+
+    def change_triggers(
+        self, table: str, outbox: str, columns: Sequence[NotedColumn], time: NotedColumn | None
+    ) -> ChangeTriggers:
+        return sqlite_triggers(self._outbox(table, "", outbox, columns, time))
 
     def unique_keys(self, name: str) -> list[set[str]]:
         *schema, table = name.split(".")

@@ -14,7 +14,8 @@ from bridge.frontends.clauses import duration, schema
 from bridge.frontends.cursor import Cursor, Region
 from bridge.frontends.expressions import with_spelling_hint
 from bridge.frontends.sql.select import select
-from bridge.frontends.statements import CreateQuery, CreateStream, Query, Statement
+from bridge.frontends.sql.table_source import table_source
+from bridge.frontends.statements import CreateQuery, CreateStream, CreateTableStream, Query, Statement
 from bridge.query.nodes import Node
 from bridge.query.scripts import into_table
 from bridge.query.time_rules import TimeRules
@@ -92,7 +93,12 @@ def _query(cursor: Cursor) -> Query:
 
 def _create(cursor: Cursor) -> Statement:
     if cursor.take("STREAM"):
-        return CreateStream(cursor.name("a name for the stream"), _columns(cursor), _time_rules(cursor))
+        name = cursor.name("a name for the stream")
+        columns = None if cursor.word() == "FROM" else _columns(cursor)
+        if cursor.take("FROM"):
+            return CreateTableStream(name, columns, table_source(cursor), _time_rules(cursor))
+        assert columns is not None
+        return CreateStream(name, columns, _time_rules(cursor))
     if not cursor.take("QUERY"):
         cursor.fail(f"CREATE STREAM or CREATE QUERY is expected, not {cursor.shown()}")
     name = cursor.name("a name for the query")

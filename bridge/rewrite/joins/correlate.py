@@ -28,8 +28,7 @@ from bridge.rewrite.joins.branch import (
 from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.plan import Operator, Origin
 from bridge.rewrite.variants import StatementWriter, Variants
-from windows.databases.base import table_of
-from windows.sql import aliased, bigint_zero, column_of, derived_table, number, qualify_columns
+from windows.sql import aliased, bigint_zero, column_of, derived_table, number, qualify_columns, table_of
 from windows.times import NEVER
 
 

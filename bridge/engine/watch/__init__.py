@@ -1,0 +1,1 @@
+"""Tables that other programs write as streams: their rows are read, each once, and pushed."""

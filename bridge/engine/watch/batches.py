@@ -1,0 +1,123 @@
+"""Rows that were read from a table: as tuples where there are few, as Arrow where there are many."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+
+from bridge.engine.catalogue import StreamEntry
+from bridge.engine.intake import EventBatch
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+
+class TableRow(NamedTuple):
+    """A row: its position, its time in milliseconds, and its values as the database takes them.
+
+    `problem`: why it is not an event; its values are then those of the driver.
+    """
+
+    position: int
+    ts: int
+    values: list[Any]
+    problem: str | None = None
+
+
+class RowBatch(Protocol):
+    """Rows of one table in the order of time, those of equal times in the order of their positions."""
+
+    @property
+    def times(self) -> Any:
+        """In milliseconds, a list or an array."""
+
+    @property
+    def positions(self) -> Any:
+        """In the order of the rows, a list or an array."""
+
+    @property
+    def wrong(self) -> Sequence[TableRow]:
+        """The rows that are not events, which are no part of `times`."""
+
+    def parted(self, count: int) -> tuple[Self, Self]:
+        """The first rows, `count` of them, and the others. Wrong rows are among the first."""
+
+    def events(self, stream: StreamEntry, numbers: Sequence[int], oldest: int) -> EventBatch:
+        """The rows as events of these numbers, with `oldest` for times before it."""
+
+
+@dataclasses.dataclass
+class TupleBatch:
+    """Few rows, as tuples."""
+
+    rows: list[TableRow]
+    wrong: list[TableRow] = dataclasses.field(default_factory=list)
+
+    @classmethod
+    def of(cls, rows: Sequence[TableRow]) -> Self:
+        """Sorts rows in the order of their positions.
+
+        >>> TupleBatch.of([TableRow(1, 20, []), TableRow(2, 10, []), TableRow(3, 0, [], "no time")]).positions
+        [2, 1]
+        """
+        right = sorted((row for row in rows if row.problem is None), key=lambda row: (row.ts, row.position))
+        return cls(right, [row for row in rows if row.problem is not None])
+
+    @property
+    def times(self) -> list[int]:
+        return [row.ts for row in self.rows]
+
+    @property
+    def positions(self) -> list[int]:
+        return [row.position for row in self.rows]
+
+    def parted(self, count: int) -> tuple[TupleBatch, TupleBatch]:
+        return TupleBatch(self.rows[:count], self.wrong), TupleBatch(self.rows[count:])
+
+    def events(self, stream: StreamEntry, numbers: Sequence[int], oldest: int) -> EventBatch:
+        pairs = zip(self.rows, numbers, strict=True)
+        rows = [(max(row.ts, oldest), number, *row.values) for row, number in pairs]
+        return EventBatch(stream, rows=rows, positions=self.positions)
+
+
+@dataclasses.dataclass
+class ArrowBatch:
+    """Many rows: the attributes in the types of their stream as an Arrow table."""
+
+    positions: np.ndarray
+    times: np.ndarray
+    table: pa.Table
+    wrong: Sequence[TableRow] = ()
+
+    @classmethod
+    def of(cls, positions: np.ndarray, times: np.ndarray, table: pa.Table) -> Self:
+        """Sorts rows in the order of their positions."""
+        import numpy as np
+
+        if bool((times[1:] < times[:-1]).any()):
+            order = np.argsort(times, kind="stable")
+            positions, times, table = positions[order], times[order], table.take(order)
+        return cls(positions, times, table)
+
+    def parted(self, count: int) -> tuple[ArrowBatch, ArrowBatch]:
+        first = ArrowBatch(self.positions[:count], self.times[:count], self.table.slice(0, count))
+        return first, ArrowBatch(self.positions[count:], self.times[count:], self.table.slice(count))
+
+    def events(self, stream: StreamEntry, numbers: Sequence[int], oldest: int) -> EventBatch:
+        import numpy as np
+        import pyarrow as pa
+
+        times = np.maximum(self.times, oldest)
+        table = self.table.add_column(0, "ts", pa.array(times)).add_column(1, "seq", pa.array(np.asarray(numbers)))
+        if not any(stream.encoders):
+            return EventBatch(stream, table=table, positions=self.positions.tolist())
+        rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
+        encoders = (None, None, *stream.encoders)
+        return EventBatch(stream, rows=[_encoded(row, encoders) for row in rows], positions=self.positions.tolist())
+
+
+def _encoded(row: tuple[Any, ...], encoders: Sequence[Any]) -> tuple[Any, ...]:
+    pairs = zip(row, encoders, strict=True)
+    return tuple(encode(value) if encode is not None and value is not None else value for value, encode in pairs)

@@ -1,0 +1,93 @@
+"""The changes of a table as a stream: triggers note them in an outbox, from which they are read and removed.
+
+Both are the bridge's own: made with the stream, and removed with it. An outbox has a row per insert, update and delete: its
+number and time, the operation, the new values under the names of the columns, and the old ones under `old_…`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from bridge.engine.catalogue import StreamEntry
+from bridge.engine.runner import Runner
+from bridge.engine.watch.reader import columns_of, reading
+from bridge.errors import SchemaError
+from bridge.query.table_source import TableSource
+from bridge.query.time_rules import TimeRules
+from windows.databases import Database, Refused
+from windows.databases.triggers import ChangeTriggers, NotedColumn
+from windows.schema import Attribute, Schema
+
+NUMBER, TIME, OPERATION = "change_id", "changed_at", "operation"
+
+
+def changes_schema(columns: Schema) -> Schema:
+    """The attributes of the changes of a table with these columns.
+
+    >>> print(changes_schema(Schema.of("id BIGINT, status VARCHAR")))
+    operation VARCHAR, id BIGINT, status VARCHAR, old_id BIGINT, old_status VARCHAR
+    """
+    old = [Attribute(f"old_{column.name}", column.type) for column in columns]
+    return Schema((Attribute(OPERATION, "VARCHAR"), *columns, *old))
+
+
+def add_table_stream(runner: Runner, name: str, schema: Schema, source: TableSource, rules: TimeRules) -> StreamEntry:
+    """Adds a stream of a table, inside a transaction; with the outbox of its changes, but without its triggers."""
+    ranks = [entry.rank for entry in runner.catalogue.streams.values()]
+    entry = runner.add_stream(name, schema, rules, source)
+    entry.rank = max(ranks, default=0) + 1
+    if source.changes:
+        outbox = runner.create_outbox(name, lambda: _outbox_columns(runner.database, schema, source))
+        entry.reads = TableSource(outbox, NUMBER, TIME, source.unit, changes=True)
+    return entry
+
+
+def _outbox_columns(database: Database, schema: Schema, source: TableSource) -> str:
+    """The definitions of an outbox's columns."""
+    time = Attribute(TIME, _type_of_time(source, database))
+    columns = [f"{database.quoted(each.name)} {database.column_type(each)}" for each in (time, *schema)]
+    return ", ".join([f"{database.quoted(NUMBER)} {database.identity}", *columns])
+
+
+def create_triggers(runner: Runner, entry: StreamEntry) -> None:
+    """Makes the triggers of a stream of changes. Raises `SchemaError` where the database refuses, and leaves none behind."""
+    assert entry.source is not None and entry.reads is not None
+    triggers = _triggers(runner.database, entry.reads.table, entry.schema, entry.source)
+    try:
+        for statement in triggers.create:
+            runner.database.execute(statement)
+    except Refused as error:
+        with contextlib.suppress(Refused):
+            _drop(runner.database, triggers)
+        raise SchemaError(f"the changes of {entry.source.table} cannot be noted by triggers: {error.reason}") from None
+
+
+def drop_triggers(database: Database, outbox: str, schema: Schema, source: TableSource) -> None:
+    """Drops the triggers of a stream of changes; nothing where the table is not there any more."""
+    if database.relation(source.table) is not None:
+        _drop(database, _triggers(database, outbox, schema, source))
+
+
+def _drop(database: Database, triggers: ChangeTriggers) -> None:
+    for statement in triggers.drop:
+        database.execute(statement)
+
+
+def _triggers(database: Database, outbox: str, schema: Schema, source: TableSource) -> ChangeTriggers:
+    known = columns_of(source, database)
+    instants = {name.lower(): text for name, text in database.in_utc(source.table).items()}
+    own = schema.attributes[1 : 1 + len(schema) // 2]
+    columns = [NotedColumn(known[each.name.lower()].name, reading(each, known, instants, database)) for each in own]
+    time = None
+    if source.timestamp is not None:
+        column = known[source.timestamp.lower()]
+        time = NotedColumn(column.name, instants.get(column.name.lower(), "{}"))
+    return database.change_triggers(source.table, outbox, columns, time)
+
+
+def _type_of_time(source: TableSource, database: Database) -> str:
+    if source.timestamp is None:
+        return "TIMESTAMP"
+    column = columns_of(source, database)[source.timestamp.lower()]
+    is_instant = column.name.lower() in {name.lower() for name in database.in_utc(source.table)}
+    return "TIMESTAMP" if is_instant or column.type == "UNKNOWN" else column.type

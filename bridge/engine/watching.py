@@ -1,0 +1,121 @@
+"""The methods of a bridge that read tables as streams."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Any
+
+from bridge.engine.access import Access, locked
+from bridge.errors import ProcessorError, SchemaError
+from windows.times import duration
+
+POLL = 20
+"""Milliseconds between two looks at tables that do not change."""
+
+RESTED = 1.0
+"""Milliseconds before the first look after rows were read; the next come later and later, up to `POLL`."""
+
+
+class Watching(Access):
+    """Reads the tables that are the sources of streams (`register_stream(…, table=…)`)."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._stopped = threading.Event()
+
+    def poll(self) -> int:
+        """Reads the rows of all tables that were committed and not read yet, and pushes them; waits for none.
+
+        Tables are merged by time. Each transaction has its events, results, and the position of each table, so a row is an
+        event exactly once, whatever ends the process (rule D4).
+
+        Returns:
+            The number of rows.
+
+        Raises:
+            DatabaseError: A table is not there any more, or the database does not answer.
+            ProcessorError: An output processor raised; the rows are in.
+
+        >>> import bridge
+        >>> with bridge.connect() as cep:
+        ...     cep.database.execute("CREATE TABLE orders (id BIGINT, amount DOUBLE, created_at TIMESTAMP)")
+        ...     cep.register_stream("orders", table="orders", position="id", timestamp="created_at")
+        ...     cep.create_query("high", "SELECT id FROM orders WHERE amount > 100")
+        ...     handle = cep.add_output_processor("high", print)
+        ...     cep.database.execute("INSERT INTO orders VALUES (1, 50, '1970-01-01 00:00:01'), (2, 200, '1970-01-01 00:00:02')")
+        ...     cep.poll()
+        Event(payload={'id': 2}, timestamp=2000)
+        2
+        """
+        count = 0
+        errors: list[Exception] = []
+        while True:
+            read = self._step(errors)
+            count += read
+            if not read:
+                break
+        if errors:
+            raise ProcessorError(str(errors[0]), errors) from errors[0]
+        return count
+
+    def run(self, poll: Any = POLL) -> None:
+        """Reads the tables until `stop` is called, from another thread, a processor or a signal handler.
+
+        What a processor raises is logged, and a connection that is lost is opened again.
+
+        Args:
+            poll: Milliseconds between two looks at tables that do not change, or a text such as "50 MS". Looks come sooner
+                after rows were read.
+
+        Raises:
+            DatabaseError: A table is not there any more, or the database does not answer.
+
+        >>> import bridge
+        >>> with bridge.connect() as cep:
+        ...     cep.database.execute("CREATE TABLE orders (id BIGINT)")
+        ...     cep.register_stream("orders", table="orders", position="id", since="beginning")
+        ...     cep.create_query("all_orders", "SELECT id FROM orders")
+        ...     handle = cep.add_output_processor("all_orders", lambda event: (print(event.payload), cep.stop()))
+        ...     cep.database.execute("INSERT INTO orders VALUES (1)")
+        ...     cep.run()
+        {'id': 1}
+        """
+        try:
+            longest = duration(poll) / 1_000
+        except ValueError as error:
+            raise SchemaError(f"poll: {error}") from None
+        rest = 0.0
+        try:
+            while not self._stopped.is_set():
+                errors: list[Exception] = []
+                read = self._step(errors)
+                for raised in errors:
+                    logging.getLogger("bridge").error("%s", raised, exc_info=raised)
+                rest = 0.0 if read else min(longest, max(RESTED / 1_000, rest * 1.5))
+                if not read:
+                    self._stopped.wait(rest)
+        finally:
+            self._stopped.clear()
+
+    def stop(self) -> None:
+        """Ends `run` after the rows that it is pushing; the next `run` where none is under way.
+
+        >>> import bridge
+        >>> with bridge.connect() as cep:
+        ...     cep.stop()
+        ...     cep.run()
+        """
+        self._stopped.set()
+
+    def _step(self, errors: list[Exception]) -> int:
+        """Reads and pushes some rows; gives their number, and what processors raised."""
+        try:
+            return self._read_some()
+        except ProcessorError as error:
+            errors += error.errors
+            return 1
+
+    @locked
+    def _read_some(self) -> int:
+        return self._watcher.step()

@@ -1,0 +1,114 @@
+"""Where a stream's events are rows of a table, or the changes of one: what CREATE STREAM … FROM says."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Self
+
+from bridge.errors import SchemaError
+
+NOW, BEGINNING = "now", "beginning"
+"""What `since` is, besides a position: rows that are committed from now on, or all rows."""
+
+UNITS = ("s", "ms", "us", "ns")
+
+
+@dataclasses.dataclass(frozen=True)
+class TableSource:
+    """A table that other programs write, whose rows are the events of a stream.
+
+    table: Its name, perhaps with a schema before it. position: The column of whole numbers that identify the rows and grow as
+    a rule; None where `changes` are read. timestamp: The column with the time of an event; None for the time at which the
+    row is read. unit: The unit of that column where it holds numbers, milliseconds by default. since: "now", "beginning", or
+    the position after which rows are events. changes: The events are the inserts, updates and deletes of rows.
+
+    >>> print(TableSource("shop.orders", "id", "created_at", since="beginning"))
+    TABLE shop.orders (POSITION id, TIMESTAMP created_at, SINCE BEGINNING)
+    >>> print(TableSource("orders", None, changes=True))
+    CHANGES OF orders
+    """
+
+    table: str
+    position: str | None
+    timestamp: str | None = None
+    unit: str | None = None
+    since: int | str = NOW
+    changes: bool = False
+
+    def __str__(self) -> str:
+        parts = [] if self.position is None else [f"POSITION {self.position}"]
+        if self.timestamp is not None:
+            parts.append(f"TIMESTAMP {self.timestamp}" + (f" UNIT {self.unit.upper()}" if self.unit else ""))
+        if not self.changes:
+            parts.append(f"SINCE {str(self.since).upper()}")
+        options = f" ({', '.join(parts)})" if parts else ""
+        return f"{'CHANGES OF' if self.changes else 'TABLE'} {self.table}{options}"
+
+    def means(self, other: TableSource | None) -> bool:
+        """Whether both read the same rows from now on: `since` matters at the beginning alone."""
+        return other is not None and dataclasses.replace(self, since=NOW) == dataclasses.replace(other, since=NOW)
+
+    @property
+    def as_json(self) -> dict[str, Any]:
+        """The fields that are not their defaults, for `of_json`."""
+        return {
+            field.name: value
+            for field in dataclasses.fields(self)
+            if (value := getattr(self, field.name)) != field.default
+        }
+
+    @classmethod
+    def of_json(cls, fields: dict[str, Any] | None) -> Self | None:
+        """The source of these fields; None for None."""
+        return None if fields is None else cls(**{"position": None, **fields})
+
+
+def source_of(
+    table: str | None,
+    changes_of: str | None,
+    position: str | None,
+    timestamp: str | None,
+    unit: str | None,
+    since: int | str | None,
+) -> TableSource | None:
+    """The source that the arguments of `Bridge.register_stream` name; None for a stream that is pushed.
+
+    Raises `SchemaError` for arguments that do not belong together.
+
+    >>> print(source_of("orders", None, "id", None, None, None))
+    TABLE orders (POSITION id, SINCE NOW)
+    """
+    given = {
+        "table": table,
+        "changes_of": changes_of,
+        "position": position,
+        "timestamp": timestamp,
+        "timestamp_unit": unit,
+    }
+    for name, text in given.items():
+        if text is not None and (not isinstance(text, str) or not text):
+            raise SchemaError(f"{name} is a name, not {text!r}")
+    if table is None and changes_of is None:
+        others = [name for name, value in {**given, "since": since}.items() if value is not None]
+        if others:
+            raise SchemaError(f"{others[0]}= belongs to a stream of a table: name it with table= or changes_of=")
+        return None
+    if table is not None and changes_of is not None:
+        raise SchemaError("table= and changes_of= exclude each other: register a stream for each")
+    if unit is not None and unit not in UNITS:
+        raise SchemaError(f"timestamp_unit is one of {', '.join(UNITS)}, not {unit!r}")
+    if unit is not None and timestamp is None:
+        raise SchemaError("timestamp_unit= is the unit of the column that timestamp= names")
+    if changes_of is not None:
+        if position is not None or since is not None:
+            raise SchemaError("the changes of a table have no position= and no since=: they are noted from now on")
+        return TableSource(changes_of, None, timestamp, unit, changes=True)
+    assert table is not None
+    if position is None:
+        raise SchemaError(
+            "a stream of a table needs position=, the column of unique whole numbers, such as its primary key"
+        )
+    since = NOW if since is None else since
+    if since not in (NOW, BEGINNING) and (not isinstance(since, int) or isinstance(since, bool)):
+        raise SchemaError(f'since is "now", "beginning" or a position, not {since!r}')
+    return TableSource(table, position, timestamp, unit, since)

@@ -1,0 +1,106 @@
+"""Triggers that note the changes of a user's table in an outbox: one function per database that has triggers.
+
+A row of an outbox has the time of the change, the operation, the values of the row after it (of a deleted row those that it
+had) under the names of the columns, and those before it under `old_…`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+CHANNEL = "cep_bridge"
+"""The channel of PostgreSQL's NOTIFY that says that an outbox has rows."""
+
+OPERATIONS = ("insert", "update", "delete")
+
+
+class NotedColumn(NamedTuple):
+    """A column of a user's table that is noted: its name, and SQL that reads it, with {} for the column."""
+
+    name: str
+    reads: str
+
+
+class Outbox(NamedTuple):
+    """Which table's changes are noted where: names quoted for SQL, and the columns that are noted.
+
+    `time`: the column with the time of a change; None for the present. `quoted` quotes a name.
+    """
+
+    table: str
+    schema: str
+    name: str
+    columns: Sequence[NotedColumn]
+    time: NotedColumn | None
+    quoted: Callable[[str], str]
+
+    @property
+    def place(self) -> str:
+        """The outbox itself."""
+        return f"{self.schema}{self.quoted(self.name)}"
+
+    @property
+    def listed(self) -> str:
+        """The names of its columns but the number."""
+        own = [each.name for each in self.columns]
+        return ", ".join(map(self.quoted, ["changed_at", "operation", *own, *(f"old_{name}" for name in own)]))
+
+    def values(self, operation: str, present: str, after: str, before: str) -> str:
+        """The values of a row; `after` and `before` are templates of the row's columns, "NULL" where there is no such row."""
+
+        def of(column: NotedColumn, row: str) -> str:
+            return column.reads.replace("{}", row.replace("{}", self.quoted(column.name))) if row != "NULL" else row
+
+        when = present if self.time is None else of(self.time, after)
+        values = [of(column, row) for row in (after, before) for column in self.columns]
+        return ", ".join([when, operation, *values])
+
+
+class ChangeTriggers(NamedTuple):
+    """The statements that make and drop triggers."""
+
+    create: list[str]
+    drop: list[str]
+
+
+def postgresql_triggers(outbox: Outbox) -> ChangeTriggers:
+    """One function for all operations. It has the rights of the bridge, so writers need none on the outbox."""
+    function = f"{outbox.schema}{outbox.quoted(outbox.name + '_note')}"
+    trigger = outbox.quoted(outbox.name + "_note")
+    after = "(CASE TG_OP WHEN 'DELETE' THEN OLD.{} ELSE NEW.{} END)"
+    values = outbox.values("LOWER(TG_OP)", "(clock_timestamp() AT TIME ZONE 'UTC')", after, "OLD.{}")
+    insert = f"INSERT INTO {outbox.place} ({outbox.listed}) VALUES ({values});"
+    body = f"BEGIN {insert} PERFORM pg_notify('{CHANNEL}', ''); RETURN NULL; END"
+    create_function = (
+        f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER "
+        f"SET search_path = pg_catalog, pg_temp AS $cep${body}$cep$"
+    )
+    create_trigger = (
+        f"CREATE TRIGGER {trigger} AFTER INSERT OR UPDATE OR DELETE ON {outbox.table} "
+        f"FOR EACH ROW EXECUTE FUNCTION {function}()"
+    )
+    drop = [f"DROP TRIGGER IF EXISTS {trigger} ON {outbox.table}", f"DROP FUNCTION IF EXISTS {function}()"]
+    return ChangeTriggers([create_function, create_trigger], drop)
+
+
+def mariadb_triggers(outbox: Outbox, schema: str) -> ChangeTriggers:
+    """Triggers are in the `schema` of their table, and run with the rights of the bridge."""
+    return _one_per_operation(outbox, schema, "UTC_TIMESTAMP(6)", "{}")
+
+
+def sqlite_triggers(outbox: Outbox) -> ChangeTriggers:
+    """Triggers in the file of the table."""
+    return _one_per_operation(outbox, "", "STRFTIME('%Y-%m-%d %H:%M:%f', 'now')", "BEGIN {}; END")
+
+
+def _one_per_operation(outbox: Outbox, schema: str, present: str, body: str) -> ChangeTriggers:
+    """A trigger per operation, which sees the new row, the old row, or both."""
+    names = {operation: f"{schema}{outbox.quoted(f'{outbox.name}_{operation}')}" for operation in OPERATIONS}
+    create = []
+    for operation, name in names.items():
+        after, before = "OLD.{}" if operation == "delete" else "NEW.{}", "NULL" if operation == "insert" else "OLD.{}"
+        values = outbox.values(f"'{operation}'", present, after, before)
+        insert = body.replace("{}", f"INSERT INTO {outbox.place} ({outbox.listed}) VALUES ({values})")
+        create.append(f"CREATE TRIGGER {name} AFTER {operation.upper()} ON {outbox.table} FOR EACH ROW {insert}")
+    return ChangeTriggers(create, [f"DROP TRIGGER IF EXISTS {name}" for name in names.values()])

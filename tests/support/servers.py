@@ -18,7 +18,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -43,6 +43,7 @@ class Server:
     url: str
     process: subprocess.Popen[bytes]
     ends: signal.Signals
+    start: Callable[[], subprocess.Popen[bytes]]
 
     def stop(self) -> None:
         """Ends it at once, as nothing of it is wanted any more."""
@@ -53,6 +54,14 @@ class Server:
             self.process.kill()
             self.process.wait()
 
+    def crash(self) -> None:
+        """Ends it as a crash would; `start_again` starts it on the same data."""
+        self.process.send_signal(self.ends)
+        self.process.wait(30)
+
+    def start_again(self) -> None:
+        self.process = self.start()
+
 
 # PostgreSQL -----------------------------------------------------------------------------------------------------------
 
@@ -60,13 +69,32 @@ class Server:
 @functools.cache
 def postgresql() -> Server:
     """A PostgreSQL that trusts who reaches its socket, and may forget everything when the power fails."""
+    return _postgresql({"synchronous_commit": "off", "full_page_writes": "off"})
+
+
+def crashing(kind: str) -> Server:
+    """A server of this kind whose process may end at any moment without losing a commit."""
+    if kind == "postgresql":
+        return _postgresql({"synchronous_commit": "on", "full_page_writes": "off"})
+    return _mariadb("--innodb-flush-log-at-trx-commit=2")
+
+
+def socket_of(server: Server) -> str:
+    """The file of the socket at which a server listens."""
+    url = sa.make_url(server.url)
+    if url.get_backend_name() == "postgresql":
+        return f"{url.query['host']}/.s.PGSQL.{url.query['port']}"
+    return str(url.query["unix_socket"])
+
+
+def _postgresql(durability: dict[str, str]) -> Server:
     programs = postgresql_programs()
     place = _place("postgresql")
     initdb = [programs / "initdb", "-D", place / "data", "-U", "tests", "-A", "trust", "-E", "UTF8", "--locale=C"]
     _run([*_unprivileged(), *initdb, "--no-sync"])
     settings = {
         "listen_addresses": "", "unix_socket_directories": place, "port": 5432, "fsync": "off",
-        "synchronous_commit": "off", "full_page_writes": "off", "autovacuum": "on", "max_connections": 40,
+        "autovacuum": "on", "max_connections": 40, **durability,
     }  # fmt: skip
     options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
     command = [*_unprivileged("QUIT"), programs / "postgres", "-D", place / "data", *options]
@@ -106,7 +134,7 @@ def mariadb_with_accounts() -> tuple[Server, Any]:
     return server, connection
 
 
-def _mariadb() -> Server:
+def _mariadb(durability: str = "--innodb-flush-log-at-trx-commit=0") -> Server:
     program = mariadb_program()
     place = _place("mariadb")
     given = [program, "--no-defaults", f"--datadir={place / 'data'}", f"--tmpdir={place}"]
@@ -116,7 +144,7 @@ def _mariadb() -> Server:
     command = [
         *_unprivileged("KILL"), *given, f"--socket={place}/socket",
         "--skip-networking", "--skip-grant-tables", "--local-infile=1",
-        "--innodb-flush-log-at-trx-commit=0", "--innodb-doublewrite=0", "--innodb-buffer-pool-size=128M", "--skip-log-bin",
+        durability, "--innodb-doublewrite=0", "--innodb-buffer-pool-size=128M", "--skip-log-bin",
     ]  # fmt: skip
     url = f"mariadb+pymysql://root@localhost/tests?unix_socket={place}/socket"
     return _started(url, command, place, signal.SIGKILL, b"ready for connections")
@@ -226,18 +254,23 @@ def _run(command: Sequence[object], text: str = "") -> None:
 
 
 def _started(url: str, command: Sequence[object], place: pathlib.Path, ends: signal.Signals, ready: bytes) -> Server:
-    log = place / "log"
-    with log.open("wb") as out:
-        process = subprocess.Popen(list(map(str, command)), stdout=out, stderr=out, stdin=subprocess.DEVNULL, cwd="/")
-    server = Server(url, process, ends)
+    def start() -> subprocess.Popen[bytes]:
+        log = place / "log"
+        with log.open("wb") as out:
+            process = subprocess.Popen(
+                list(map(str, command)), stdout=out, stderr=out, stdin=subprocess.DEVNULL, cwd="/"
+            )
+        for _ in _moments():
+            if ready in log.read_bytes():
+                return process
+            if process.poll() is not None:
+                break
+        process.kill()
+        raise RuntimeError(f"the server did not start: {log.read_text(errors='replace')}")
+
+    server = Server(url, start(), ends, start)
     atexit.register(server.stop)
-    for _ in _moments():
-        said = log.read_bytes()
-        if ready in said:
-            return server
-        if process.poll() is not None:
-            break
-    raise RuntimeError(f"the server did not start: {log.read_text(errors='replace')}")
+    return server
 
 
 def _moments() -> Iterator[None]:

@@ -212,7 +212,8 @@ class Server(Alchemy):
         return True
 
     def reopen(self) -> None:
-        self.close()
+        with contextlib.suppress(SQLAlchemyError, *self._errors):
+            self.connection.invalidate()  # else the pool would try to use it, and log that it cannot
         type(self).__init__(self, self.engine)
         if self.schema:
             self.use_schema(self.schema)

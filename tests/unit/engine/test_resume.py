@@ -451,6 +451,30 @@ def test_a_table_of_results_has_each_result_once(open_again: Callable[..., bridg
         cep.database.execute(f"DROP TABLE {name}")
 
 
+def test_a_result_has_one_id_however_its_events_are_pushed(open_again: Callable[..., bridge.Bridge]) -> None:
+    queries = {
+        "absent": ("epl", "select x.a as a from pattern [every x=s -> (timer:interval(15 msec) and not s(a = 0))]"),
+        "joined": ("sql", "SELECT x.a AS a, y.a AS b FROM s WINDOW(RANGE 30 MS) AS x, s WINDOW(RANGE 30 MS) AS y"),
+        "rows": ("sql", "SELECT a FROM s MATCH_RECOGNIZE (ORDER BY ts MEASURES FINAL COUNT(*) AS n ALL ROWS PER MATCH "
+                 "PATTERN (A B+) WITHIN INTERVAL '20' MILLISECOND DEFINE B AS B.a > PREV(B.a)) AS m"),
+    }  # fmt: skip
+    events = [([number * 7 % 5], 1000 + number * 5) for number in range(30)]
+
+    def ids(push: Callable[[bridge.Bridge], object]) -> dict[str, list[str]]:
+        with open_again(fresh=True) as cep:
+            cep.register_stream("s", "a INTEGER")
+            for name, (language, text) in queries.items():
+                cep.database.execute(f"DROP TABLE IF EXISTS of_{name}")
+                cep.create_query(name, text, language=language, into=f"of_{name}")
+            push(cep)
+            cep.advance_time(2000)
+            return {name: [result.id for result in cep.results(name)] for name in queries}
+
+    together = ids(lambda cep: cep.push_events("s", events))
+    assert ids(lambda cep: [cep.push_event("s", *event) for event in events]) == together
+    assert all(len(set(each)) == len(each) > 5 for each in together.values())
+
+
 def test_a_named_processor_gets_what_it_has_not_had(open_again: Callable[..., bridge.Bridge]) -> None:
     received: list[tuple[Any, int, str]] = []
     for again in range(3):

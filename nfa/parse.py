@@ -198,7 +198,10 @@ class _Parser:
 
     def exclusion(self, opening: _Token) -> Pattern:
         if self.excluding:
-            self.fail("an exclusion cannot stand inside an exclusion", opening.position)
+            self.fail(
+                "an exclusion cannot stand inside an exclusion: leave the inner {- -} out",
+                opening.position,
+            )
         self.excluding = True
         tree = Exclusion(self.inside(opening, "-}"))
         self.excluding = False

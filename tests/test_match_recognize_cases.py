@@ -25,7 +25,8 @@ ONE_CLAUSE = re.compile(r"SELECT \* FROM (\w+) (?=MATCH_RECOGNIZE\b)")
 def alone(case: Case) -> bool:
     """Whether the query is one clause over one table."""
     started = ONE_CLAUSE.match(case.sql)
-    return started is not None and started[1] in case.tables and case.sql.count("MATCH_RECOGNIZE") == 1
+    one = len(case.tables) == case.sql.count("MATCH_RECOGNIZE") == 1
+    return started is not None and started[1] in case.tables and one
 
 
 def read(case: Case) -> RowPattern:

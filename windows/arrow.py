@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from windows.schema import Attribute, checker, decimal_size
+from windows.schema import Attribute, TypeMismatch, checker, decimal_size
 from windows.types import List, MapType, Struct, is_nested, shape, type_of_arrow
 
 
@@ -63,7 +63,12 @@ def single_chunk(column: Any) -> Any:
 
 def values_of(column: Any) -> list[Any]:
     """The values of an Arrow column in Python, maps as dictionaries."""
-    values: list[Any] = column.to_pylist()
+    try:
+        values: list[Any] = column.to_pylist()
+    except (OverflowError, ValueError) as error:
+        raise TypeMismatch(
+            f"a date or timestamp is not in the years 1 to 9999 ({error}): use DuckDB, which takes it, or declare a VARCHAR"
+        ) from None
     undo = _without_pairs(column.type)
     return values if undo is None else [undo(value) for value in values]
 

@@ -196,7 +196,9 @@ def _check_order(clause: RowPattern) -> None:
         in_time = isinstance(item.this, exp.Column) and item.this.name == "ts" and not item.args.get("desc")
         if not in_time:
             raise QueryError(
-                "a stream is read in the order of its time: ORDER BY ts, or no ORDER BY", position=place(item)
+                "a stream is read in the order of its time: ORDER BY ts, or no ORDER BY; events of one timestamp are in the "
+                "order of their pushes, so push them in the order that is meant",
+                position=place(item),
             )
 
 

@@ -7,6 +7,7 @@ length replaces a clause, so offsets do not change.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from bridge.errors import QueryError
+from bridge.frontends.sql.pattern_subqueries import number_of, value, with_values
 from bridge.frontends.sql.pattern_tables import pattern_tables
 from bridge.patterns.explain import clause_explanation, pretty
 from bridge.patterns.output import NO_COLUMN, evaluate_clause
@@ -25,7 +27,7 @@ from bridge.patterns.trace import why as why_of_row
 from bridge.patterns.why import Why
 from bridge.query.expressions import syntax_error
 from bridge.query.row_pattern import PatternTable
-from windows.databases import Database
+from windows.databases import Database, Refused
 from windows.sql import unused
 
 _WHOLE = r"\s*SELECT\s+\*\s+FROM\s+{}(\s+AS)?(\s+(?!WHERE|LIMIT|ORDER|GROUP)\w+)?\s*;?\s*"
@@ -149,6 +151,8 @@ def pointing(sql: str) -> Iterator[None]:
 
 def _input(sql: str, table: PatternTable, before: str, database: Database, rendered: Callable[[str], str]) -> Input:
     """The input of one clause; `before` is the WITH that its table needs."""
+    if table.subqueries:
+        table = _with_values(sql, table, before, database, rendered)
     alias = " AS _cep_input" if table.input.startswith("(") else ""  # some databases want one of each sub-query
     select = f"{before}SELECT * FROM {table.input}{alias}"
     try:
@@ -160,6 +164,30 @@ def _input(sql: str, table: PatternTable, before: str, database: Database, rende
         return Input(table, *_renamed(sql, table, source, fields, database))
     named = source == select and not before and "(" not in table.input
     return Input(table, Source(source, named and database.is_table(table.input)), fields)
+
+
+def _with_values(
+    sql: str, table: PatternTable, before: str, database: Database, rendered: Callable[[str], str]
+) -> PatternTable:
+    """A clause in which the values of its sub-queries stand for them."""
+    rows: dict[str, list[Any]] = {}
+    for number, (text, at, _) in table.subqueries.items():
+        if "match_recognize" in text.lower():
+            raise QueryError("a sub-query in MEASURES or DEFINE has no MATCH_RECOGNIZE: write it in FROM", sql, at)
+        try:
+            rows[number] = database.fetch(rendered(before + text))
+        except QueryError as error:
+            raise QueryError(error.message, sql, at, error.words) from None
+        except Refused as error:
+            rule = "a sub-query in MEASURES or DEFINE is computed once, without the rows of a match"
+            raise QueryError(f"{error.reason.splitlines()[0]}; {rule}", sql, at) from None
+
+    def value_of(node: exp.Expr) -> exp.Expr:
+        number = number_of(node.expressions[0] if isinstance(node, exp.In) else node)
+        return value(node, table.subqueries[number], rows[number])
+
+    with pointing(sql):
+        return dataclasses.replace(table, clause=with_values(table.clause, value_of))
 
 
 def _renamed(

@@ -192,14 +192,22 @@ class PushQueue:
             results = run(batches, count, last, receipts)
         except Refused as error:
             results = self._run_again(error, before, lambda: run(batches, count, last, receipts))
-        if reorder is None:
-            if count == 1:
-                batches[0].stream.events += 1
-            else:
-                _count(batches)
+        except BaseException:
+            if self._runner.has_committed:  # interrupted since then
+                self._note([] if reorder else batches, receipts)
+                self._undelivered += deliveries(self._runner.uncommitted)
+            raise
+        if count == 1 and reorder is None and not receipts:
+            batches[0].stream.events += 1
+        else:
+            self._note([] if reorder else batches, receipts)
+        self._deliver(results)
+
+    def _note(self, batches: Sequence[EventBatch], receipts: Sequence[Receipt]) -> None:
+        """Counts the events of a push that has taken effect, and remembers its receipts."""
+        _count(batches)
         for receipt in receipts:
             receipt.remember()
-        self._deliver(results)
 
     def _run_again(self, error: Refused, before: tuple[int, ...], run: Callable[[], Results]) -> Results:
         """Runs the transaction of a push again if its connection was lost before its commit took effect."""
@@ -338,8 +346,11 @@ class PushQueue:
                 for receipt in receipts:
                     receipt.write()
         except BaseException:
-            reorder.restore(remembered)
-            self._late = pending
+            if self._runner.has_committed:  # interrupted since then
+                _count(ready)
+            else:
+                reorder.restore(remembered)
+                self._late = pending
             raise
         _count(ready)
         return results

@@ -53,6 +53,8 @@ class Runner(Plans):
         self._serial: bool | None = None
         self.uncommitted: Results = []
         """The results of the newest push, also where it is not known whether that has taken effect."""
+        self.has_committed = False
+        """Whether the transaction of the newest push has taken effect; an interruption may follow that."""
         self._in_transaction = False
         self._is_set = True
         """Whether the tables of constants are those of the queries there are."""
@@ -109,6 +111,7 @@ class Runner(Plans):
         A push that is one SELECT and no more needs no transaction.
         """
         self._settle(count)
+        self.has_committed = False
         plan = self._one_event_plans.of(batches[0].stream) if count == 1 and batches[0].rows else None
         housekeeping = self._housekeeping
         inboxes = self._inboxes
@@ -152,6 +155,7 @@ class Runner(Plans):
         Which statements read the results is settled before, as not every database can roll back a new table.
         """
         self._settle(count)
+        self.has_committed = False
         return self.transaction(self._inboxes.unregister())
 
     def run(self, batches: Sequence[EventBatch], count: int, ts: int, final: bool = False) -> Results:
@@ -309,33 +313,47 @@ class Runner(Plans):
     def transaction(self, registered: Mapping[str, Any] = NOTHING) -> Iterator[None]:
         """All of the block or nothing: on an error the fields of this object go back, and Arrow tables are `registered`.
 
-        Within a transaction it is a part of that.
+        Within a transaction it is a part of that. An error of a COMMIT that has taken effect is none; an interruption is
+        raised, but the block is in.
         """
         if self._in_transaction:
             yield
             return
         remembered = (self._inboxes.filled, self._inboxes.skipped, self.seq, self.now)
         tables, since_purge = list(self._tables.names), self._housekeeping.since_purge
-        self._in_transaction = True
+        self._in_transaction, self.has_committed, is_ending = True, False, False
+        interruption: BaseException | None = None
         try:
             self.database.begin()  # inside: one that is interrupted may have begun the transaction
             yield
             self._tables.store_names()
+            is_ending = True
             self.database.commit()
-        except BaseException:
-            self._inboxes.filled, self._inboxes.skipped, self.seq, self.now = remembered
-            self._tables.names, self._housekeeping.since_purge = tables, since_purge
-            self._housekeeping.undo()
-            self.network.names.rollback()
-            self.log.rollback()
-            self._forget_steps()
-            with contextlib.suppress(Refused):
-                self.database.rollback()
-            with contextlib.suppress(Refused):
-                self._inboxes.register(registered)
-            raise
+        except BaseException as error:
+            if not (is_ending and self.database.has_committed(error)):
+                self._undo(remembered, tables, since_purge, registered)
+                raise
+            interruption = None if isinstance(error, Exception) else error
         finally:
             self._in_transaction = False
+        self.has_committed = True
         self.network.names.commit()
         self.log.commit()
+        if interruption is not None:
+            raise interruption
         self._housekeeping.tidy(self.seq)
+
+    def _undo(
+        self, remembered: tuple[Any, ...], tables: list[str], since_purge: int, registered: Mapping[str, Any]
+    ) -> None:
+        """Rolls back, and brings the fields of this object back to what they were before the transaction."""
+        self._inboxes.filled, self._inboxes.skipped, self.seq, self.now = remembered
+        self._tables.names, self._housekeeping.since_purge = tables, since_purge
+        self._housekeeping.undo()
+        self.network.names.rollback()
+        self.log.rollback()
+        self._forget_steps()
+        with contextlib.suppress(Refused):
+            self.database.rollback()
+        with contextlib.suppress(Refused):
+            self._inboxes.register(registered)

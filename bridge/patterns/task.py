@@ -147,6 +147,9 @@ def skip_of(clause: RowPattern, skip: Skip) -> modes.Skip:
     return modes.to_first(*symbols) if skip.to == "TO FIRST" else modes.to_last(*symbols)
 
 
+_CAST = "CAST it to BIGINT, in milliseconds, in a sub-query before the clause"
+
+
 def _times(array: Array) -> tuple[Ints, int]:
     """Times as whole numbers, and how many of their units are a millisecond."""
     types = pa.types
@@ -155,7 +158,7 @@ def _times(array: Array) -> tuple[Ints, int]:
     if array.null_count:
         raise QueryError("WITHIN needs a time in every row: the first column of ORDER BY has NULLs")
     if types.is_integer(array.type):
-        return np.asarray(array.cast(pa.int64())), 1
+        return _whole_times(array), 1
     if types.is_floating(array.type):
         return np.round(np.asarray(array) * 1000).astype(np.int64), 1000
     if types.is_timestamp(array.type):
@@ -163,5 +166,18 @@ def _times(array: Array) -> tuple[Ints, int]:
     if types.is_date(array.type):
         return np.asarray(array.cast(pa.timestamp("us")).cast(pa.int64())), 1000
     raise QueryError(
-        f"WITHIN needs a time as the first column of ORDER BY, a number of milliseconds or a timestamp, not {array.type}"
+        f"WITHIN needs a time as the first column of ORDER BY, a number of milliseconds or a timestamp, not {array.type}: "
+        f"{_CAST}"
     )
+
+
+def _whole_times(array: Array) -> Ints:
+    """Integers as they are, or those of an UBIGINT beyond 64 bits counted from the first one."""
+    try:
+        return np.asarray(array.cast(pa.int64()))
+    except pa.ArrowInvalid:
+        unsigned = np.asarray(array)
+        if unsigned.max() - unsigned.min() >= 1 << 62:
+            raise QueryError(f"WITHIN needs times that are less than 2^62 milliseconds apart: {_CAST}") from None
+        shifted: Ints = (unsigned - unsigned.min()).astype(np.int64)
+        return shifted

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from sqlglot import exp
@@ -89,6 +89,14 @@ class RowPattern:
         return dict(self.subsets).get(variable, (variable,))
 
 
+class Subquery(NamedTuple):
+    """A sub-query in an expression: its text and offset, and the word before it, IN or EXISTS, that says what it gives."""
+
+    text: str
+    at: int
+    word: str
+
+
 @dataclasses.dataclass(frozen=True)
 class PatternTable:
     """A MATCH_RECOGNIZE clause cut out of a SELECT together with its input table.
@@ -103,6 +111,8 @@ class PatternTable:
     """The column names that the table's correlation name gives it: `t AS v (a, b)`."""
     columns_at: int = 0
     """The offset of these names in the text."""
+    subqueries: Mapping[str, Subquery] = dataclasses.field(default_factory=dict)
+    """The sub-queries for which calls stand in MEASURES and DEFINE, by their numbers."""
 
 
 def absent_symbols(clause: RowPattern) -> tuple[str, str] | None:

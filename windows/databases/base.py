@@ -252,6 +252,12 @@ class Database(abc.ABC):
     @abc.abstractmethod
     def rollback(self) -> None: ...
 
+    def has_committed(self, error: BaseException) -> bool:
+        """Whether a COMMIT that raised this error has taken effect, as the connection knows. Ends the transaction."""
+        with contextlib.suppress(Refused):
+            self.rollback()
+        return False
+
     @abc.abstractmethod
     def close(self) -> None: ...
 

@@ -207,6 +207,14 @@ class DuckDB(Database):
     def rollback(self) -> None:
         self._run("ROLLBACK")
 
+    def has_committed(self, error: BaseException) -> bool:
+        """A COMMIT that fails says so, and leaves no transaction to roll back, as one that takes effect does."""
+        try:
+            self.rollback()
+        except Refused as refused:
+            return "no transaction is active" in refused.reason and "Failed to commit" not in str(error)
+        return False
+
     def elements(self, values: exp.Expr, kind: str, alias: str) -> Elements:
         place_of = call("GENERATE_SUBSCRIPTS", values.copy(), exp.Literal.number(1))
         columns = {"value": call("UNNEST", values), "place": place_of}

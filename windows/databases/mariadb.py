@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, cast
 
 import sqlalchemy as sa
-from sqlglot import exp
+from sqlglot import TokenType, exp
 from sqlglot.dialects.mysql import MySQL as _MySQL
+from sqlglot.parsers.mysql import MySQLParser
 
 from windows.databases.alchemy import Server, aggregate_doubles, as_double, standard_type
 from windows.databases.base import LOCK_TIMEOUT, Convert, Elements
@@ -32,8 +33,8 @@ from windows.schema import Attribute, Schema, TypeMismatch, decimal_size, relati
 from windows.sql import table_of
 from windows.types import is_nested
 
-MODE = "ANSI_QUOTES,NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION"
-"""Double quotes for names and texts without escapes, as in other databases; values that do not fit are errors."""
+MODE = "ANSI_QUOTES,PIPES_AS_CONCAT,NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION"
+"""Double quotes for names, `||` for texts, texts without escapes, as in other databases; what does not fit is an error."""
 
 TEXT_LENGTH = 4_000_000
 """The length of texts made by CAST: a recursive statement truncates texts to the length of the first."""
@@ -54,9 +55,25 @@ _LOCK = "CONCAT('cep_bridge.', SHA1(CONCAT('{}', COALESCE(DATABASE(), ''))))"
 
 _CREATE = re.compile(r"CREATE TABLE (?:IF NOT EXISTS )?(`(?:[^`]|``)+`)")
 
+_IN_TRANSACTION = 1
+"""The bit of the protocol's status of a connection that is in a transaction."""
+_CLIENT_ERRORS = 2
+"""The thousand that the numbers of errors have which are the driver's own."""
+
 
 class MariaDB(_MySQL):
     """sqlglot's dialect for connections in `MODE`."""
+
+    DPIPE_IS_STRING_CONCAT = True
+
+    class Parser(MySQLParser):
+        DISJUNCTION: ClassVar[Any] = {k: v for k, v in MySQLParser.DISJUNCTION.items() if k != TokenType.DPIPE}
+
+        def _parse_bitwise(self) -> exp.Expr | None:
+            this = super()._parse_bitwise()
+            while self._match(TokenType.DPIPE):
+                this = self.expression(exp.DPipe(this=this, expression=super()._parse_bitwise(), safe=True))
+            return this
 
     class Tokenizer(_MySQL.Tokenizer):
         QUOTES: ClassVar[list[str | tuple[str, str]]] = ["'"]
@@ -157,6 +174,15 @@ class MySQL(Server):
         for name in self._created:
             self.execute(f"DROP TABLE IF EXISTS {name}")
         self._created.clear()
+
+    def has_committed(self, error: BaseException) -> bool:
+        """The server's status says whether it is in a transaction; its own errors say that it has rolled back."""
+        number = next(iter(getattr(error.__context__, "args", ())), None)
+        is_servers = isinstance(number, int) and number // 1000 != _CLIENT_ERRORS
+        if not self._driver.open or self._driver.server_status & _IN_TRANSACTION or is_servers:
+            return super().has_committed(error)
+        self._created.clear()
+        return True
 
     def column_type(self, attribute: Attribute) -> str:
         types = {"VARCHAR": "LONGTEXT", "TIMESTAMP": "DATETIME(6)"}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import sqlalchemy as sa
 from psycopg.adapt import Transformer
-from psycopg.pq import Format
+from psycopg.pq import Format, TransactionStatus
 from psycopg.types.json import set_json_dumps, set_json_loads
 from sqlglot import exp
 
@@ -275,6 +275,16 @@ class PostgreSQL(Server):
             self._end_queue()
         self._many = False
         self.execute("ROLLBACK")
+
+    def has_committed(self, error: BaseException) -> bool:
+        """The server's status says whether it is in a transaction; its own errors, which have a state, that it is undone."""
+        with contextlib.suppress(*self._errors):
+            self._end_queue()
+        is_servers = getattr(error.__context__, "sqlstate", None) is not None
+        if self._driver.info.transaction_status != TransactionStatus.IDLE or is_servers:
+            return super().has_committed(error)
+        self._many = False
+        return True
 
     def adapt(self, node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Join) and node.meta.get(NESTED_LOOP):

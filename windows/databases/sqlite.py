@@ -111,6 +111,13 @@ class SQLite(Alchemy):
         if driver is not None and driver.in_transaction:
             self.execute("ROLLBACK")
 
+    def has_committed(self, error: BaseException) -> bool:
+        """A COMMIT that fails leaves the transaction open."""
+        driver = cast("Any", self.connection.driver_connection)
+        if driver is None or driver.in_transaction:
+            return super().has_committed(error)
+        return True
+
     @contextlib.contextmanager
     def limited(self, seconds: float, megabytes: float, reads_only: bool) -> Iterator[None]:
         """A function that SQLite calls while it computes says when to stop; a text has at most a quarter of the memory."""

@@ -9,6 +9,7 @@ from bridge.errors import QueryError
 from bridge.frontends.cursor import Cursor, word_of
 from bridge.frontends.dialect import with_places_as_written
 from bridge.frontends.sql.match_recognize import match_recognize
+from bridge.frontends.sql.pattern_subqueries import without_subqueries
 from bridge.query.row_pattern import PatternTable
 
 _BEFORE_TABLE = ("FROM", "JOIN", ",", "(", "LATERAL", "ON", "USING")
@@ -41,9 +42,9 @@ def _next(text: str) -> int:
 
 
 def _cut(text: str, place: int, tables: list[PatternTable], dialect: str) -> str:
+    text, subqueries = without_subqueries(text, place)
     cursor = Cursor(text)
     cursor.dialect = dialect
-    cursor.at = place
     first, alias = _table_before(cursor, place)
     start = cursor.tokens[first].start
     source = cursor.bare[start : cursor.tokens[alias].start].rstrip()
@@ -56,7 +57,7 @@ def _cut(text: str, place: int, tables: list[PatternTable], dialect: str) -> str
             with_places_as_written(expression, dialect)
     end = cursor.tokens[cursor.at - 1].end + 1
     name = _STANDIN.format(len(tables) + 1)
-    tables.append(PatternTable(name, source, clause, columns, columns_at))
+    tables.append(PatternTable(name, source, clause, columns, columns_at, subqueries))
     blank = "".join("\n" if c == "\n" else " " for c in text[start + len(name) : end])
     return text[:start] + name + blank + text[end:]
 

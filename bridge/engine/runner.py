@@ -313,8 +313,8 @@ class Runner(Plans):
     def transaction(self, registered: Mapping[str, Any] = NOTHING) -> Iterator[None]:
         """All of the block or nothing: on an error the fields of this object go back, and Arrow tables are `registered`.
 
-        Within a transaction it is a part of that. An error of a COMMIT that has taken effect is none; an interruption is
-        raised, but the block is in.
+        Within a transaction it is a part of that. An error of a COMMIT that has taken effect is ignored; an
+        interruption is raised, but the block is in.
         """
         if self._in_transaction:
             yield

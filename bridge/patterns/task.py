@@ -172,7 +172,7 @@ def _times(array: Array) -> tuple[Ints, int]:
 
 
 def _whole_times(array: Array) -> Ints:
-    """Integers as they are, or those of an UBIGINT beyond 64 bits counted from the first one."""
+    """Integers unchanged; those of an UBIGINT beyond 64 bits are counted from the least one."""
     try:
         return np.asarray(array.cast(pa.int64()))
     except pa.ArrowInvalid:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import bridge
-from tests.support.databases import Database
+from tests.support.databases import DATABASES, Database
 from tests.support.failures import Failures
 
 KEYS = ("ann", "bob", "eve")
@@ -227,11 +227,10 @@ def opener(database: Database, folder: pathlib.Path, *, durable: bool) -> Callab
 
 
 @pytest.mark.parametrize(("durable", "error"), [(False, None), (True, KeyboardInterrupt)], ids=["memory", "durable"])
-def test_pushes_that_fail_at_some_calls(
-    embedded: Database, tmp_path: pathlib.Path, durable: bool, error: Error
-) -> None:
+def test_pushes_that_fail_at_some_calls(tmp_path: pathlib.Path, durable: bool, error: Error) -> None:
     at_once = {name: text for name, text in ALL.items() if name != "sql_q"}  # which makes each event a push of its own
-    assert check(opener(embedded, tmp_path, durable=durable), at_once, error, stride=151) > 5
+    sqlite = next(database for database in DATABASES if database.name == "sqlite")
+    assert check(opener(sqlite, tmp_path, durable=durable), at_once, error, stride=151) > 5
 
 
 @pytest.mark.parametrize("kind", ["average", "quantifier"])

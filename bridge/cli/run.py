@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bridge.sources.source import EventSource
 
 EVENTS_HELP = """The events of a stream. FILE is CSV, NDJSON or Parquet, or CSV or NDJSON compressed by gzip,
-bzip2 or xz; a pattern such as
+bzip2, xz or zstd; a pattern such as
 'logs/*.csv'; or - for standard input. STREAM= may be left out if the queries read one stream only. Repeatable."""
 EXAMPLE = "cepbridge run queries.sql --events trades=trades.csv --out results --format csv"
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bridge.check.trust import Trust
 from bridge.engine.access import Access, locked
 from bridge.engine.limits import Limits
+from bridge.engine.local_frames import frames_of_caller, in_database
 from bridge.engine.named_processors import Result, results_in_table
 from bridge.engine.status import Status, Times, status_of
 from bridge.errors import ProcessorError, QueryError
@@ -32,7 +33,8 @@ class Inspection(Access):
         """Answers an on-demand query.
 
         Args:
-            sql: A SELECT over the contents of windows, streams, queries and tables; see docs/language.md.
+            sql: A SELECT over the contents of windows, streams, queries and tables; see docs/language.md. A name in FROM that
+                is none of them may be a frame or an Arrow table among the caller's variables.
             untrusted: Refuse whatever is not known to be harmless; see docs/security.md.
             tables: The tables that an untrusted query may read beside streams and queries.
             limits: The time, rows and memory that it may take. By default an untrusted query has those of `Limits()`, a
@@ -59,7 +61,9 @@ class Inspection(Access):
         if limits is not None and not isinstance(limits, Limits):
             raise QueryError(f"limits are Limits(seconds, rows, megabytes), not {limits!r}")
         limits = limits or (Limits() if untrusted else None)
-        return answer(sql, self._catalogue, self._runner.network, self._runner.now, trust, limits)
+        frames = {} if untrusted else frames_of_caller(sql)
+        with in_database(frames, self._catalogue, self._runner.database):
+            return answer(sql, self._catalogue, self._runner.network, self._runner.now, trust, limits)
 
     @locked
     def results(self, query: str, after: str | None = None) -> list[Result]:

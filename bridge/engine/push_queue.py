@@ -194,13 +194,13 @@ class PushQueue:
             results = self._run_again(error, before, lambda: run(batches, count, last, receipts))
         except BaseException:
             if self._runner.has_committed:  # interrupted since then
-                self._note([] if reorder else batches, receipts)
+                self._note([] if reorder is not None else batches, receipts)
                 self._undelivered += deliveries(self._runner.uncommitted)
             raise
         if count == 1 and reorder is None and not receipts:
             batches[0].stream.events += 1
         else:
-            self._note([] if reorder else batches, receipts)
+            self._note([] if reorder is not None else batches, receipts)
         self._deliver(results)
 
     def _note(self, batches: Sequence[EventBatch], receipts: Sequence[Receipt]) -> None:

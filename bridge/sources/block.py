@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -103,6 +103,28 @@ class Block(abc.ABC):
             fits[unfit] = False
         arrays = {name: _filter(values, np.delete(fits, unfit)) for name, values, unfit in columns}
         return FittingRows(pa.table(arrays), numbers[fits], faults)
+
+
+class FileReader(Protocol):
+    """A file or table: its columns with their types, and its rows in blocks.
+
+    `typed`: the types are the file's own. `fraction`: the part that has been read, from 0 to 1; None if unknown. `waits`:
+    more rows may still be written while these are read.
+    """
+
+    file: str
+    typed: bool
+    columns: dict[str, pa.DataType]
+
+    @property
+    def fraction(self) -> float | None: ...
+
+    @property
+    def waits(self) -> bool: ...
+
+    def blocks(self, layout: Layout) -> Iterator[Block]: ...
+
+    def close(self) -> None: ...
 
 
 def _convert(block: Block, conversion: Conversion, count: int, until_fault: bool) -> tuple[Array, dict[int, Exception]]:

@@ -28,6 +28,9 @@ from bridge.sources.text import Bytes, TextReader, line_ends
 from windows.arrow import arrow_type, single_chunk
 
 _BOOLEANS = pa.array([None, "true", "True", "TRUE", "1", "false", "False", "FALSE", "0"])
+NULLS = ("NA", "N/A", "n/a", "#N/A", "NULL", "null")
+"""Words for NULL in columns of events that are not text."""
+
 _CONVERT: dict[str, Any] = {"null_values": [""], "strings_can_be_null": True, "quoted_strings_can_be_null": False}
 
 
@@ -139,7 +142,8 @@ class CsvBlock(Block):
         """The columns, as bytes if a value does not have its type; and the malformed rows."""
         texts: dict[str, Any] = dict.fromkeys(self._types, pa.binary())
         typed = {name: kind if _is_exact(kind) else pa.string() for name, kind in self._types.items()}
-        for types in (texts if self.reader.nulls else typed, texts) if self._regular else ():
+        first = texts if "NaN" in self.reader.nulls else typed  # as a DOUBLE that is no NULL
+        for types in (first, texts) if self._regular else ():
             with contextlib.suppress(pa.ArrowInvalid):
                 return self._columns(self._data, types), {}
         faults = {number: fault for number, row in enumerate(self._rows) if (fault := self.reader.fault(row))}

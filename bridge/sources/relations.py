@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -79,6 +81,24 @@ def read_relation(name: str, path: str) -> pa.Table:
         return pa.concat_tables(tables)
     except (SourceError, TypeMismatch) as error:
         raise SourceError(f"the relation {name!r}: {error}") from None
+
+
+@contextlib.contextmanager
+def temporary_relation(database: Database, name: str, data: Any) -> Iterator[None]:
+    """Within it the table `name` has the rows of an Arrow table or frame; only this connection sees it."""
+    whole = whole_table(name, data)
+    if database.zero_copy_arrow:
+        with database.registered(whole, name):
+            yield
+        return
+    schema = infer_schema(f"the frame {name!r}", dict(zip(whole.schema.names, whole.schema.types, strict=True)), None)
+    arrays = [to_attribute(whole.column(attribute.name), attribute) for attribute in schema]
+    database.execute(_create(database, name, schema).replace("CREATE TABLE", "CREATE TEMPORARY TABLE", 1))
+    try:
+        _fill(database, _quoted(database, name), schema, pa.Table.from_arrays(arrays, names=schema.names))
+        yield
+    finally:
+        drop_relation(database, name)
 
 
 def drop_relation(database: Database, name: str) -> None:

@@ -10,14 +10,15 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
 from bridge.errors import SourceError
 from bridge.sources import csv, ndjson
 from bridge.sources.arrow import as_arrow
-from bridge.sources.block import Block
+from bridge.sources.block import Block, FileReader
+from bridge.sources.folders import FolderReader, FolderValue, folder_columns
 from bridge.sources.infer import common_types
 from bridge.sources.layout import Layout, Note, layout_of
 from bridge.sources.mappings import is_mapping, table_of_mappings
@@ -40,28 +41,6 @@ _ENDINGS = {
     ".csv": "csv", ".tsv": "csv", ".txt": "csv", ".ndjson": "ndjson", ".jsonl": "ndjson", ".json": "ndjson",
     ".parquet": "parquet", ".pq": "parquet",
 }  # fmt: skip
-
-
-class FileReader(Protocol):
-    """A file or table: its columns with their types, and its rows in blocks.
-
-    `typed`: the types are the file's own. `fraction`: the part that has been read, from 0 to 1; None if unknown. `waits`:
-    more rows may still be written while these are read.
-    """
-
-    file: str
-    typed: bool
-    columns: dict[str, pa.DataType]
-
-    @property
-    def fraction(self) -> float | None: ...
-
-    @property
-    def waits(self) -> bool: ...
-
-    def blocks(self, layout: Layout) -> Iterator[Block]: ...
-
-    def close(self) -> None: ...
 
 
 class EventSource:
@@ -178,7 +157,8 @@ def open_source(
     if isinstance(source, (str, os.PathLike)):
         paths = paths_of(os.fspath(source))
         types = _types_of_files(paths, options) if schema is None and len(paths) > 1 else {}
-        return EventSource(stream, (open_file(path, options) for path in paths), schema, options, note, types)
+        readers = _readers(paths, folder_columns(os.fspath(source), paths, schema), options)
+        return EventSource(stream, readers, schema, options, note, types)
     if (tables := as_arrow(source)) is not None:
         return EventSource(stream, iter([TableReader(stream, tables)]), schema, options, note)
     try:
@@ -195,6 +175,15 @@ def open_source(
         return EventSource(stream, iter([TableReader(stream, iter([table]))]), schema, options, note)
     reader = PairsReader(stream, pairs, schema)
     return EventSource(stream, iter([reader]), reader.schema, dataclasses.replace(options, timestamp="ts"), note)
+
+
+def _readers(
+    paths: Sequence[str], folders: Sequence[Mapping[str, FolderValue]], options: ReadOptions
+) -> Iterator[FileReader]:
+    """The files, each opened when it is its turn, with the columns that its folders name."""
+    for path, values in zip(paths, folders, strict=True):
+        reader = open_file(path, options)
+        yield FolderReader(reader, values) if values else reader
 
 
 def paths_of(path: str) -> list[str]:
@@ -231,7 +220,7 @@ def _types_of_files(paths: list[str], options: ReadOptions) -> dict[str, pa.Data
 
 
 def open_file(
-    path: str, options: ReadOptions = DEFAULTS, nulls: Sequence[str] = (), size: int | None = None
+    path: str, options: ReadOptions = DEFAULTS, nulls: Sequence[str] = csv.NULLS, size: int | None = None
 ) -> FileReader:
     """A reader of one file, by the format that is given, by its ending, or by its first bytes.
 

@@ -1,4 +1,4 @@
-"""The bytes of text files: plain, compressed by gzip, bzip2 or xz, or from standard input."""
+"""The bytes of text files: plain, compressed by gzip, bzip2, xz or zstd, or from standard input."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
+
+import pyarrow as pa
 
 from bridge.errors import SourceError
 
@@ -28,14 +30,14 @@ _LINE_END = re.compile(rb"\r\n?|\n")
 _COMPRESSED: dict[bytes, tuple[str, Callable[[Any], Any]]] = {
     b"\x1f\x8b": ("gz", lambda file: gzip.GzipFile(fileobj=file)),
     b"BZh": ("bz2", bz2.BZ2File), b"\xfd7zX": ("xz", lzma.LZMAFile),
+    b"\x28\xb5\x2f\xfd": ("zst", lambda file: pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd")),
 }  # fmt: skip
 """How a compressed file begins, its kind, and what reads it."""
 
 _ARCHIVES = {
     b"PK\x03\x04": "a zip archive or a workbook: unpack it, or save it as CSV",
-    b"\x28\xb5\x2f\xfd": "compressed by zstd: unpack it, or compress it by gzip, bzip2 or xz",
 }
-ENDINGS = (".gz", ".bz2", ".xz")
+ENDINGS = (".gz", ".bz2", ".xz", ".zst")
 """The endings of compressed files."""
 
 _BOMS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\x00\x00\xfe\xff": "UTF-32"}
@@ -114,8 +116,8 @@ class Bytes:
         except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
             raise SourceError(f"{self.name} is a damaged {self._kind} file: {error}") from None
         except OSError as error:
-            if self._kind == "bz2" and error.errno is None:
-                raise SourceError(f"{self.name} is a damaged bz2 file: {error}") from None
+            if self._kind in ("bz2", "zst") and error.errno is None:
+                raise SourceError(f"{self.name} is a damaged {self._kind} file: {error}") from None
             raise SourceError(f"{self.name} cannot be read: {error.strerror or error}") from None
 
     def _available(self, size: int) -> bytes:
@@ -168,8 +170,13 @@ class TextReader:
 class _Joined:
     """A file of the bytes that were read already and of those that follow."""
 
+    closed = False
+
     def __init__(self, head: bytes, read_more: Callable[[int], bytes]) -> None:
         self.head, self.read_more = head, read_more
+
+    def close(self) -> None:
+        """Does nothing: the file below is closed by its reader."""
 
     def read(self, size: int = -1) -> bytes:
         head, self.head = self.head[:size], self.head[size:]

@@ -15,6 +15,7 @@ import pyarrow as pa
 from bridge.errors import SourceError
 from bridge.history.script import ReplayScript, sources_of
 from bridge.sources.arrow import EARLIEST, as_arrow
+from bridge.sources.folders import fixed_folder
 from bridge.sources.layout import Layout, layout_of
 from bridge.sources.options import HistoryOptions, ReadOptions
 from bridge.sources.source import ending_of, open_source, paths_of
@@ -153,8 +154,9 @@ def _parquet(spark: SparkSession, path: str) -> DataFrame:
     name = path if "://" in path else os.path.abspath(path)
     if "://" not in path and not glob.glob(name):
         raise SourceError(f"the file {path} does not exist")
+    folders = fixed_folder(name) if "://" not in path and not os.path.isdir(path) and glob.has_magic(name) else None
     try:
-        return spark.read.parquet(name)
+        return (spark.read.option("basePath", folders) if folders else spark.read).parquet(name)
     except Exception as error:
         raise SourceError(f"{path} cannot be read as Parquet: {_first_line(error)}") from None
 

@@ -684,7 +684,7 @@ def test_a_unit_that_is_hardly_right_is_pointed_out(tmp_path: Path) -> None:
         ("t.csv.bz2", bz2.compress(b"ts,a\n1,2\n")[:20] + b"x" * 40, "t.csv.bz2 is a damaged bz2 file"),
         ("t.csv.xz", lzma.compress(b"ts,a\n" + b"1,2\n" * 9)[:-9], "t.csv.xz is a damaged xz file"),
         ("t.xlsx", b"PK\x03\x04...", "t.xlsx is a zip archive or a workbook: unpack it, or save it as CSV"),
-        ("t.csv.zst", b"\x28\xb5\x2f\xfd...", "t.csv.zst is compressed by zstd: unpack it"),
+        ("t.csv.zst", b"\x28\xb5\x2f\xfd...", "t.csv.zst is a damaged zst file"),
     ],
 )
 def test_a_file_that_is_none_is_refused(tmp_path: Path, name: str, content: bytes, message: str) -> None:

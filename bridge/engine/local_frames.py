@@ -1,0 +1,51 @@
+"""Frames of the caller: a variable that FROM names stands for its rows, as in DuckDB."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from types import FrameType
+from typing import Any
+
+from bridge.engine.catalogue import Catalogue
+from windows.databases import Database
+
+_NAMED = re.compile(r"""(?i)(?:\b(?:FROM|JOIN)\b|[,(])\s*(?:"(\w+)"|`(\w+)`|([^\W\d]\w*))""")
+_KINDS = {
+    "pandas": {"DataFrame"}, "polars": {"DataFrame", "LazyFrame"},
+    "pyarrow": {"Table", "RecordBatch", "RecordBatchReader"},
+    "duckdb": {"DuckDBPyRelation"}, "_duckdb": {"DuckDBPyRelation"},
+}  # fmt: skip
+_OURS = ("bridge", "functools", "contextlib")
+
+
+def frames_of_caller(sql: object) -> dict[str, Any]:
+    """The frames and Arrow tables among the variables of the function that has called the bridge, by the names in FROM."""
+    names = {name for found in _NAMED.findall(sql) for name in found if name} if isinstance(sql, str) else set()
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _OURS:
+        frame = frame.f_back
+    if frame is None:
+        return {}
+    variables = [(name, frame.f_locals.get(name, frame.f_globals.get(name))) for name in names]
+    return {name: value for name, value in variables if _is_frame(value)}
+
+
+def _is_frame(value: object) -> bool:
+    kind = type(value)
+    return kind.__name__ in _KINDS.get(kind.__module__.partition(".")[0], ())
+
+
+@contextlib.contextmanager
+def in_database(frames: Mapping[str, Any], catalogue: Catalogue, database: Database) -> Iterator[None]:
+    """Within it the frames are tables of the database; a stream, query or table of the name comes first."""
+    with contextlib.ExitStack() as stack:
+        for name, frame in frames.items():
+            is_known = name.lower() in catalogue.streams or name.lower() in catalogue.queries
+            if not is_known and database.relation(name) is None:
+                from bridge.sources.relations import temporary_relation
+
+                stack.enter_context(temporary_relation(database, name, frame))
+        yield

@@ -15,6 +15,7 @@ from bridge.check.resolve import ResolvedNode, resolve
 from bridge.check.scope import Field
 from bridge.check.trust import Trust
 from bridge.engine.event import Event, maker
+from bridge.engine.limits import Limits
 from bridge.errors import NameTaken, QueryError, SchemaError, UnknownName, nearest
 from bridge.frontends.epl.declarations import Declarations
 from bridge.query.epl_state import StateTable
@@ -116,6 +117,16 @@ class QueryEntry:
     """Whether its results may come from arithmetic, its own or that of a query that it reads."""
     inherits: Mapping[str, int] = dataclasses.field(default_factory=dict)
     """The epochs of operators taken over from the query that it replaced, by their fingerprints (rule D7)."""
+    on_error: str = "refuse"
+    """What an error of it does to a push: `refuse`, `skip` or `stop`."""
+    limits: Limits | None = None
+    """What it may take in a push."""
+    stopped: str = ""
+    """Why it does not take part in pushes any more."""
+    skipped: int = 0
+    """The pushes that it has not taken part in."""
+    definition: Node | None = None
+    """Its tree as it was created."""
     is_internal: bool = False
     language: str = ""
     delivered: int = 0
@@ -309,6 +320,15 @@ class Catalogue:
             entry.name
             for entry in self.queries.values()
             if not entry.is_internal
+            for node in query.walk(entry.resolved.node)
+            if isinstance(node, query.Stream) and node.name.lower() == name.lower()
+        ]
+
+    def all_readers(self, name: str) -> list[str]:
+        """The names, in lower case, of the queries whose tree names this query, the bridge's own included."""
+        return [
+            key
+            for key, entry in self.queries.items()
             for node in query.walk(entry.resolved.node)
             if isinstance(node, query.Stream) and node.name.lower() == name.lower()
         ]

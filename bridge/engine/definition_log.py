@@ -67,6 +67,9 @@ class DefinitionLog:
         """
         lowered = name.lower()
         for entry in list(self.entries.values()):
+            if entry.definition.kind == "stop query" and entry.definition.name.lower() == lowered:
+                self._remove(entry)
+                continue
             whole = entry.definition.kind == "query" and entry.definition.name.lower() == lowered
             if not whole and lowered not in entry.queries:
                 continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 from bridge import query as objects
@@ -14,6 +14,8 @@ from bridge.engine.catalogue import Processor
 from bridge.engine.create import create, remove_script, retold, text_of
 from bridge.engine.durable import LoggedCall
 from bridge.engine.event import LateEvent
+from bridge.engine.failures import check_policy
+from bridge.engine.limits import Limits
 from bridge.engine.redefinition import Redefinition, call_of, change_rules, is_registered, objects_of
 from bridge.engine.refusal import own_error, refusal
 from bridge.errors import InUse, ProcessorError, QueryError, UnknownName
@@ -110,6 +112,8 @@ class Definitions(Access):
         replace: bool = False,
         untrusted: bool = False,
         tables: Sequence[str] = (),
+        on_error: str = "refuse",
+        limits: Limits | None = None,
     ) -> None:
         """Creates a continuous query; its results are a stream of that name, which other queries may read.
 
@@ -128,6 +132,10 @@ class Definitions(Access):
                 keeps its state (rule D7).
             untrusted: Refuse whatever is not known to be harmless; see docs/security.md.
             tables: The tables of the database that an untrusted query may read beside streams and queries.
+            on_error: What happens to a push in which the query fails, as by a division by zero: it is refused ("refuse"), or
+                takes effect without this query, just then ("skip") or from then on ("stop", until `resume_query`).
+            limits: The seconds that a push with this query may take, the rows that it may report in one, and that a table of
+                its state may hold: more is an error of the query. It needs `on_error=`.
 
         Raises:
             QueryError: The query is wrong; the error has the place in the text. Nothing of it is left behind.
@@ -143,13 +151,26 @@ class Definitions(Access):
         ['high', 'alert']
         """
         runner = self._runner
-        call = call_of(name, definition, language, runner, into, keep)
+        call = call_of(name, definition, language, runner, into, keep).with_options(
+            on_error=check_policy(on_error, limits)
+        )
+        queries = set(self._catalogue.queries)
         trust = Trust(self.database.dialect, tables).and_table(into) if untrusted else None
         with self._catalogue.trusting(trust):
             self._create_query(name, definition, call, replace)
         for entry in self._catalogue.queries.values():
             entry.language = entry.language or call.language
+        self._set_policy(name, on_error, limits, set(self._catalogue.queries) - queries)
         self._pushes.follow_streams()
+
+    def _set_policy(self, name: Any, on_error: str, limits: Limits | None, created: Collection[str]) -> None:
+        """Lets the query of this name, the outputs of the script, and what was `created` have this policy and limits."""
+        known = self._catalogue
+        script = known.scripts.get(str(name).lower())
+        for each in {str(name), *created, *(script.outputs if script is not None else ())}:
+            if (entry := known.queries.get(each.lower())) is not None:
+                entry.on_error, entry.limits = on_error, limits
+        self._runner.exclude(())
 
     def _create_query(
         self, name: str, definition: objects.Node | Script | StateTable | str, call: LoggedCall, replace: bool
@@ -202,6 +223,45 @@ class Definitions(Access):
         self._pushes.named.forget(entry.name)
         self._runner.remove_query(entry, logged=entry.name)
         entry.processors.clear()
+
+    @locked
+    def resume_query(self, name: str) -> None:
+        """Lets a query that an error has stopped take part in pushes again, as if it were created now: with empty windows.
+
+        Its processors, its table of results and the positions of its named processors stay. `create_query(…, replace=True)`
+        does the same with another definition.
+
+        Args:
+            name: The name of the query.
+
+        Raises:
+            QueryError: The query is not stopped.
+            InUse: Another query reads it, or it is an output of a script.
+            UnknownName: There is no such query.
+
+        >>> import bridge
+        >>> with bridge.connect("sqlite://") as cep:
+        ...     cep.create_query("q", "SELECT ABS(a) AS a FROM s[a: BIGINT]", on_error="stop")
+        ...     handle = cep.add_output_processor("q", print)
+        ...     cep.push_events("s", [([-(2**63)], 1000), ([-1], 1001)])
+        ...     print(cep.status().queries["q"].stopped.splitlines()[0])
+        ...     cep.resume_query("q")
+        ...     cep.push_event("s", [-2], 1002)
+        2
+        DatabaseError: integer overflow
+        Event(payload={'a': 2}, timestamp=1002)
+        """
+        entry = self._catalogue.query_entry(name)
+        if not entry.stopped or entry.definition is None:
+            raise QueryError(f"the query {entry.name!r} is not stopped")
+        known = self._runner.log.named(entry.name) or [
+            LoggedCall(0, 0, "query", entry.name, entry.language, entry.text, 0)
+        ]
+        call = known[0]._replace(number=0, part=0, seq=self._runner.seq).with_options(inherits={})
+        Redefinition(self._runner, self._pushes.named).replace(entry.name, entry.definition, entry.text, call)
+        new = self._catalogue.query_entry(name)
+        new.language = entry.language
+        self._set_policy(name, entry.on_error, entry.limits, ())
 
     @locked
     def remove_stream(self, name: str) -> None:

@@ -30,6 +30,16 @@ class Sizes(NamedTuple):
     arrow: int
 
 
+def sizes_of(database: Database, queries: int, is_timed: bool) -> Sizes:
+    """The events of a chunk for this number of queries: the fewer queries an event concerns, the more.
+
+    `is_timed`: whether a query reports as time passes. It joins all timestamps of a push with a window, which may cost more
+    than linearly.
+    """
+    many = 0 if is_timed else database.arrow_chunk_size // max(1, queries)
+    return Sizes(database.chunk_size, max(database.chunk_size, many))
+
+
 @dataclasses.dataclass
 class EventBatch:
     """Numbered rows (ts, seq, attributes…) of one stream: tuples, or an Arrow table."""

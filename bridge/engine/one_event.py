@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlglot import exp
 
 from bridge.engine.catalogue import StreamEntry
 from bridge.engine.results import Results, ResultStatement, ResultStatements
-from bridge.rewrite import Network
 from bridge.rewrite.optimize import optimize
 from bridge.rewrite.optimize.rule import Facts, OneRow
 from bridge.rewrite.plan import Insert, Operator, Purge
@@ -73,8 +72,14 @@ class OneEventPlan:
 class OneEventPlans:
     """The plan for an event of each stream, worked out once."""
 
-    def __init__(self, network: Network, results: ResultStatements, streams: Mapping[str, StreamEntry]) -> None:
-        self._network, self._results, self._streams = network, results, streams
+    def __init__(
+        self,
+        database: Database,
+        operators: Callable[[], Sequence[Operator]],
+        results: ResultStatements,
+        streams: Mapping[str, StreamEntry],
+    ) -> None:
+        self._database, self._operators, self._results, self._streams = database, operators, results, streams
         self._known: dict[str, OneEventPlan | None] = {}
 
     def clear(self) -> None:
@@ -91,11 +96,12 @@ class OneEventPlans:
         name = stream.name.lower()
         if name not in self._known:
             streams = frozenset([name])
-            concerned = [operator for operator in self._network.operators if operator.concerned(streams)]
+            operators = self._operators()
+            concerned = [operator for operator in operators if operator.concerned(streams)]
             results = self._results.concerned(streams, 1, final=False)
-            timed = any(operator.timed for operator in self._network.operators)
+            timed = any(operator.timed for operator in operators)
             others = {other.inbox for other in self._streams.values()} - {stream.inbox}
-            self._known[name] = one_event_plan(stream, concerned, results, timed, others, self._network.database)
+            self._known[name] = one_event_plan(stream, concerned, results, timed, others, self._database)
         return self._known[name]
 
 

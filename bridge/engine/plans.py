@@ -60,6 +60,7 @@ class Plans(abc.ABC):
         self.results = ResultStatements(StatementMerger(database, self.network, self._tables, self.transaction))
         self._inboxes = Inboxes(database, self.network, self._tables)
         self._created = 0
+        self._excluded: frozenset[str] = frozenset()
         self._replaced: Sequence[QueryEntry] = ()
         """The queries that are being replaced, whose operators stay until that is done."""
 
@@ -153,7 +154,8 @@ class Plans(abc.ABC):
         """
         resolved = without_event_types(resolve_stream(node, self.catalogue), self.catalogue)
         self._outdate()
-        self.catalogue.queries[name.lower()] = self._planned(name, resolved, text)
+        planned = self.catalogue.queries[name.lower()] = self._planned(name, resolved, text)
+        planned.definition = node
         self._check_timed()
 
     def _check_timed(self) -> None:
@@ -208,7 +210,7 @@ class Plans(abc.ABC):
         if self.log.resumed is not None:
             return self.log.resumed.option("inherits") or {}
         found: dict[str, int] = {}
-        for entry in (each for each in self._replaced if not each.is_internal):
+        for entry in (each for each in self._replaced if not each.is_internal and not each.stopped):
             found |= self.network.epochs(entry.operators, {entry.epoch, *entry.inherits.values()})
         return found
 
@@ -245,6 +247,25 @@ class Plans(abc.ABC):
         finally:
             self.results.outdate()
             self._outdate()
+
+    def exclude(self, names: Iterable[str]) -> None:
+        """Lets the queries of these names, in lower case, not take part in pushes; nor do those that are stopped."""
+        self._excluded = frozenset(names)
+        self.results.outdate()
+        self._outdate()
+
+    def active_queries(self) -> list[QueryEntry]:
+        """The queries that take part in pushes."""
+        entries = self.catalogue.queries.items()
+        return [entry for name, entry in entries if not entry.stopped and name not in self._excluded]
+
+    def active_operators(self) -> list[Operator]:
+        """The operators that the active queries need, inputs before their readers."""
+        active = self.active_queries()
+        if len(active) == len(self.catalogue.queries):
+            return self.network.operators
+        needed = {id(operator) for entry in active for operator in entry.operators}
+        return [operator for operator in self.network.operators if id(operator) in needed]
 
     def remove_query(self, entry: QueryEntry, logged: str | None = None) -> None:
         """Drops the tables that no other query needs; `logged`: the name of the query or script that is removed by it."""

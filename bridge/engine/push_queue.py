@@ -12,7 +12,8 @@ from bridge.engine.catalogue import StreamEntry
 from bridge.engine.delivery import Delivery, call_all, deliver, deliveries, failure
 from bridge.engine.event import LateEvent
 from bridge.engine.exactly_once import EventIds, Position, SourcePositions
-from bridge.engine.intake import Chunk, EventBatch, Sizes, noting_last, without_first
+from bridge.engine.failures import Failures, Run
+from bridge.engine.intake import Chunk, EventBatch, Sizes, noting_last, sizes_of, without_first
 from bridge.engine.late_events import DUPLICATE, LateEvents
 from bridge.engine.named_processors import NamedProcessors
 from bridge.engine.refusal import going_back, own_error
@@ -48,6 +49,7 @@ class PushQueue:
         self.duplicates = 0
         """Events that were dropped as their id, or a later position of their source, was known."""
         self.closed = self._finished = False
+        self._failures = Failures(runner)
         self.is_resumed = False
         """Whether the state is one that an earlier bridge has left."""
         self._undelivered: collections.deque[Delivery] = collections.deque()
@@ -105,13 +107,9 @@ class PushQueue:
 
     @property
     def sizes(self) -> Sizes:
-        """The events of a chunk: the fewer queries an event concerns, the more.
-
-        A query that reports as time passes joins all timestamps of a push with a window, which may cost more than linearly.
-        """
-        database, queries = self._runner.database, self._runner.catalogue.queries.values()
-        many = 0 if any(entry.timed for entry in queries) else database.arrow_chunk_size // max(1, len(queries))
-        return Sizes(database.chunk_size, max(database.chunk_size, many))
+        """The events of a chunk."""
+        queries = self._runner.catalogue.queries.values()
+        return sizes_of(self._runner.database, len(queries), any(entry.timed for entry in queries))
 
     def push_from(self, source: str | None, position: Position | None, chunks: Iterator[Chunk]) -> int:
         """`push_chunks` of events after which their source is at this position; those that are in already are dropped.
@@ -190,12 +188,14 @@ class PushQueue:
         before = self._reached()
         try:
             results = run(batches, count, last, receipts)
-        except Refused as error:
-            results = self._run_again(error, before, lambda: run(batches, count, last, receipts))
+        except Exception as error:
+            if self._runner.has_committed:
+                self._note_interrupted(reorder, batches, receipts)
+                raise
+            results, receipts = self._recover(error, before, receipts, lambda all_: run(batches, count, last, all_))
         except BaseException:
-            if self._runner.has_committed:  # interrupted since then
-                self._note([] if reorder is not None else batches, receipts)
-                self._undelivered += deliveries(self._runner.uncommitted)
+            if self._runner.has_committed:
+                self._note_interrupted(reorder, batches, receipts)
             raise
         if count == 1 and reorder is None and not receipts:
             batches[0].stream.events += 1
@@ -203,18 +203,36 @@ class PushQueue:
             self._note([] if reorder is not None else batches, receipts)
         self._deliver(results)
 
+    def _note_interrupted(
+        self, reorder: Reorder | None, batches: Sequence[EventBatch], receipts: Sequence[Receipt]
+    ) -> None:
+        """A push has taken effect, and was interrupted since then: its results are delivered later."""
+        self._note([] if reorder is not None else batches, receipts)
+        self._undelivered += deliveries(self._runner.uncommitted)
+
     def _note(self, batches: Sequence[EventBatch], receipts: Sequence[Receipt]) -> None:
         """Counts the events of a push that has taken effect, and remembers its receipts."""
         _count(batches)
         for receipt in receipts:
             receipt.remember()
 
-    def _run_again(self, error: Refused, before: tuple[int, ...], run: Callable[[], Results]) -> Results:
-        """Runs the transaction of a push again if its connection was lost before its commit took effect."""
-        if not self.reopen_if_lost(RETRIES):
-            raise error
-        logging.getLogger("bridge").warning("the connection was lost and opened again (%s)", error.reason)
-        return run() if self._reached() == before else self._runner.uncommitted
+    def _recover(
+        self, error: Exception, before: tuple[int, ...], receipts: Sequence[Receipt], run: Run
+    ) -> tuple[Results, Sequence[Receipt]]:
+        """The results of a push that has failed, run again, and what is to be remembered of it.
+
+        That is so where its connection was lost before its commit took effect, and where a query may be left out.
+        """
+        if isinstance(error, Refused) and self.reopen_if_lost(RETRIES):
+            logging.getLogger("bridge").warning("the connection was lost and opened again (%s)", error.reason)
+            return (run(receipts) if self._reached() == before else self._runner.uncommitted), receipts
+        noted: list[Receipt] = []
+
+        def run_with(more: Sequence[Receipt]) -> Results:
+            noted[:] = [*receipts, *more]
+            return run(noted)
+
+        return self._failures.run_without(error, run_with), noted
 
     def _reached(self) -> tuple[int, ...]:
         """What a push that has taken effect changes."""
@@ -292,8 +310,12 @@ class PushQueue:
         before = self._reached()
         try:
             results = self._run_reordered([], moves=moves)
-        except Refused as error:
-            results = self._run_again(error, before, lambda: self._run_reordered([], moves=moves))
+        except Exception as error:
+            results, receipts = self._recover(
+                error, before, (), lambda all_: self._run_reordered([], receipts=all_, moves=moves)
+            )
+            for receipt in receipts:
+                receipt.remember()
         self._deliver(results)
 
     def finish(self) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from bridge.engine.create import Definition, create, parse_as, remove_script, text_of, with_table
 from bridge.engine.durable import CatalogueTables, LoggedCall
+from bridge.engine.failures import REFUSE, stop
 from bridge.engine.named_processors import NamedProcessors
 from bridge.engine.runner import Runner
 from bridge.engine.watch.changes import add_table_stream, drop_triggers
@@ -157,9 +158,16 @@ def apply(definition: LoggedCall, runner: Runner, named: NamedProcessors) -> Non
         case "query":
             created = parsed(definition, runner)
             text = definition.text if definition.language != OBJECTS else _shown(created)
+            before = set(catalogue.queries)
             create(definition.name, created, text, runner, definition)
+            for name in set(catalogue.queries) - before:
+                catalogue.queries[name].on_error = definition.option("on_error") or REFUSE
         case "stored results":
             named.define(definition)
+        case "stop query":
+            names = [definition.name.lower(), *catalogue.all_readers(definition.name)]
+            stop(names, definition.text, runner)
+            runner.log.add(definition)
         case "remove query" if definition.name.lower() in catalogue.scripts:
             remove_script(catalogue.scripts[definition.name.lower()], runner)
         case "remove query":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -13,7 +14,7 @@ from bridge.engine.intake import EventBatch
 from bridge.engine.one_event import OneEventPlan, OneEventPlans
 from bridge.engine.plans import Plans
 from bridge.engine.results import PUSHES, Results
-from bridge.errors import DatabaseError
+from bridge.errors import DatabaseError, QueryError
 from bridge.rewrite.conflicts import conflicts
 from bridge.rewrite.network import CLOCK
 from bridge.rewrite.plan import Call, Insert, Operator, Purge
@@ -33,6 +34,10 @@ class Receipt(Protocol):
         """The transaction has taken effect."""
 
 
+class TrialOver(Exception):
+    """Ends the transaction of a trial, which is rolled back."""
+
+
 class PushSteps(NamedTuple):
     """What a push runs: texts and calls in their order, the inboxes they fill, and whether any reads the clock."""
 
@@ -48,7 +53,7 @@ class Runner(Plans):
         super().__init__(database, durable)
         self._housekeeping = Housekeeping(database, self.network, self._tables, self.results)
         self._push_steps: dict[tuple[frozenset[str], bool, str], PushSteps] = {}
-        self._one_event_plans = OneEventPlans(self.network, self.results, self.catalogue.streams)
+        self._one_event_plans = OneEventPlans(database, self.active_operators, self.results, self.catalogue.streams)
         self._due_times = DueTimes(database)
         self._serial: bool | None = None
         self.uncommitted: Results = []
@@ -56,6 +61,10 @@ class Runner(Plans):
         self.has_committed = False
         """Whether the transaction of the newest push has taken effect; an interruption may follow that."""
         self._in_transaction = False
+        self._is_trial = False
+        """Whether a push is rolled back at its end."""
+        self._limited: list[QueryEntry] = []
+        """The active queries that have limits."""
         self._is_set = True
         """Whether the tables of constants are those of the queries there are."""
         self.stored_clock = self._tables.clock() if self.stored is not None and self.stored.exist() else None
@@ -73,6 +82,7 @@ class Runner(Plans):
         self._push_steps.clear()
         self._one_event_plans.clear()
         self._serial = None
+        self._limited = [entry for entry in self.active_queries() if entry.limits is not None]
         self._due_times.clear()
         self._housekeeping.forget()
 
@@ -99,7 +109,7 @@ class Runner(Plans):
     def _regroup(self, push: str) -> None:
         """Decides anew which queries share a statement, and drops tables of constants that no statement reads."""
         self._one_event_plans.clear()
-        for name in self.results.regroup(push, self.catalogue.queries.values()):
+        for name in self.results.regroup(push, self.active_queries()):
             with self.transaction():
                 self._tables.drop(name)
 
@@ -121,7 +131,8 @@ class Runner(Plans):
             or housekeeping.is_due(count)
             or housekeeping.pane_inserts(self.seq, count)
         )
-        if plan is not None and plan.is_one_select and not busy and not self.is_durable:
+        needs_transaction = busy or self.is_durable or self._is_trial or self._limited
+        if plan is not None and plan.is_one_select and not needs_transaction:
             return self._run_select(plan, batches[0], ts)
         with self.transaction(self._inboxes.unregister()):
             results = self.uncommitted = self.run(batches, count, ts)
@@ -163,9 +174,35 @@ class Runner(Plans):
 
         `final`: no event will follow, so what waits for later events is decided.
         """
+        began = time.monotonic() if self._limited else 0.0
         if self._one_by_one() and (count > 1 or (count and self._is_timed())):
-            return self._run_one_by_one(batches, ts, final)
-        return self._run_batches(batches, count, ts, final)
+            results = self._run_one_by_one(batches, ts, final)
+        else:
+            results = self._run_batches(batches, count, ts, final)
+        if self._limited:
+            self._check_limits(results, time.monotonic() - began)
+        return results
+
+    def _check_limits(self, results: Results, seconds: float) -> None:
+        """Raises QueryError where a push has taken longer, or a query has more rows, than its limits allow."""
+        reported = {entry.name: len(rows) for entry, rows in results}
+        for entry in self._limited:
+            assert entry.limits is not None
+            if seconds > entry.limits.seconds:
+                raise QueryError(
+                    f"a push with {entry.name!r} took {seconds:.1f} s: limits=Limits(seconds=…) allows more"
+                )
+            rows = reported.get(entry.name, 0)
+            if self._housekeeping.since_purge == 0:
+                tables = {
+                    made.name
+                    for operator in entry.operators
+                    for made in operator.tables
+                    if made.name in self._tables.names
+                }
+                rows = max([rows, *(self._tables.count(name) for name in tables)])
+            if rows > entry.limits.rows:
+                raise QueryError(f"{entry.name!r} has {rows} rows: limits=Limits(rows=…) allows more")
 
     def _one_by_one(self) -> bool:
         """Whether a query reads what another one writes, so that each event must see what those before it wrote."""
@@ -175,7 +212,7 @@ class Runner(Plans):
         return self._serial
 
     def _is_timed(self) -> bool:
-        return any(operator.timed for operator in self.network.operators)
+        return any(operator.timed for operator in self.active_operators())
 
     def _run_one_by_one(self, batches: Sequence[EventBatch], ts: int, final: bool) -> Results:
         """Each event as a push of its own, in the order of their numbers."""
@@ -260,12 +297,13 @@ class Runner(Plans):
         """What a push into these streams, of `few` events or `any` number, runs; worked out once."""
         known = self._push_steps.get((streams, final, push))
         if known is None:
-            concerned = [o for o in self.network.operators if final or o.concerned(streams)]
+            operators = self.active_operators()
+            concerned = [o for o in operators if final or o.concerned(streams)]
             steps = [step for operator in concerned for step in operator.steps]
             known = self._push_steps[streams, final, push] = PushSteps(
                 [self._tables.text(step, push) if isinstance(step, (Insert, Purge)) else step for step in steps],
                 {inbox for operator in concerned for inbox in operator.inboxes},
-                any(operator.timed for operator in self.network.operators),
+                any(operator.timed for operator in operators),
             )
         return known
 
@@ -310,6 +348,18 @@ class Runner(Plans):
                     step.forget()
 
     @contextlib.contextmanager
+    def trial(self) -> Iterator[None]:
+        """Within it a push that succeeds is rolled back at its end."""
+        try:
+            self._settle(None)
+            self._is_trial = True
+            yield
+        except TrialOver:
+            pass
+        finally:
+            self._is_trial = False
+
+    @contextlib.contextmanager
     def transaction(self, registered: Mapping[str, Any] = NOTHING) -> Iterator[None]:
         """All of the block or nothing: on an error the fields of this object go back, and Arrow tables are `registered`.
 
@@ -326,6 +376,8 @@ class Runner(Plans):
         try:
             self.database.begin()  # inside: one that is interrupted may have begun the transaction
             yield
+            if self._is_trial:
+                raise TrialOver
             self._tables.store_names()
             is_ending = True
             self.database.commit()

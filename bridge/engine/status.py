@@ -9,6 +9,8 @@ from typing import Any
 
 from bridge.engine.catalogue import QueryEntry
 from bridge.engine.runner import Runner
+from bridge.query.nodes import walk
+from bridge.query.scripts import ReadSQL
 from windows.times import BEGINNING
 
 STATEMENTS = 1_000
@@ -59,7 +61,9 @@ class QueryStatus:
     events: Those of its streams since the bridge was opened. results: Those delivered since then; a query without an output
     processor reports none. state_rows: The rows of its tables, which other queries may share. seconds: How long its result
     statements took, None without a tracer; one that several queries share counts for each. last_error: What a processor
-    raised last.
+    raised last, or with what it failed. stopped: The
+    error that has stopped it (`on_error`). skipped: The pushes that it has not taken part in. waits_for: What its results
+    wait for, in words. next_deadline: When time alone may bring a result.
 
     >>> import bridge
     >>> with bridge.connect() as cep:
@@ -79,10 +83,17 @@ class QueryStatus:
     state_rows: int
     seconds: float | None
     last_error: str | None
+    stopped: str | None = None
+    skipped: int = 0
+    waits_for: tuple[str, ...] = ()
+    next_deadline: int | None = None
 
     def __str__(self) -> str:
         seconds = "" if self.seconds is None else f", {self.seconds:.3f} s"
-        error = f"\n    last error: {self.last_error}" if self.last_error else ""
+        error = f"\n    last error: {self.last_error}" if self.last_error and not self.stopped else ""
+        error += f"\n    skipped {self.skipped} pushes" if self.skipped else ""
+        error += f"\n    stopped: {self.stopped}" if self.stopped else ""
+        error += "".join(f"\n    waits for {what}" for what in self.waits_for)
         return (
             f"{self.name} ({self.language}): {self.events} events of {', '.join(self.streams)}, {self.results} results to "
             f"{self.processors} processors, {self.state_rows} rows of state{seconds}{error}"
@@ -137,12 +148,14 @@ def status_of(runner: Runner, pushes: Any, times: Times | None, last_error: str 
     watermark = now if reorder is None else reorder.watermark
     return Status(
         str(runner.database), now, None if watermark == BEGINNING else watermark, runner.seq,
-        0 if reorder is None else reorder.count, last_error, dict(_queries(runner, None if times is None else statements)),
-        statements,
+        0 if reorder is None else reorder.count, last_error,
+        dict(_queries(runner, pushes, None if times is None else statements)), statements,
     )  # fmt: skip
 
 
-def _queries(runner: Runner, statements: dict[str, StatementTimes] | None) -> Iterator[tuple[str, QueryStatus]]:
+def _queries(
+    runner: Runner, pushes: Any, statements: dict[str, StatementTimes] | None
+) -> Iterator[tuple[str, QueryStatus]]:
     counts: dict[str, int] = {}
     there = set(runner.database.table_names())
     for entry in runner.catalogue.queries.values():
@@ -155,8 +168,29 @@ def _queries(runner: Runner, statements: dict[str, StatementTimes] | None) -> It
         yield entry.name, QueryStatus(
             entry.name, _language(entry, runner), tuple(stream.name for stream in streams), len(entry.processors),
             sum(stream.events for stream in streams), entry.delivered, sum(counts[name] for name in tables),
-            _seconds(entry, runner, statements), entry.last_error,
+            _seconds(entry, runner, statements), entry.last_error, entry.stopped or None, entry.skipped,
+            *_waits(entry, runner, pushes),
         )  # fmt: skip
+
+
+def _waits(entry: QueryEntry, runner: Runner, pushes: Any) -> tuple[tuple[str, ...], int | None]:
+    """What a query's results wait for in words, and when time alone may bring one."""
+    if entry.stopped:
+        return ("resume_query",), None
+    found: list[str] = []
+    if pushes.reorder is not None:
+        awaited = pushes.reorder.time.awaited()
+        if pushes.reorder.count and awaited:
+            found.append(f"events of {', '.join(map(repr, awaited))}, up to which others wait")
+        elif waiting := sum(pushes.reorder.waiting(runner.catalogue.streams[name].name) for name in entry.sources):
+            found.append(f"the watermark: {waiting} events of its streams are newer")
+    resting = [store.name for store in runner.catalogue.stores.known.values() if store.resting]
+    read = {node.store for node in walk(entry.resolved.node) if isinstance(node, ReadSQL)}
+    found += [f"the data store {name!r}, which does not answer" for name in resting if name in read]
+    due = runner.next_deadline(entry.operators)
+    if due is not None:
+        found.append(f"time {due}, or an event before")
+    return tuple(found), due
 
 
 def _rows(runner: Runner, table: str) -> int:

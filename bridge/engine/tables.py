@@ -122,6 +122,10 @@ class Tables:
         self._execute(exp.Drop(tables=[table(name)], kind="TABLE", exists=True))
         self.names.remove(name)
 
+    def count(self, name: str) -> int:
+        """The number of rows of a table."""
+        return int(self._database.fetch(f"SELECT COUNT(*) FROM {self.quoted(name)}")[0][0])
+
     def missing(self, operator: Operator) -> dict[str, PlannedTable]:
         """The late tables of an operator that do not exist yet."""
         return {made.name: made for made in operator.tables if made.is_late and made.name not in self.names}

@@ -135,7 +135,7 @@ def _meet(fail: Callable[[], None], times: int, draw: random.Random) -> list[flo
     seconds = []
     wait_for_pushes(1)
     for _ in range(times):
-        wait_for_pushes(draw.randrange(1, 20))
+        wait_for_pushes(draw.randrange(1, 5))
         time.sleep(draw.random() * 0.05)
         fail()
         seconds.append(wait_for_pushes(1, time.monotonic()))
@@ -153,7 +153,7 @@ def kill_leaders(kind: str, times: int, folder: pathlib.Path, seed: int = 0) -> 
         wait_for_pushes(1)
         for place in range(times):
             programs.append(Program(url, log, seed + place + 1, standby=True))
-            wait_for_pushes(draw.randrange(2, 40))
+            wait_for_pushes(draw.randrange(2, 8))
             time.sleep(0.3 + draw.random() * 0.3)  # the other one has been started
             programs.pop(0).kill()
             seconds.append(wait_for_pushes(1, time.monotonic()))

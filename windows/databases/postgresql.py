@@ -77,6 +77,7 @@ class PostgreSQL(Server):
         set_json_loads(_text, self._driver)
         set_json_dumps(str, self._driver)
         self._queue: Any = None
+        self._deallocations = 0
         self._many = False
         self._shapes: dict[str, list[tuple[str, int]]] = {}
         """Names and type OIDs of the result columns, by the statements that pushes of many rows run."""
@@ -121,7 +122,7 @@ class PostgreSQL(Server):
             self._cursor = self._driver.execute(sql, prepare=False if self._many else None)
         except self._errors as error:
             if self._queue is None and not self._driver.info.transaction_status and "cached plan must" in str(error):
-                self._driver.execute("DEALLOCATE ALL", prepare=False)  # a table of this name was created anew
+                self._forget_prepared()  # a table of this name was created anew
                 return self.execute(sql)
             raise self._refused(error, sql if self._queue is None else "") from None
 
@@ -275,6 +276,7 @@ class PostgreSQL(Server):
             self._end_queue()
         self._many = False
         self.execute("ROLLBACK")
+        self._call(self._forget_prepared)  # the driver takes what was queued after the error for prepared
 
     def has_committed(self, error: BaseException) -> bool:
         """The server's status says whether it is in a transaction; its own errors, which have a state, that it is undone."""
@@ -348,6 +350,11 @@ class PostgreSQL(Server):
             return array
         load = Transformer(self._driver).get_loader(result.ftype(place), Format.BINARY).load
         return arrow_array(cast("Sequence[Any]", load(sent)), kind)
+
+    def _forget_prepared(self) -> None:
+        """Lets server and driver forget all prepared statements. The driver notices this of texts that are new to it alone."""
+        self._deallocations += 1
+        self._driver.execute(f"DEALLOCATE ALL -- {self._deallocations}", prepare=False)
 
     def _end_queue(self) -> None:
         queue, self._queue = self._queue, None

@@ -254,6 +254,7 @@ class Definitions(Access):
         entry = self._catalogue.query_entry(name)
         if not entry.stopped or entry.definition is None:
             raise QueryError(f"the query {entry.name!r} is not stopped")
+        self._pushes.stand_still()  # else the new query may read the event with which it failed
         known = self._runner.log.named(entry.name) or [
             LoggedCall(0, 0, "query", entry.name, entry.language, entry.text, 0)
         ]

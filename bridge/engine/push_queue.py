@@ -290,13 +290,17 @@ class PushQueue:
     def next_deadline(self) -> int | None:
         """The next time at which something may be reported though no event comes; None if nothing is due."""
         if self._runner.now != BEGINNING and self._runner.awaits_push and not self._finished:
-            if self.reorder is None:
-                self.push([], 0, self._runner.now, self._runner.now)
-            else:
-                self._move(lambda time: None)
+            self.stand_still()
         waiting = None if self.reorder is None else self.reorder.next_ts
         due = (self._runner.next_deadline(), waiting)
         return min((each for each in due if each is not None), default=None)
+
+    def stand_still(self) -> None:
+        """A push without events in which time does not move."""
+        if self.reorder is None:
+            self.push([], 0, self._runner.now, self._runner.now)
+        else:
+            self._move(lambda time: None)
 
     def next_instant(self) -> int | None:
         """When the wall clock will have reached `next_deadline`, as far as that is known: time is behind it by the lateness."""

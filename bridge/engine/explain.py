@@ -18,6 +18,7 @@ from bridge.engine.catalogue import Catalogue, QueryEntry, ScriptEntry, StreamEn
 from bridge.engine.layout import laid_out
 from bridge.engine.one_event import facts_of, one_event_plan
 from bridge.engine.results import ResultStatement
+from bridge.engine.watch.reader import TableReader
 from bridge.errors import QueryError
 from bridge.query.epl_columns import Enumeration
 from bridge.query.epl_output import OutputEvery, Snapshot
@@ -38,6 +39,9 @@ from nfa.graph import Diagram, Graph, diagram
 from nfa.program import compile_program
 from windows.databases import Database
 from windows.sql import table
+
+READ_AT_ONCE = 1_000
+"""The rows that the statement which reads a table is shown with; the number depends on how far behind it is."""
 
 
 def explanation(entry: QueryEntry, catalogue: Catalogue, database: Database, settings: Settings, variants: bool) -> str:
@@ -159,6 +163,8 @@ class _Explanation:
         for below in query.walk(node):
             if isinstance(below, query.Match):
                 yield from ("--", f"-- automaton of {below.pattern}", *_commented(str(automaton_of(below))))
+        for name in sorted(self.entry.sources):
+            yield from self._reading(self.catalogue.streams[name])
         yield from ("", "-- state", *self._state())
         shown = [each for each in self.entry.operators if self.variants or each.steps or each.inboxes or each.notes]
         for number, operator in enumerate(shown, 1):
@@ -188,6 +194,18 @@ class _Explanation:
                 yield self._sql(made.create())
                 if self.database.uses_indexes:
                     yield from map(self._sql, made.index())
+
+    def _reading(self, stream: StreamEntry) -> Iterator[str]:
+        """How the rows of a table become the events of a stream."""
+        if stream.source is not None:
+            statement = TableReader(self.database, stream).statement(
+                None if stream.reads is not None else 0, READ_AT_ONCE
+            )
+            after = (
+                "" if stream.reads is not None else ", each time after the newest position, and in the gaps below it"
+            )
+            yield from ("", f"-- stream {stream.name}, rows of {stream.source}{after}")
+            yield laid_out(statement, self.database.dialect) + ";"
 
     def _inbox(self, stream: StreamEntry) -> str:
         database = self.database

@@ -9,6 +9,7 @@ from typing import Any
 
 from bridge.engine.catalogue import QueryEntry
 from bridge.engine.runner import Runner
+from bridge.engine.watch.watcher import TableStatus
 from bridge.query.nodes import walk
 from bridge.query.scripts import ReadSQL
 from windows.times import BEGINNING
@@ -106,7 +107,7 @@ class Status:
 
     now: The newest time seen. watermark: The time before which no event is accepted. seq: The number of all events so far.
     waiting: Events that are in the reorder buffer. last_error: The last error of a method of the bridge. statements: Runs,
-    seconds and rows by statement, where there is a tracer.
+    seconds and rows by statement, where there is a tracer. tables: How far the tables of streams have been read.
 
     >>> import bridge
     >>> with bridge.connect() as cep:
@@ -125,11 +126,13 @@ class Status:
     last_error: str | None
     queries: dict[str, QueryStatus]
     statements: dict[str, StatementTimes]
+    tables: dict[str, TableStatus] = dataclasses.field(default_factory=dict)
 
     def __str__(self) -> str:
         waiting = f", {self.waiting} events wait for their order" if self.waiting else ""
         lines = [f"{self.database}: {self.seq} events, now {self.now}, watermark {self.watermark}{waiting}"]
         lines += [f"  {query}" for query in self.queries.values()]
+        lines += [f"  {name}: {table}" for name, table in self.tables.items()]
         if self.last_error:
             lines.append(f"  last error: {self.last_error}")
         slowest = sorted(self.statements.items(), key=lambda item: -item[1].seconds)[:10]
@@ -140,7 +143,13 @@ class Status:
         return "\n".join(lines)
 
 
-def status_of(runner: Runner, pushes: Any, times: Times | None, last_error: str | None) -> Status:
+def status_of(
+    runner: Runner,
+    pushes: Any,
+    times: Times | None,
+    last_error: str | None,
+    tables: dict[str, TableStatus] | None = None,
+) -> Status:
     """The status of a bridge; counts the rows of its tables."""
     statements = {} if times is None else dict(times.statements)
     reorder = pushes.reorder
@@ -149,7 +158,7 @@ def status_of(runner: Runner, pushes: Any, times: Times | None, last_error: str 
     return Status(
         str(runner.database), now, None if watermark == BEGINNING else watermark, runner.seq,
         0 if reorder is None else reorder.count, last_error,
-        dict(_queries(runner, pushes, None if times is None else statements)), statements,
+        dict(_queries(runner, pushes, None if times is None else statements)), statements, tables or {},
     )  # fmt: skip
 
 

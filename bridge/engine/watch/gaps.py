@@ -19,8 +19,11 @@ LOWEST = -(2**63) + 1
 GAPS = 100_000
 """Gaps that are remembered; beyond that the oldest are forgotten."""
 
+FEW = 500
+"""Gaps that are always asked, by one statement."""
+
 FRESH = 2.0
-"""Seconds for which a gap is asked at each poll."""
+"""Seconds for which a gap is asked each time, where there are more."""
 
 GROWTH = 1.25
 """After that a gap is asked when its age has grown by this factor."""
@@ -99,7 +102,9 @@ class Gaps:
         return self._firsts[: max(0, len(self._firsts) - GAPS)]
 
     def due(self, now: float) -> list[Range]:
-        """The gaps that are to be asked at the time `now`, in seconds; they are asked again later."""
+        """The gaps that are to be asked at the time `now`, in seconds: all where there are few; they are asked again later."""
+        if len(self._firsts) <= FEW:
+            return self.ranges
         found: dict[int, int] = {}
         while self._due and self._due[0][0] <= now:
             _, first = heapq.heappop(self._due)
@@ -107,7 +112,7 @@ class Gaps:
                 found[first] = self._lasts[first]
         for first in found:
             age = now - self._noticed[first]
-            heapq.heappush(self._due, (now + (0.001 if age < FRESH else age * (GROWTH - 1)), first))
+            heapq.heappush(self._due, (now if age < FRESH else now + age * (GROWTH - 1), first))
         return sorted(found.items())
 
     def contains(self, position: int) -> bool:

@@ -38,15 +38,19 @@ class TableReader:
         self._database, self._entry, self.source = database, entry, source
         self._decoders = [database.decoder(attribute.type) for attribute in entry.schema]
         known = columns_of(self.source, database)
-        self._position = database.quoted(known[position_of(self.source).lower()].name)
+        self._position = self._column(known[position_of(self.source).lower()].name)
         instants = {name.lower(): text for name, text in database.in_utc(self.source.table).items()}
         columns = [self._position, self._time(known, instants)]
         for attribute in entry.schema:
-            column = database.quoted(known[attribute.name.lower()].name)
+            if attribute.name.lower() not in known:
+                raise SchemaError(
+                    f"{source.table} has no column {attribute.name!r} any more, which the stream {entry.name!r} has: "
+                    "remove_stream and register_stream with the columns of now"
+                )
+            column = self._column(known[attribute.name.lower()].name)
             columns.append(reading(attribute, known, instants, database).replace("{}", column))
-        self.head = (
-            f"SELECT {', '.join(columns)} FROM {table_of(self.source.table).sql(database.dialect, identify=True)}"
-        )
+        listed = ", ".join(f"{column} AS {database.quoted(f'c{place}')}" for place, column in enumerate(columns))
+        self.head = f"SELECT {listed} FROM {self._table}"
         """The SELECT without its conditions."""
 
     def statement(self, after: int | None, count: int) -> str:
@@ -121,16 +125,26 @@ class TableReader:
 
     def newest(self, count: int) -> list[int]:
         """The `count` greatest positions, in order."""
-        table = table_of(self.source.table).sql(self._database.dialect, identify=True)
-        sql = f"SELECT {self._position} FROM {table} WHERE {self._position} IS NOT NULL ORDER BY {self._position} DESC"
+        sql = f"SELECT {self._position} FROM {self._table} WHERE {self._position} IS NOT NULL ORDER BY {self._position} DESC"
         return sorted(int(position) for (position,) in self._database.fetch(f"{sql} LIMIT {count}"))
+
+    @property
+    def _table(self) -> str:
+        """The table as an item of FROM."""
+        return (
+            f"{table_of(self.source.table).sql(self._database.dialect, identify=True)} AS {self._database.quoted('t')}"
+        )
+
+    def _column(self, name: str) -> str:
+        """A column of the table, with its table: SQLite reads a quoted name that is not a column as a text."""
+        return f"{self._database.quoted('t')}.{self._database.quoted(name)}"
 
     def _time(self, known: dict[str, Attribute], instants: dict[str, str]) -> str:
         column = self.source.timestamp
         if column is None:
             return "NULL"
         found = known[column.lower()]
-        return instants.get(found.name.lower(), "{}").replace("{}", self._database.quoted(found.name))
+        return instants.get(found.name.lower(), "{}").replace("{}", self._column(found.name))
 
     def _events(self, rows: list[Any]) -> list[TableRow]:
         if not rows:

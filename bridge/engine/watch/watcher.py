@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 import time
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from bridge.engine.catalogue import StreamEntry
 from bridge.engine.durable import LoggedCall
@@ -21,10 +22,17 @@ from bridge.engine.watch.reader import TableReader, declaration, schema_of
 from bridge.errors import NameTaken, SchemaError
 from bridge.query.table_source import BEGINNING, NOW, TableSource
 from bridge.query.time_rules import TimeRules
+from windows.databases import Database, Refused
 from windows.schema import Schema
 from windows.times import BEGINNING as NEVER
 
 GAPS_TABLE = "cep_gaps"
+
+COMPARED = 60.0
+"""Seconds between two looks at whether the numbers of a table have begun anew."""
+
+BEHIND = 1_000_000
+"""Rows of an outbox that are counted at most."""
 
 RECENT = 10_000
 """With SINCE NOW, rows may still be committed in the gaps among so many of the newest rows."""
@@ -32,19 +40,26 @@ RECENT = 10_000
 
 @dataclasses.dataclass
 class WatchedTable:
-    """A stream, the reader of its table, and what has been read of it.
+    """A stream of a table, and what has been read of it.
 
-    `waiting`: rows that were read and that
-    are not pushed yet, as rows of another table may come before them. `read_to`: the greatest position that was read.
+    `waiting`: rows that were read and that are not pushed yet, as rows of another table may come before them. `read_to`: the
+    greatest position that was read.
     """
 
+    database: Database
     entry: StreamEntry
-    reader: TableReader
     gaps: Gaps
     waiting: RowBatch = dataclasses.field(default_factory=lambda: TupleBatch([]))
     read_to: int | None = None
     is_read: bool = False
     """Whether there was no further row when it was last read."""
+    checked: float = 0.0
+    """When its numbers were last compared with those that were read, in seconds."""
+
+    @functools.cached_property
+    def reader(self) -> TableReader:
+        """The statements that read it. Raises `SchemaError` where it does not have the columns."""
+        return TableReader(self.database, self.entry)
 
     @property
     def source(self) -> str:
@@ -62,22 +77,47 @@ class WatchedTable:
         return None if self.is_read or not len(self.waiting.times) else int(self.waiting.times[-1])
 
     def read(self, sizes: Sizes) -> None:
-        """Reads the next rows, unless some wait; once there is none after them, those in gaps, too."""
+        """Reads the next rows, unless some wait; once there is none after them, those in gaps, too.
+
+        Raises `SchemaError` where the table is not there any more, or does not have the columns.
+        """
         if self.has_rows:
             return
+        try:
+            self.waiting = self._next(sizes)
+        except Refused:
+            self.__dict__.pop("reader", None)
+            assert self.reader
+            raise
+
+    def _next(self, sizes: Sizes) -> RowBatch:
         if not self.is_read and (batch := self.reader.arrow_after(self.read_to, sizes.arrow)) is not None:
             self.is_read = len(batch.positions) < sizes.arrow
-            self.waiting = batch
             if not self.is_outbox:
                 self.read_to = int(batch.positions.max())
-            return
+            return batch
         rows = self.reader.rows_after(self.read_to, sizes.rows)
         self.is_read = len(rows) < sizes.rows
         if rows and not self.is_outbox:
             self.read_to = rows[-1].position
         if self.is_read and (due := self.gaps.due(time.monotonic())):
             rows += self.reader.rows_in(due)
-        self.waiting = TupleBatch.of(rows)
+        if not rows:
+            self._compare_numbers()
+        return TupleBatch.of(rows)
+
+    def _compare_numbers(self) -> None:
+        """Warns if the table has only rows before the newest that was read: numbers may be used a second time."""
+        if time.monotonic() - self.checked < COMPARED or self.is_outbox:
+            return
+        self.checked = time.monotonic()
+        newest, read = self.reader.newest(1), self.gaps.newest
+        if newest and read is not None and newest[0] < read:
+            logging.getLogger("bridge").warning(
+                "the newest row of %s has the position %s, and %s was read before: if the numbers have begun anew, rows up to "
+                "there are not read; remove_stream and register_stream(since=…) begin anew, too",
+                self.reader.source.table, newest[0], read,
+            )  # fmt: skip
 
     @property
     def has_rows(self) -> bool:
@@ -87,6 +127,25 @@ class WatchedTable:
     def forget(self) -> None:
         """Forgets the rows that wait; they will be read again."""
         self.waiting, self.read_to, self.is_read = TupleBatch([]), self.gaps.newest, False
+
+
+class TableStatus(NamedTuple):
+    """How far a table has been read.
+
+    table: What is read. position: The greatest position that was read. behind: The numbers from there to the newest row's; of
+    an outbox its rows. gaps: The gaps below the position, in which rows may still be committed.
+
+    >>> print(TableStatus("TABLE orders (POSITION id)", 17, 3, 1))
+    TABLE orders (POSITION id): read to 17, 3 behind, 1 gaps
+    """
+
+    table: str
+    position: int | None
+    behind: int
+    gaps: int
+
+    def __str__(self) -> str:
+        return f"{self.table}: read to {self.position}, {self.behind} behind, {self.gaps} gaps"
 
 
 class Watcher:
@@ -115,6 +174,24 @@ class Watcher:
             if entry.source is not None and name not in self._tables:
                 self._tables[name] = self._table(entry, Gaps())
         return list(self._tables.values())
+
+    def status(self) -> dict[str, TableStatus]:
+        """How far each table has been read, by the name of its stream."""
+        found = {}
+        for table in self.tables:
+            position = table.gaps.newest
+            try:
+                newest = table.reader.newest(1)
+            except (SchemaError, Refused):  # it is not there any more
+                newest = []
+            behind = newest[0] - position if newest and position is not None else 0
+            if table.is_outbox and newest:
+                behind = len(table.reader.newest(BEHIND))
+            elif newest and position in (None, LOWEST):
+                behind = newest[0]
+            source = str(table.entry.source)
+            found[table.entry.name] = TableStatus(source, position, max(0, behind), len(table.gaps.ranges))
+        return found
 
     def resume(self) -> None:
         """Goes on from the positions and gaps that are stored."""
@@ -265,7 +342,7 @@ class Watcher:
     # State --------------------------------------------------------------------------------------------------------------
 
     def _table(self, entry: StreamEntry, gaps: Gaps) -> WatchedTable:
-        return WatchedTable(entry, TableReader(self._runner.database, entry), gaps)
+        return WatchedTable(self._runner.database, entry, gaps)
 
     def _receipts(self, table: WatchedTable, change: GapChange) -> list[Receipt]:
         """What is noted with rows of a table: its position, and its gaps."""
@@ -292,7 +369,7 @@ class Watcher:
         if surplus := table.gaps.surplus():
             logging.getLogger("bridge").warning(
                 "%s has more than %s numbers without a row: rows that are still committed under the %s oldest are not read",
-                table.reader.source.table, f"{GAPS:,}", len(surplus),
+                table.entry.source, f"{GAPS:,}", len(surplus),
             )  # fmt: skip
             forgotten = GapChange(change.newest, surplus, [])
             with self._runner.transaction():

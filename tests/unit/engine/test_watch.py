@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 import bridge
-from bridge.engine.watch.gaps import GAPS, LOWEST, GapChange, Gaps, between
+from bridge.engine.watch.gaps import FEW, GAPS, LOWEST, GapChange, Gaps, between
 from tests.support import writers
 from tests.support.databases import DATABASES, Database, one_of
 
@@ -70,17 +70,19 @@ class TestGaps:
 
     def test_old_gaps_are_asked_ever_more_seldom(self) -> None:
         gaps = Gaps()
-        gaps.apply(GapChange(10, [], [(3, 4)]), 0.0)
+        gaps.apply(GapChange(10_000, [], [(2 * number, 2 * number) for number in range(FEW + 1)]), 0.0)
         asked = [second / 10 for second in range(36_000) if gaps.due(second / 10)]
         assert len([one for one in asked if one < 2]) == 20
         assert 20 < len([one for one in asked if one >= 2]) < 40
 
     def test_what_remains_of_a_gap_is_as_old_as_the_gap(self) -> None:
         gaps = Gaps()
-        gaps.apply(GapChange(10, [], [(3, 9)]), 0.0)
+        others = [(20 + 2 * number, 20 + 2 * number) for number in range(FEW)]
+        gaps.apply(GapChange(10_000, [], [(3, 9), *others]), 0.0)
         gaps.apply(gaps.change([5]), 100.0)
-        assert gaps.due(100.0) == [(3, 4), (6, 9)]
+        assert gaps.due(100.0)[:2] == [(3, 4), (6, 9)]
         assert gaps.due(110.0) == []
+        assert Gaps(10, [(3, 4)]).due(0.0) == [(3, 4)]
 
     def test_the_oldest_gaps_are_too_many(self) -> None:
         gaps = Gaps(2 * GAPS + 10, [(2 * number, 2 * number) for number in range(GAPS + 3)])
@@ -322,3 +324,190 @@ def test_time_does_not_pass_rows_that_are_not_read(shop: Shop) -> None:
         while cep.now <= ts and time.monotonic() < deadline:
             time.sleep(0.02)
         assert cep.now > ts
+
+
+def test_a_table_that_is_not_there_any_more(shop: Shop) -> None:
+    """The bridge still opens, and the error says what to do."""
+    shop.do("CREATE TABLE orders (id INTEGER PRIMARY KEY, amount INTEGER, note INTEGER)")
+    with shop.connect() as cep:
+        cep.register_stream("orders", table="orders", position="id")
+    shop.do("DROP TABLE orders")
+    with shop.connect() as cep:
+        with pytest.raises(bridge.SchemaError, match="there is no table 'orders'"):
+            cep.poll()
+        assert cep.status().tables["orders"].behind == 0
+    shop.do("CREATE TABLE orders (id INTEGER PRIMARY KEY, amount INTEGER)")
+    with shop.connect() as cep:
+        with pytest.raises(bridge.SchemaError, match=r"no column 'note' any more.*remove_stream"):
+            cep.poll()
+        cep.remove_stream("orders")
+        cep.register_stream("orders", table="orders", position="id", since="beginning")
+        cep.create_query("seen", "SELECT amount FROM orders", into="results")
+        shop.do("INSERT INTO orders VALUES (1, 7)")
+        assert cep.poll() == 1
+        shop.do("ALTER TABLE orders RENAME COLUMN amount TO price")
+        shop.do("INSERT INTO orders VALUES (2, 8)")
+        with pytest.raises(bridge.SchemaError, match="no column 'amount' any more"):
+            cep.poll()
+        shop.do("ALTER TABLE orders RENAME COLUMN price TO amount")
+        assert cep.poll() == 1
+        assert rows(cep, "results", "amount") == [(7,), (8,)]
+
+
+def test_numbers_that_begin_anew_are_warned_of(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+    shop.do("CREATE TABLE orders (id INTEGER PRIMARY KEY)", "INSERT INTO orders VALUES (100)")
+    with shop.connect() as cep:
+        cep.register_stream("orders", table="orders", position="id", since="beginning")
+        assert cep.poll() == 1
+        shop.do("DELETE FROM orders", "INSERT INTO orders VALUES (200)")
+        assert cep.poll() == 1
+    shop.do("DELETE FROM orders", "INSERT INTO orders VALUES (1)")
+    with shop.connect() as cep:
+        assert cep.poll() == 1  # in a gap
+        assert cep.poll() == 0
+    assert "has the position 1, and 200 was read before" in caplog.text
+
+
+def test_status_and_explain_say_how_a_table_is_read(shop: Shop) -> None:
+    shop.do("CREATE TABLE orders (id INTEGER PRIMARY KEY, amount INTEGER)")
+    with shop.connect() as cep:
+        cep.register_stream("orders", table="orders", position="id", since="beginning")
+        cep.create_query("seen", "SELECT amount FROM orders")
+        shop.do("INSERT INTO orders VALUES (1, 7)", "INSERT INTO orders VALUES (4, 7)")
+        assert cep.status().tables["orders"].behind == 4
+        cep.poll()
+        known = cep.status().tables["orders"]
+        assert (known.position, known.behind, known.gaps) == (4, 0, 2)
+        assert "read to 4, 0 behind, 2 gaps" in str(cep.status())
+        text = cep.explain("seen")
+        assert "-- stream orders, rows of TABLE orders (POSITION id, SINCE BEGINNING)" in text
+        assert "LIMIT 1000" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"table": "orders"}, "needs position="),
+        ({"table": "nowhere", "position": "id"}, "no table 'nowhere'"),
+        ({"table": "orders", "position": "idd"}, "no column 'idd' for the position; did you mean 'id'"),
+        ({"table": "orders", "position": "note"}, "must be a whole number"),
+        ({"table": "orders", "position": "id", "timestamp": "at"}, "no column 'at' for the timestamp"),
+        ({"table": "orders", "position": "id", "since": "yesterday"}, "since is"),
+        ({"table": "orders", "position": "id", "timestamp_unit": "s"}, "timestamp_unit= is the unit"),
+        ({"table": "orders", "changes_of": "orders"}, "exclude each other"),
+        ({"changes_of": "orders", "position": "id"}, "no position="),
+        ({"position": "id"}, "belongs to a stream of a table"),
+        ({"table": "orders", "position": "id", "schema": "id BIGINT, other DOUBLE"}, "no column 'other'"),
+        ({"table": 7, "position": "id"}, "table is a name"),
+    ],
+)
+def test_wrong_sources_are_refused(shop: Shop, options: dict[str, Any], message: str) -> None:
+    shop.do("CREATE TABLE orders (id INTEGER PRIMARY KEY, note VARCHAR(10))")
+    with shop.connect() as cep:
+        with pytest.raises(bridge.SchemaError, match=message):
+            cep.register_stream("orders", **options)
+        assert cep.streams == {}
+        cep.register_stream("orders", table="orders", position="id")
+
+
+def test_a_position_is_unique(shop: Shop) -> None:
+    shop.do("CREATE TABLE orders (batch INTEGER)", "INSERT INTO orders VALUES (1)", "INSERT INTO orders VALUES (1)")
+    with shop.connect() as cep:
+        cep.register_stream("orders", table="orders", position="batch", since="beginning")
+        with pytest.raises(bridge.SchemaError, match="is the same in several rows"):
+            cep.poll()
+
+
+def test_declared_columns_are_cast(shop: Shop) -> None:
+    """Also of types that the bridge does not know, which are left out otherwise."""
+    unknown = {"postgresql": "uuid", "mariadb": "YEAR", "sqlite": "BLOB"}[shop.engine.dialect.name]
+    value = {"postgresql": "'11111111-1111-1111-1111-111111111111'", "mariadb": "2026", "sqlite": "'2026'"}
+    shop.do(f"CREATE TABLE orders (id INTEGER PRIMARY KEY, code {unknown}, amount DECIMAL(10, 2))")
+    with shop.connect() as cep:
+        cep.register_stream("short", table="orders", position="id")
+        assert "code" not in cep.streams["short"].names
+        cep.register_stream("orders", "id BIGINT, code VARCHAR, amount DOUBLE", table="orders", position="id")
+        cep.create_query("seen", "SELECT code, amount FROM orders", into="results")
+        shop.do(f"INSERT INTO orders VALUES (1, {value[shop.engine.dialect.name]}, 1.5)")
+        cep.poll()
+        ((code, amount),) = rows(cep, "results", "code, amount")
+        assert code == value[shop.engine.dialect.name].strip("'")
+        assert amount == 1.5
+
+
+def test_names_are_quoted(shop: Shop) -> None:
+    name = 'x"; DROP TABLE y'
+    quoted = f"`{name}`" if shop.engine.dialect.name == "mariadb" else '"' + name.replace('"', '""') + '"'
+    shop.do(f"CREATE TABLE {quoted} ({quoted} INTEGER PRIMARY KEY, amount INTEGER)")
+    with shop.connect() as cep:
+        cep.register_stream(name, table=name, position=name)
+        cep.register_stream("changes", changes_of=name)
+        cep.create_query("seen", "SELECT amount FROM changes", into="results")
+        shop.do(f"INSERT INTO {quoted} VALUES (1, 7)")
+        assert cep.poll() == 2
+        assert rows(cep, "results", "amount") == [(7,)]
+        cep.drop()
+
+
+class TestPostgreSQL:
+    """What only PostgreSQL has."""
+
+    @pytest.fixture
+    def shop(self, tmp_path: pathlib.Path) -> Iterator[Shop]:
+        (database,) = [database for database in DATABASES if database.name == "postgresql"]
+        if reason := database.missing():
+            pytest.skip(reason)
+        made = Shop(database, tmp_path)
+        yield made
+        made.engine.dispose()
+
+    def test_sequences_with_a_cache(self, shop: Shop) -> None:
+        """A session holds numbers for later, so a row may come far below the newest one, long after."""
+        shop.do(
+            "CREATE SEQUENCE numbers CACHE 50",
+            "CREATE TABLE orders (id BIGINT DEFAULT nextval('numbers') PRIMARY KEY, n INT)",
+        )
+        with shop.connect() as cep, shop.engine.connect() as one, shop.engine.connect() as other:
+            cep.register_stream("orders", table="orders", position="id")
+            cep.create_query("seen", "SELECT n FROM orders", into="results")
+            for number in range(20):
+                for connection in (one, other):
+                    connection.execute(sa.text(f"INSERT INTO orders (n) VALUES ({number})"))
+                    connection.commit()
+                    assert cep.poll() == 1
+            assert len(rows(cep, "results", "n")) == 40
+
+    def test_partitioned_tables(self, shop: Shop) -> None:
+        shop.do(
+            "CREATE TABLE orders (id BIGINT GENERATED ALWAYS AS IDENTITY, day INT) PARTITION BY LIST (day)",
+            "CREATE TABLE orders_1 PARTITION OF orders FOR VALUES IN (1)",
+            "CREATE TABLE orders_2 PARTITION OF orders FOR VALUES IN (2)",
+        )
+        with shop.connect() as cep:
+            cep.register_stream("orders", table="orders", position="id")
+            cep.register_stream("changes", changes_of="orders")
+            shop.do("INSERT INTO orders (day) VALUES (1), (2), (1)", "UPDATE orders SET day = 2 WHERE id = 1")
+            assert cep.poll() >= 3 + 4
+            cep.drop()
+
+    def test_times_with_a_zone(self, shop: Shop) -> None:
+        shop.do("CREATE TABLE orders (id INT PRIMARY KEY, at TIMESTAMPTZ)")
+        with shop.connect() as cep:
+            cep.database.execute("SET TimeZone = 'Asia/Tokyo'")
+            cep.register_stream("orders", table="orders", position="id", timestamp="at")
+            cep.create_query("seen", "SELECT CAST(at AS VARCHAR) AS at FROM orders", into="results")
+            shop.do("INSERT INTO orders VALUES (1, '1970-01-01 01:00:00+01')")
+            cep.poll()
+            assert rows(cep, "results", "ts, at") == [(0, "1970-01-01 00:00:00")]
+
+    def test_a_table_in_another_schema(self, shop: Shop) -> None:
+        shop.do(
+            "DROP SCHEMA IF EXISTS shop CASCADE", "CREATE SCHEMA shop", "CREATE TABLE shop.orders (id INT PRIMARY KEY)"
+        )
+        with shop.connect(schema="own") as cep:
+            cep.register_stream("orders", table="shop.orders", position="id")
+            cep.register_stream("changes", changes_of="shop.orders")
+            shop.do("INSERT INTO shop.orders VALUES (1)")
+            assert cep.poll() == 2
+            cep.drop()
+        shop.do("DROP SCHEMA shop CASCADE", "DROP SCHEMA own CASCADE")

@@ -26,10 +26,10 @@ def create(engine: sa.Engine, name: str) -> None:
 
 
 class Writers:
-    """Threads that insert `count` rows each and then end."""
+    """Threads that insert `count` rows each and then end; between transactions they pause for up to `pause` seconds."""
 
-    def __init__(self, engine: sa.Engine, table: str, number: int, count: int, seed: int) -> None:
-        self._engine, self._table, self._count = engine, table, count
+    def __init__(self, engine: sa.Engine, table: str, number: int, count: int, seed: int, pause: float = 0.0) -> None:
+        self._engine, self._table, self._count, self._pause = engine, table, count, pause
         self.failed: list[Exception] = []
         self._threads = [
             threading.Thread(target=self._run, args=(f"w{writer}", random.Random(f"{seed} {writer}")), daemon=True)
@@ -60,6 +60,7 @@ class Writers:
         try:
             while done < self._count:
                 size = rng.randint(1, 3)
+                time.sleep(rng.uniform(0, self._pause))
                 with self._engine.connect() as connection, contextlib.suppress(sa.exc.OperationalError):
                     for place in range(size):
                         connection.execute(insert, {"writer": name, "amount": done + place})

@@ -45,9 +45,12 @@ def _create_table(database: Database, name: str, schema: Schema, whole: pa.Table
         database.execute(_create(database, name, schema))
         _fill(database, _quoted(database, name), schema, pa.Table.from_arrays(arrays, names=schema.names))
         database.commit()
-    except Refused as error:
-        database.rollback()
-        raise DatabaseError(str(error)) from None
+    except BaseException as error:
+        with contextlib.suppress(Refused):
+            database.rollback()
+        if isinstance(error, Refused):
+            raise DatabaseError(str(error)) from None
+        raise
 
 
 def whole_table(name: str, data: Any) -> pa.Table:
@@ -110,7 +113,7 @@ def _create(database: Database, name: str, schema: Schema) -> str:
     """The CREATE TABLE. SQLite keeps any type's name, and the bridge reads values by it."""
     kinds = [a.type if database.dialect == "sqlite" else database.column_type(a) for a in schema]
     columns = (f"{_quoted(database, a.name)} {kind}" for a, kind in zip(schema, kinds, strict=True))
-    return f"CREATE TABLE {_quoted(database, name)} ({', '.join(columns)})"
+    return f"CREATE TABLE {_quoted(database, name)} ({', '.join(columns)}){database.table_options}"
 
 
 def _fill(database: Database, table: str, schema: Schema, rows: pa.Table) -> None:

@@ -178,6 +178,9 @@ class Database(abc.ABC):
             return _MARK.sub("?", text), order
         return _MARK.sub(self.placeholder, text.replace("%", "%%")), order
 
+    table_options: str = ""
+    """What CREATE TABLE ends with for a table whose texts compare like those of the bridge."""
+
     placeholder: str = "?"
     """How the driver writes a value to be bound."""
 

@@ -60,6 +60,9 @@ _IN_TRANSACTION = 1
 _CLIENT_ERRORS = 2
 """The thousand that the numbers of errors have which are the driver's own."""
 
+_NOT_HASHED = ("DECIMAL", "TIMESTAMP")
+"""The types whose NULLs MariaDB's hash joins do not find."""
+
 
 class MariaDB(_MySQL):
     """sqlglot's dialect for connections in `MODE`."""
@@ -119,10 +122,17 @@ class MySQL(Server):
         if is_mariadb:
             self.execute("SET join_cache_level = 4")  # hash joins, which MySQL uses anyway
         self._created: list[str] = []
+        self._not_hashed: set[str] = set()
+        """The names of columns whose NULLs a hash join does not find, in lower case."""
 
     def own_types(self, select: str) -> dict[str, OwnType]:
         self.columns_of(select)
         return mariadb_types(self, select, self._cursor._result.fields, self.collation)
+
+    @property
+    def table_options(self) -> str:  # type: ignore[override]
+        """Texts of any letters, which compare byte by byte."""
+        return f" DEFAULT CHARACTER SET utf8mb4 COLLATE {self.collation}"
 
     def _registered_type(self, kind: Any) -> str:
         found = super()._registered_type(kind)
@@ -186,6 +196,8 @@ class MySQL(Server):
 
     def column_type(self, attribute: Attribute) -> str:
         types = {"VARCHAR": "LONGTEXT", "TIMESTAMP": "DATETIME(6)"}
+        if attribute.type.startswith(_NOT_HASHED):
+            self._not_hashed.add(attribute.name.lower())
         return types.get(attribute.type) or super().column_type(attribute)
 
     nested_type: ClassVar[str | None] = "LONGTEXT"
@@ -253,7 +265,11 @@ class MySQL(Server):
 
     def relation(self, name: str) -> Schema | None:
         rows = self._columns(name, "column_name, column_type")
-        return relation_schema([(column, _kind(kind)) for column, kind in rows]) if rows else None
+        kinds = [(column, _kind(kind)) for column, kind in rows]
+        self._not_hashed |= {
+            column.lower() for column, kind in kinds if kind.startswith((*_NOT_HASHED, "DATETIME", "TIME"))
+        }
+        return relation_schema(kinds) if rows else None
 
     def relation_columns(self, name: str, columns: Sequence[str]) -> dict[str, exp.Expr]:
         """Texts of every table compare like those of the bridge's tables, whatever their collation."""
@@ -445,6 +461,36 @@ def _in_utf8(value: exp.Expr) -> exp.Expr:
     return exp.Cast(this=value, to=utf8)
 
 
+def _null_safe(same: exp.Expr, database: MySQL) -> exp.Expr:
+    """Keeps `<=>` over DECIMALs and times out of hash joins, where MariaDB finds no pairs of NULLs."""
+    names = {name.lower() for column in same.find_all(exp.Column) for name in _origins(column)}
+    own = {name for name in names if name.startswith("_")}  # of state tables: of any type
+    if not database._not_hashed or not (own or names & database._not_hashed):
+        return same
+    sides = (side.transform(database.adapt) for side in (same.left, same.right))
+    return exp.Is(
+        this=exp.paren(exp.NullSafeEQ(**dict(zip(("this", "expression"), sides, strict=True)))), expression=exp.true()
+    )
+
+
+def _origins(column: exp.Column) -> set[str]:
+    """The names of the columns of tables from which a column of sub-queries in FROM comes."""
+    select = column.find_ancestor(exp.Select)
+    while select is not None:
+        joins = [join.this for join in select.args.get("joins") or []]
+        from_ = select.args.get("from_")
+        items = [from_.this, *joins] if from_ is not None else joins
+        item = next((each for each in items if column.table in ("", each.alias_or_name)), None)
+        if isinstance(item, exp.Subquery):
+            inner = next((each for each in item.this.selects if each.alias_or_name == column.name), None)
+            columns = [] if inner is None else list(inner.find_all(exp.Column))
+            return {name for each in columns for name in _origins(each)} or {column.name}
+        if item is not None:
+            break
+        select = select.find_ancestor(exp.Select)
+    return {column.name}
+
+
 def _cte(cte: exp.Expr, _: MySQL) -> exp.Expr:
     """There is no MATERIALIZED in WITH."""
     cte.set("materialized", None)
@@ -469,7 +515,7 @@ _CHANGES: dict[type[exp.Expr], Callable[[Any, MySQL], exp.Expr]] = {
     exp.Avg: _of_doubles, exp.Stddev: _of_doubles, exp.StddevSamp: _of_doubles, exp.StddevPop: _of_doubles,
     exp.Variance: _of_doubles, exp.VariancePop: _of_doubles, exp.Window: _windowed, exp.Filter: _filtered,
     exp.Like: _like, exp.RegexpLike: _regexp_like, exp.Create: _created, exp.Select: _selected,
-    exp.CTE: _cte, exp.Collate: _collated,
+    exp.CTE: _cte, exp.Collate: _collated, exp.NullSafeEQ: _null_safe,
 }  # fmt: skip
 
 

@@ -54,10 +54,6 @@ class Matrix:
     def __init__(self, cep: Any, kind: Kind) -> None:
         self.cep, self.database = cep, cep.database
         self.comparisons = COMPARISONS | {"IS": SAME.get(self.name_of(self.database), "{b} IS NOT DISTINCT FROM {a}")}
-        self.arithmetic = {
-            name: text for name, text in ARITHMETIC.items() if name != "||" or self.name_of(self.database) != "mariadb"
-        }
-        """`||` joins texts on MariaDB, too, as docs/reference.md says."""
         self._fill(kind)
 
     @staticmethod
@@ -140,7 +136,7 @@ def differences(cep: Any, kind: Kind, forced: Forced, shapes: Sequence[str] = tu
     matrix = Matrix(cep, kind)
     for ends in (True, False) if kind.ends else (False,):
         comparisons = matrix.known(matrix.comparisons, ends)
-        arithmetic = matrix.known(matrix.arithmetic, ends)
+        arithmetic = matrix.known(ARITHMETIC, ends)
         asked = comparisons | (matrix.known(_results(arithmetic), ends) if forced.tried else {})
         for shape in shapes if asked else ():
             for strategy in forced.each():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import contextlib
 import datetime
 import decimal
 import gzip
@@ -25,7 +26,7 @@ from bridge.sources.options import ReadOptions
 from bridge.sources.rejects import Rejects
 from bridge.sources.relations import create_relation, read_relation
 from bridge.sources.source import open_source
-from windows.schema import Schema
+from windows.schema import Schema, TypeMismatch
 
 SCHEMA = Schema.of(
     "symbol VARCHAR, price DOUBLE, count INTEGER, cost DECIMAL(10, 2), day DATE, at TIMESTAMP, ok BOOLEAN"
@@ -405,6 +406,15 @@ def test_a_relation_leaves_out_what_cannot_be_an_attribute() -> None:
 
 def _schema_of(tmp_path: Path, name: str, text: str) -> str:
     return str(open_source("s", _write(tmp_path / name, text)).schema)
+
+
+def test_a_relation_that_is_refused_leaves_no_transaction() -> None:
+    with bridge.connect("sqlite://") as cep:
+        for value in (float("nan"), 1.5):
+            table = pa.table({"v": [value]})
+            with contextlib.suppress(TypeMismatch):
+                create_relation(cep.database, "r", table)
+        assert [tuple(row) for row in cep.query("SELECT v FROM r")] == [(1.5,)]
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.ndjson"])

@@ -467,10 +467,8 @@ def _null_safe(same: exp.Expr, database: MySQL) -> exp.Expr:
     own = {name for name in names if name.startswith("_")}  # of state tables: of any type
     if not database._not_hashed or not (own or names & database._not_hashed):
         return same
-    sides = (side.transform(database.adapt) for side in (same.left, same.right))
-    return exp.Is(
-        this=exp.paren(exp.NullSafeEQ(**dict(zip(("this", "expression"), sides, strict=True)))), expression=exp.true()
-    )
+    sides = {side: same.args[side].transform(database.adapt) for side in ("this", "expression")}
+    return exp.Is(this=exp.paren(exp.NullSafeEQ(**sides)), expression=exp.true())
 
 
 def _origins(column: exp.Column) -> set[str]:

@@ -7,6 +7,7 @@ import decimal
 import functools
 import math
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -136,7 +137,8 @@ def differences(cep: Any, kind: Kind, forced: Forced, shapes: Sequence[str] = tu
     matrix = Matrix(cep, kind)
     for ends in (True, False) if kind.ends else (False,):
         comparisons = matrix.known(matrix.comparisons, ends)
-        arithmetic = matrix.known(ARITHMETIC, ends)
+        is_number = kind.declared == "BIT(8)"  # MariaDB's, which leaves it as a number
+        arithmetic = matrix.known({n: text for n, text in ARITHMETIC.items() if n != "||" or not is_number}, ends)
         asked = comparisons | (matrix.known(_results(arithmetic), ends) if forced.tried else {})
         for shape in shapes if asked else ():
             for strategy in forced.each():
@@ -246,6 +248,7 @@ def _text(value: Any) -> str:
     if isinstance(value, datetime.timedelta):
         seconds = abs(value) // datetime.timedelta(seconds=1)
         value = f"{'-' * (value.days < 0)}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{value.microseconds:06}"
+    value = "".join(c for c in unicodedata.normalize("NFKD", str(value)) if not unicodedata.combining(c))
     return re.sub(r"(\.0*|\+00|\+00:00|/32|(?<=\+0\d):00)$", "", re.sub(r"[\[\]{} ]", "", str(value).casefold()))
 
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
+from bridge.engine.named_processors import NamedProcessors
 from bridge.engine.push_queue import PushQueue
 from bridge.engine.refusal import own_error
 from bridge.engine.resume import Resumption, discard_state, refuse_other_state
@@ -109,6 +110,15 @@ class Access:
                 f"this bridge belongs to process {self._process}, which opened it, and this is process {os.getpid()}: "
                 "call bridge.connect here, after the fork"
             )
+
+    def _with_named_processors(self, action: Callable[[Runner, NamedProcessors], R]) -> R:
+        """What an action of a subscription gives."""
+        found: R = self._call(lambda: action(self._runner, self._pushes.named))
+        return found
+
+    @locked
+    def _call(self, action: Callable[[], Any]) -> Any:
+        return action()
 
     def _refuse_if_read(self, name: str) -> None:
         if readers := self._catalogue.readers(name):

@@ -82,25 +82,62 @@ class NamedProcessors:
         stored = self._stored.get(entry.name.lower())
         if stored is not None and name in stored.processors:
             raise NameTaken(f"the query {entry.name!r} has a processor {name!r} already")
+        self.subscribe(entry, name)
+        handle = Processor(entry.name, function, batch, name)
+        self._stored[entry.name.lower()].processors[name] = handle
+        return handle
+
+    def subscribe(self, entry: QueryEntry, name: str) -> None:
+        """From now on results are stored until the processor of this name has got them, or has fetched them itself."""
+        stored = self._stored.get(entry.name.lower())
         if stored is None or name not in stored.positions:
             self._table.make()
-            stored = stored or self._store(entry)
-            self._begin(stored, name)
-        handle = Processor(entry.name, function, batch, name)
-        stored.processors[name] = handle
-        return handle
+            self._begin(stored or self._store(entry), name)
+
+    def unsubscribe(self, query: str, name: str) -> None:
+        """Removes the position of a processor; without any, results are stored no more."""
+        stored = self._stored.get(query.lower())
+        if stored is None or stored.positions.pop(name, None) is None:
+            return
+        stored.processors.pop(name, None)
+        with self._runner.transaction():
+            self._execute(f"DELETE FROM {self._table.text} WHERE {self._same}", [query.lower(), name])
+        if not stored.positions:
+            self.forget(query)
 
     def remove(self, handle: Processor) -> bool:
         """Removes a processor and its position; whether it was there."""
         stored = self._stored.get(handle.query.lower())
         if stored is None or handle.name is None or stored.processors.get(handle.name) is not handle:
             return False
-        del stored.processors[handle.name], stored.positions[handle.name]
-        with self._runner.transaction():
-            self._execute(f"DELETE FROM {self._table.text} WHERE {self._same}", [handle.query.lower(), handle.name])
-        if not stored.positions:
-            self.forget(handle.query)
+        self.unsubscribe(handle.query, handle.name)
         return True
+
+    def names(self, query: str) -> list[str]:
+        """The processors of a query, those of earlier processes, too."""
+        stored = self._stored.get(query.lower())
+        return [] if stored is None else list(stored.positions)
+
+    def waits(self, query: str) -> bool:
+        """Whether there are results of a query that a processor has not had."""
+        return any(self.undelivered(query, name, 1) for name in self.names(query))
+
+    def undelivered(self, query: str, name: str, most: int) -> list[tuple[int, Result]]:
+        """The next results of a query that a processor has not had, with their numbers."""
+        stored = self._stored[query.lower()]
+        rows = self._rows(stored, stored.positions[name], most)
+        return [(number, _result(stored.entry, result, ts, values)) for number, result, ts, *values in rows]
+
+    def advance(self, query: str, name: str, number: int) -> None:
+        """Moves the position of a processor to this result."""
+        stored = self._stored[query.lower()]
+        before = dict(stored.positions)
+        stored.positions[name] = number
+        try:
+            self._store_positions(stored, before)
+        except BaseException:
+            stored.positions[name] = before[name]
+            raise
 
     def is_stored(self, query: str) -> bool:
         """Whether the results of a query are stored."""

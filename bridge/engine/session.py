@@ -4,19 +4,34 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bridge.engine.intake import EventBatch, Sizes
 from bridge.engine.results import Results
 from bridge.engine.runner import Runner
+from bridge.engine.watch.watcher import TableStatus
 from bridge.errors import BridgeError
 from bridge.query.nodes import Node
 from bridge.rewrite.network import CLOCK
 from bridge.rewrite.settings import Settings
+from windows.databases import Refused
 from windows.times import BEGINNING
 
 if TYPE_CHECKING:
     from bridge.engine.bridge import Bridge
+
+
+class Reading(NamedTuple):
+    """How far a bridge has read the tables of its streams.
+
+    events: The number of the newest event. now: Its time, in milliseconds. caught_up_to: The time by the clock up to which
+    committed rows are in, None without tables. tables: What is known of each, by its stream.
+    """
+
+    events: int
+    now: int | None
+    caught_up_to: int | None
+    tables: dict[str, TableStatus]
 
 
 class BridgeSession:
@@ -109,6 +124,21 @@ class BridgeSession:
             for name in reversed([name for name in there if name not in names]):
                 with contextlib.suppress(BridgeError):
                     remove(name)
+
+    def reading(self, seconds: float) -> Reading | None:
+        """How far the tables of streams have been read; None where the bridge is busy for `seconds`, or closed."""
+        cep = self._cep
+        if not cep._lock.acquire(timeout=seconds):
+            return None
+        try:
+            if cep._closed:
+                return None
+            now = None if self.now == BEGINNING else self.now
+            return Reading(self.seq, now, cep._watcher.horizon, cep._watcher.status())
+        except Refused:
+            return None
+        finally:
+            cep._lock.release()
 
     # State -------------------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,8 @@ from bridge.engine.durable import CatalogueTables, LoggedCall
 from bridge.engine.own_place import own_place
 from bridge.errors import DatabaseError
 from bridge.rewrite.network import CLOCK
+from bridge.stores.outbox import Outbox
+from bridge.stores.store import Stores
 from windows.databases import Database, Refused, open_database
 
 
@@ -17,7 +19,7 @@ class StoredStatus:
     """The state of a bridge as its last transaction has left it.
 
     now, seq: The time and the number of the newest event. definitions: The calls that made its streams and queries, in order.
-    state_rows: The rows of each of its tables.
+    state_rows: The rows of each of its tables. dead_letters: Rows and results that a data store or webhook has refused for good.
     """
 
     database: str
@@ -25,6 +27,7 @@ class StoredStatus:
     seq: int
     definitions: tuple[LoggedCall, ...]
     state_rows: dict[str, int]
+    dead_letters: int = 0
 
     def __str__(self) -> str:
         lines = [f"{self.database}: {self.seq} events, now {self.now}, {sum(self.state_rows.values())} rows of state"]
@@ -32,6 +35,8 @@ class StoredStatus:
             language = f" ({each.language})" if each.kind == "query" else ""
             lines.append(f"  {each.kind} {each.name}{language}: {' '.join(each.text.split())[:100]}")
         lines += [f"  table {name}: {count} rows" for name, count in sorted(self.state_rows.items())]
+        if self.dead_letters:
+            lines.append(f"  {self.dead_letters} dead letter{'s' * (self.dead_letters > 1)} in the table dead_letters")
         return "\n".join(lines)
 
 
@@ -61,4 +66,5 @@ def _status(database: Database) -> StoredStatus:
     tables = sorted({row.belongs for row in stored.names() if row.belongs.lower() in there})
     counts = {name: int(database.fetch(f"SELECT COUNT(*) FROM {database.quoted(name)}")[0][0]) for name in tables}
     definitions = tuple(each for each in stored.definitions() if each.kind != "bridge")
-    return StoredStatus(repr(database)[1:-1], int(now) if seq else None, int(seq), definitions, counts)
+    dead = len(Outbox(database, Stores()).dead_letters())
+    return StoredStatus(repr(database)[1:-1], int(now) if seq else None, int(seq), definitions, counts, dead)

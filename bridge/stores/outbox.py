@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from bridge.stores import statement
-from bridge.stores.statement import Convert, converted, loaded
+from bridge.stores.statement import Convert, converted, dumped, loaded
 from bridge.stores.store import Store, Stores, Unreachable
 from windows.databases import Database, Refused
 from windows.schema import Attribute, type_of_value
@@ -89,9 +89,11 @@ class Outbox:
             self.database.insert(self._outbox, len(_COLUMNS), rows)
             self.waiting = True
 
-    def bury(self, store: str, query: str, text: str, values: str, reason: str, ts: int = 0) -> None:
-        """A dead letter of a row that could not be read for, inside the push's transaction."""
-        self.database.insert(self._dead_letters, len(_COLUMNS), [(0, "", store, query, text, values, ts, 1, reason)])
+    def bury(self, letter: Letter) -> None:
+        """Adds a dead letter that was not in the outbox, inside a transaction."""
+        name, store, query, text, values, ts, attempts, reason = letter
+        row = (0, name, store, query, text, dumped(values), ts, attempts, reason)
+        self.database.insert(self._dead_letters, len(_COLUMNS), [row])
 
     def dead_letters(self) -> list[Letter]:
         """All dead letters, the oldest first."""

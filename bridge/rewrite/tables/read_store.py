@@ -8,6 +8,7 @@ from typing import Any
 
 from bridge.query.scripts import ReadSQL
 from bridge.rewrite.network import Network
+from bridge.stores.outbox import Letter
 from bridge.stores.statement import Convert, Sql, converted, dumped, joins, loaded
 from bridge.stores.store import Answers, Question, Store, Unreachable, Values
 from windows.arrow import arrow_type
@@ -170,7 +171,8 @@ class Read:
         return found
 
     def _dead(self, values: Values, reason: str) -> None:
-        self.network.outbox.bury(self.node.store or "", self.node.table, self.node.statement, dumped(values), reason)
+        letter = Letter("", self.node.store or "", self.node.table, self.node.statement, list(values), 0, 1, reason)
+        self.network.outbox.bury(letter)
 
     # Results ------------------------------------------------------------------------------------------------------------
 

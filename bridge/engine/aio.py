@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import concurrent.futures
+import contextlib
 import functools
 import inspect
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from typing import Any
 from bridge.engine.bridge import Bridge
 from bridge.engine.connect import IN_MEMORY
 from bridge.engine.connect import connect as connect_here
+from bridge.engine.watching import POLL, Pauses, log_errors
 from bridge.errors import ProcessorError
 
 PLAIN = ("streams", "queries", "now")
@@ -32,6 +34,7 @@ class AsyncBridge:
         self._cep, self._executor = cep, executor
         self._undelivered: collections.deque[tuple[Callable[[Any], Any], Any]] = collections.deque()
         self._delivering = False
+        self._stopped = asyncio.Event()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -62,6 +65,27 @@ class AsyncBridge:
         else:
             plain = lambda result: asyncio.run_coroutine_threadsafe(function(result), loop).result()  # noqa: E731
         return await self._run(self._cep.add_output_processor, query, plain, batch, name=name)
+
+    async def run(self, poll: Any = POLL) -> None:
+        """`Bridge.run`, beside which other tasks may use the bridge; it ends by `await cep.stop()`, or when it is cancelled."""
+        pauses = Pauses(poll)
+        try:
+            while not self._stopped.is_set():
+                errors: list[Exception] = []
+                rows = 1
+                try:
+                    rows = await self._run(self._cep._step, errors)
+                except ProcessorError as error:  # of a coroutine function
+                    errors += error.errors
+                log_errors(errors)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._stopped.wait(), pauses.after(rows))
+        finally:
+            self._stopped.clear()
+
+    async def stop(self) -> None:
+        """Ends `run` after the rows that it is pushing; the next `run` where none is under way."""
+        self._stopped.set()
 
     async def _run(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         loop = asyncio.get_running_loop()

@@ -17,6 +17,33 @@ RESTED = 1.0
 """Milliseconds before the first look after rows were read; the next come later and later, up to `POLL`."""
 
 
+class Pauses:
+    """How long `run` waits before it looks again. Raises `SchemaError` for what is not a duration.
+
+    >>> pauses = Pauses("20 MS")
+    >>> [pauses.after(rows) for rows in (5, 0, 0)]
+    [0.0, 0.001, 0.0015]
+    """
+
+    def __init__(self, poll: Any) -> None:
+        try:
+            self._longest = duration(poll) / 1_000
+        except ValueError as error:
+            raise SchemaError(f"poll: {error}") from None
+        self._pause = 0.0
+
+    def after(self, rows: int) -> float:
+        """The seconds to wait after a look that has found this number of rows."""
+        self._pause = 0.0 if rows else min(self._longest, max(RESTED / 1_000, self._pause * 1.5))
+        return self._pause
+
+
+def log_errors(errors: list[Exception]) -> None:
+    """Logs what processors have raised."""
+    for raised in errors:
+        logging.getLogger("bridge").error("%s", raised, exc_info=raised)
+
+
 class Watching(Access):
     """Reads the tables that are the sources of streams (`register_stream(…, table=…)`)."""
 
@@ -81,20 +108,14 @@ class Watching(Access):
         ...     cep.run()
         {'id': 1}
         """
-        try:
-            longest = duration(poll) / 1_000
-        except ValueError as error:
-            raise SchemaError(f"poll: {error}") from None
-        rest = 0.0
+        pauses = Pauses(poll)
         try:
             while not self._stopped.is_set():
                 errors: list[Exception] = []
-                read = self._step(errors)
-                for raised in errors:
-                    logging.getLogger("bridge").error("%s", raised, exc_info=raised)
-                rest = 0.0 if read else min(longest, max(RESTED / 1_000, rest * 1.5))
-                if not read:
-                    self._stopped.wait(rest)
+                pause = pauses.after(self._step(errors))
+                log_errors(errors)
+                if pause:
+                    self._stopped.wait(pause)
         finally:
             self._stopped.clear()
 

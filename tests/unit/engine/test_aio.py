@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from typing import Any
 
 import pytest
@@ -60,3 +61,36 @@ def test_errors_are_those_of_the_bridge() -> None:
             await cep.push_event("s", [1], 1)
 
     asyncio.run(main())
+
+
+def test_run_beside_other_tasks_until_it_is_stopped(tmp_path: Any) -> None:
+    received: list[Any] = []
+
+    async def main() -> None:
+        async with bridge.aio.connect(f"sqlite:///{tmp_path}/a.db", clock="system") as cep:
+            await cep.register_stream("pushed", "v INTEGER")
+            cep.database.execute("CREATE TABLE readings (id INTEGER PRIMARY KEY)")
+            await cep.register_stream("readings", table="readings", position="id")
+            await cep.create_query("q", "SELECT id FROM readings")
+
+            async def note(event: Any) -> None:
+                received.append(event.payload["id"])
+                if event.payload["id"] == 2:
+                    raise RuntimeError("logged")
+
+            await cep.add_output_processor("q", note)
+            running = asyncio.create_task(cep.run(poll="5 MS"))
+            for number in range(1, 4):
+                await cep.push_event("pushed", [number])
+                other = sqlite3.connect(tmp_path / "a.db")
+                other.execute("INSERT INTO readings VALUES (?)", [number])
+                other.commit()
+                other.close()
+                while len(received) < number:
+                    await asyncio.sleep(0.01)
+                    assert not running.done()
+            await cep.stop()
+            await asyncio.wait_for(running, 5)
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+    assert received == [1, 2, 3]

@@ -1,0 +1,201 @@
+"""Brings the streams and queries of scripts into a durable bridge that may have those of an earlier deployment."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from bridge.engine.bridge import Bridge
+from bridge.engine.create import retold
+from bridge.engine.session import session_of
+from bridge.engine.subscription import waits
+from bridge.errors import InUse, NameTaken, QueryError
+from bridge.frontends.statements import CreateTableStream
+from bridge.history.script import ReplayScript
+from windows.schema import Schema
+
+
+class Deployment:
+    """The streams and queries of scripts, for one bridge.
+
+    What is there unchanged stays as it is. A changed query is replaced (rule D7), one that no script has any more is removed.
+
+    Args:
+        cep: The bridge.
+        scripts: The scripts; each may read what those before it declare.
+        into: Tables of results, by query.
+        note: Called with a sentence on each change.
+
+    >>> import tempfile
+    >>> from bridge.engine.connect import connect
+    >>> with tempfile.TemporaryDirectory() as folder, connect(f"sqlite:///{folder}/state.db") as cep:
+    ...     for number in (5, 5, 6):
+    ...         text = f"CREATE STREAM s (a INTEGER); CREATE QUERY high AS SELECT a FROM s WHERE a > {number}"
+    ...         Deployment(cep, [ReplayScript.of(text)], note=print).deploy()
+    the query high is new
+    the query high has changed
+    """
+
+    def __init__(
+        self,
+        cep: Bridge,
+        scripts: Sequence[ReplayScript],
+        into: Mapping[str, str] | None = None,
+        note: Callable[[str], object] = lambda text: None,
+    ) -> None:
+        self._cep, self._scripts, self._note = cep, scripts, note
+        self._into = {name.lower(): table for name, table in (into or {}).items()}
+        refuse_duplicates(scripts)
+        if unknown := self._into.keys() - self._names:
+            raise QueryError(f"no script has a query {min(unknown)!r} whose results could be in a table")
+
+    def deploy(self, removes: bool = True) -> None:
+        """Registers and creates what is new or has changed. `removes`: and removes what no script has.
+
+        Raises:
+            QueryError: A query is wrong; those before it are deployed.
+            NameTaken: A stream of this name is there with other attributes, or of another table.
+        """
+        for script in self._scripts:
+            self._register_streams(script)
+            for table in script.tables:
+                self._cep.create_query(table.name, table)
+        with session_of(self._cep).expecting(node for script in self._scripts for node, _ in script.queries.values()):
+            for script in self._scripts:
+                self._create_queries(script)
+        if removes:
+            self._remove_queries()
+            self._say_what_stays()
+            self._remove_streams()
+
+    # Streams ------------------------------------------------------------------------------------------------------------
+
+    def _register_streams(self, script: ReplayScript) -> None:
+        of_tables = {stream.name for stream in script.table_streams}
+        for name, schema in script.declared.items():
+            if name not in of_tables and not self._has_other(name, script):
+                rules = script.time_rules.get(name)
+                self._cep.register_stream(name, schema, **(rules._asdict() if rules else {}))
+        for stream in script.table_streams:
+            self._register_table(stream)
+
+    def _has_other(self, name: str, script: ReplayScript) -> bool:
+        """Whether another script declares the stream: this one only says in a query which attributes it expects."""
+        others = (other for other in self._scripts if other is not script and name not in script.streams)
+        return any(name.lower() in _streams_of(other) for other in others)
+
+    def _register_table(self, stream: CreateTableStream) -> None:
+        """Registers the stream of a table. One that is there keeps its attributes if the table has got further columns."""
+        options = _options(stream)
+        try:
+            self._cep.register_stream(stream.name, stream.schema, **options)
+        except NameTaken as error:
+            known = self._cep.streams.get(stream.name)
+            if stream.schema is not None or known is None:
+                error.add_note("under another name it is a new stream, and the one of before is removed")
+                raise
+            columns = known.attributes[1 : 1 + len(known) // 2] if stream.source.changes else known.attributes
+            self._cep.register_stream(stream.name, Schema(columns), **options)
+            self._note(
+                f"the columns of {stream.source.table} have changed, the stream {stream.name} has those of before: "
+                f"{Schema(columns)}"
+            )
+
+    def _remove_streams(self) -> None:
+        declared = {name for script in self._scripts for name in _streams_of(script)}
+        for name in [name for name in self._cep.streams if name.lower() not in declared]:
+            with contextlib.suppress(InUse):  # a query that still has to deliver results reads it
+                self._cep.remove_stream(name)
+                self._note(f"the stream {name} is removed")
+
+    # Queries ------------------------------------------------------------------------------------------------------------
+
+    def _create_queries(self, script: ReplayScript) -> None:
+        for name, (node, text) in script.queries.items():
+            before = self._logged(name)
+            try:
+                self._replace(name, node)
+            except QueryError as error:
+                raise (retold(error, script.language).within(text) if text is not None else error) from None
+            if before != (after := self._logged(name)):
+                self._note(f"the query {name} {'has changed' if before and after else 'is new'}")
+
+    def _replace(self, name: str, node: Any) -> None:
+        """Creates or replaces a query. The queries that read a changed one are removed first, and come again later."""
+        create = functools.partial(self._cep.create_query, name, node, into=self._into.get(name.lower()), replace=True)
+        try:
+            create()
+        except InUse:
+            for reader in reversed(list(self._readers(name))):
+                if waits(self._cep, reader):
+                    raise QueryError(
+                        f"{reader!r} reads {name!r}, which has changed, and has results that are still to be delivered: deploy "
+                        "the change when they are, or under another name"
+                    ) from None
+                self._cep.remove_query(reader)
+                is_gone = reader.lower() not in self._names
+                self._note(f"the query {reader} {'is removed' if is_gone else f'begins anew, as it reads {name}'}")
+            create()
+
+    def _readers(self, name: str) -> Iterator[str]:
+        """The queries that read a query, and those that read them, in the order of their creation."""
+        found = {name.lower()}
+        for query in self._cep.queries:
+            readers = {other.lower() for read in found for other in session_of(self._cep).catalogue.readers(read)}
+            if query.lower() in readers - found:
+                found.add(query.lower())
+                yield query
+
+    def _remove_queries(self) -> None:
+        """Removes the queries that no script has, but those that are read, or whose results are still to be delivered."""
+        for name in self._gone:
+            if not waits(self._cep, name):
+                with contextlib.suppress(InUse):
+                    self._cep.remove_query(name)
+                    self._note(f"the query {name} is removed")
+
+    def _say_what_stays(self) -> None:
+        for name in self._gone:
+            if readers := [reader for reader in self._readers(name) if reader.lower() in self._names]:
+                raise InUse(f"{name!r} is in none of the files, and is read by {', '.join(map(repr, readers))}")
+            self._note(f"the query {name} stays until its results are delivered: a later start removes it")
+
+    @property
+    def _gone(self) -> list[str]:
+        """The queries that no script has, readers before what they read."""
+        return [name for name in reversed(self._cep.queries) if name.lower() not in self._names]
+
+    @property
+    def _names(self) -> set[str]:
+        return {name.lower() for script in self._scripts for name in script.queries}
+
+    def _logged(self, name: str) -> tuple[str, str] | None:
+        """What a query is defined by, and its table of results."""
+        entry = session_of(self._cep).catalogue.queries.get(name.lower())
+        return None if entry is None else (entry.text, repr(entry.resolved.node))
+
+
+def refuse_duplicates(scripts: Sequence[ReplayScript]) -> None:
+    """Raises QueryError for a name that is created in two scripts."""
+    known: set[str] = set()
+    for script in scripts:
+        own = {*map(str.lower, script.queries), *_streams_of(script)}
+        if twice := known & own:
+            raise QueryError(f"{min(twice)!r} is created in two of the files")
+        known |= own
+
+
+def _streams_of(script: ReplayScript) -> set[str]:
+    """The streams that a script declares, in lower case."""
+    return {name.lower() for name in (*script.streams, *(stream.name for stream in script.table_streams))}
+
+
+def _options(stream: CreateTableStream) -> dict[str, Any]:
+    """The arguments of `Bridge.register_stream`."""
+    source = stream.source
+    named = {"timestamp": source.timestamp, "timestamp_unit": source.unit, **stream.rules._asdict()}
+    if source.changes:
+        return {"changes_of": source.table, **named}
+    return {"table": source.table, "position": source.position, "since": source.since, **named}

@@ -3,9 +3,9 @@
 import click
 
 import bridge
-from bridge.cli import bench, demo, explain, options, replay, run, status, why
+from bridge.cli import bench, demo, explain, options, replay, run, status, watch, why
 
-COMMANDS = [run.run, replay.replay, explain.explain, why.why, status.status, demo.demo, bench.bench]
+COMMANDS = [run.run, replay.replay, watch.watch, explain.explain, why.why, status.status, demo.demo, bench.bench]
 
 
 @click.group(

@@ -1,0 +1,80 @@
+"""What `cepbridge watch` was started with."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bridge.cli.service.target import Target
+from bridge.errors import SourceError, nearest
+from bridge.history.deployment import refuse_duplicates
+from bridge.history.script import ReplayScript
+from bridge.query.scripts import IntoTable
+from windows.databases import dialect_of
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """The database, the scripts, and where results go.
+
+    connection: The options of `bridge.connect`. into: Tables of results, by query. webhooks: URLs, by query.
+    notify: Pairs of a query, "" for all that no other one reads, and a channel. attempts: How often a webhook may refuse a
+    result.
+    """
+
+    url: str
+    scripts: Sequence[ReplayScript]
+    connection: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    into: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    datastores: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    webhooks: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    notify: Sequence[tuple[str, str]] = ()
+    attempts: int = 10
+    poll: Any = 20
+    health: int | None = None
+    keep: bool = False
+
+    def __post_init__(self) -> None:
+        """Raises SourceError for what cannot be watched, or names no query."""
+        if dialect_of(self.url) == "duckdb":
+            raise SourceError(
+                "one process at a time has a file of DuckDB, so no other one could write what is to be watched"
+            )
+        refuse_duplicates(self.scripts)
+        for option, names in (
+            ("into", self.into),
+            ("webhook", self.webhooks),
+            ("notify", [one for one, _ in self.notify]),
+        ):
+            for name in names:
+                if name and name.lower() not in self.queries:
+                    hint = nearest(name, list(self.queries.values()))
+                    raise SourceError(f"--{option}: there is no query {name!r} in the files{hint}")
+        for url in self.webhooks.values():
+            Target(url)
+
+    @property
+    def queries(self) -> dict[str, str]:
+        """The names of the queries, by themselves in lower case."""
+        return {name.lower(): name for script in self.scripts for name in script.queries}
+
+    def webhook_of(self, query: str) -> str | None:
+        """The URL to which the results of a query are sent."""
+        return next((url for name, url in self.webhooks.items() if name.lower() == query.lower()), None)
+
+    def channels_of(self, query: str, is_read: bool) -> list[str]:
+        """The channels for the results of a query; where another query reads it, those that are named with it."""
+        names = (query.lower(),) if is_read else ("", query.lower())
+        return [channel for name, channel in self.notify if name.lower() in names]
+
+    @property
+    def read(self) -> set[str]:
+        """The streams and queries that queries of the files read, in lower case."""
+        return {node.name.lower() for script in self.scripts for node in script.nodes}
+
+    @property
+    def in_tables(self) -> list[str]:
+        """The queries whose results are rows of tables."""
+        nodes = [pair for script in self.scripts for pair in script.queries.items()]
+        return [*self.into, *(name for name, (node, _) in nodes if isinstance(node, IntoTable))]

@@ -1,0 +1,323 @@
+"""`cepbridge watch`, as a process beside a program that writes."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+from click.testing import CliRunner
+
+import bridge
+from bridge.cli import main
+from bridge.cli.service.outputs import json_of
+from bridge.cli.service.webhooks import Webhook
+from bridge.engine.named_processors import Result
+from bridge.engine.subscription import Subscription
+from tests.support import writers
+from tests.support.databases import DATABASES, Database, one_of
+
+ROOT = pathlib.Path(__file__).parents[3]
+
+shared = one_of([database for database in DATABASES if database.name in ("sqlite", "postgresql")])
+
+QUERIES = """
+CREATE STREAM orders FROM TABLE orders (POSITION id, TIMESTAMP created_at, SINCE BEGINNING);
+CREATE QUERY seen INTO TABLE seen_orders AS SELECT id, amount FROM orders;
+CREATE QUERY big AS SELECT id AS "order", amount FROM orders WHERE amount > 100;
+CREATE QUERY sent AS SELECT id AS "order" FROM orders WHERE amount < 0;
+"""
+
+
+def until(is_so: Callable[[], bool], seconds: float = 20) -> None:
+    """Waits for a condition."""
+    end = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < end, "it did not come about"
+        time.sleep(0.02)
+
+
+class Receiver:
+    """A server on loopback that answers with these states, one after the other, and then with 200."""
+
+    def __init__(self, *states: int) -> None:
+        self.got: list[dict[str, Any]] = []
+        self.keys: list[str] = []
+        left = list(states)
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(handler) -> None:  # noqa: N805
+                body = handler.rfile.read(int(handler.headers["Content-Length"]))
+                state = left.pop(0) if left else 200
+                if state == 200:
+                    self.got.append(json.loads(body))
+                    self.keys.append(handler.headers["Idempotency-Key"])
+                handler.send_response(state)
+                handler.end_headers()
+
+            def log_message(handler, *_: Any) -> None:  # noqa: N805
+                pass
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/hook"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    made = Receiver(500, 503)
+    yield made
+    made.close()
+
+
+class Watch:
+    """A process of `cepbridge watch`."""
+
+    def __init__(self, folder: pathlib.Path, url: str, queries: str, *options: str) -> None:
+        (folder / "queries.sql").write_text(queries)
+        self._said = (folder / "said.txt").open("w+")
+        self._printed = (folder / "printed.txt").open("w+")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "bridge", "watch", url, str(folder / "queries.sql"), "--health", "0", *options],
+            cwd=ROOT, stdout=self._printed, stderr=self._said,
+        )  # fmt: skip
+
+    @property
+    def said(self) -> str:
+        return pathlib.Path(self._said.name).read_text()
+
+    @property
+    def printed(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in pathlib.Path(self._printed.name).read_text().splitlines()]
+
+    def started(self) -> None:
+        until(lambda: "caught up" in self.said or self.process.poll() is not None)
+        assert self.process.poll() is None, self.said
+
+    def health(self, path: str = "/") -> tuple[int, dict[str, Any]]:
+        url = self.said.partition("shown at ")[2].split("\n")[0]
+        try:
+            with urllib.request.urlopen(url.rstrip("/") + path) as answer:
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as error:
+            return error.code, json.load(error)
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> float:
+        """Ends it; gives the seconds that it took."""
+        began = time.monotonic()
+        self.process.send_signal(number)
+        assert self.process.wait(10) == 0, self.said
+        return time.monotonic() - began
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self._said.close()
+        self._printed.close()
+
+
+@pytest.fixture
+def shop(shared: Database, tmp_path: pathlib.Path) -> Iterator[sa.Engine]:
+    waits = {"connect_args": {"timeout": 30}} if shared.name == "sqlite" else {}
+    engine = sa.create_engine(shared.durable(tmp_path), **waits)
+    writers.create(engine, "orders")
+    yield engine
+    engine.dispose()
+
+
+def url_of(engine: sa.Engine) -> str:
+    return engine.url.render_as_string(hide_password=False)
+
+
+def order(engine: sa.Engine, *amounts: int) -> None:
+    with engine.begin() as connection:
+        for amount in amounts:
+            connection.execute(sa.text("INSERT INTO orders (amount) VALUES (:amount)"), {"amount": amount})
+
+
+def seen(engine: sa.Engine) -> list[Any]:
+    with engine.connect() as connection:
+        return [tuple(row) for row in connection.execute(sa.text("SELECT id, amount FROM seen_orders ORDER BY id"))]
+
+
+def test_stopped_changed_and_started_again(shop: sa.Engine, tmp_path: pathlib.Path, receiver: Receiver) -> None:
+    hook = f"sent={receiver.url}"
+    order(shop, 1, 200)
+    with Watch(tmp_path, url_of(shop), QUERIES, "--webhook", hook) as watch:
+        watch.started()
+        order(shop, 300, -1, -2)
+        until(lambda: len(receiver.got) == 2)
+        assert [each["order"] for each in receiver.got] == [4, 5]
+        assert receiver.keys == [each["result_id"] for each in receiver.got]
+        until(lambda: len(watch.printed) == 2)
+        until(lambda: watch.health("/ready")[1]["webhooks"].get("sent", {}).get("sent") == 2)
+        code, state = watch.health("/ready")
+        assert code == 200
+        assert state["tables"]["orders"]["position"] == 5
+        assert state["tables"]["orders"]["behind"] == 0
+        assert watch.end() < 1.5
+        assert [(each["query"], each["order"]) for each in watch.printed] == [("big", 2), ("big", 3)]
+    order(shop, 400, -3)
+    changed = QUERIES.replace("amount > 100", "amount > 350")
+    with Watch(tmp_path, url_of(shop), changed, "--webhook", hook) as watch:
+        watch.started()
+        assert "the query big has changed" in watch.said
+        order(shop, 300, 500)
+        until(lambda: len(watch.printed) == 2 and len(receiver.got) == 3 and len(seen(shop)) == 9)
+        assert watch.end(signal.SIGINT) < 1.5
+        assert [each["order"] for each in watch.printed] == [6, 9]
+        assert watch.said.rstrip().endswith("ended")
+    assert receiver.got[-1]["order"] == 7
+    assert seen(shop) == [(at, amount) for at, amount in enumerate((1, 200, 300, -1, -2, 400, -3, 300, 500), 1)]
+
+
+def test_notify_and_a_lost_connection(shop: sa.Engine, tmp_path: pathlib.Path) -> None:
+    if shop.dialect.name == "sqlite":
+        pytest.skip("SQLite has neither")
+    heard: set[int] = set()
+    with Watch(tmp_path, url_of(shop), QUERIES, "--notify", "big=alerts") as watch:
+        watch.started()
+        url = shop.url.set(drivername="postgresql").render_as_string(hide_password=False)
+        with psycopg.connect(url, autocommit=True) as other:
+            other.execute("LISTEN alerts")
+            order(shop, 200)
+            heard |= {json.loads(each.payload)["order"] for each in other.notifies(timeout=10, stop_after=1)}
+            other.execute("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' "
+                          "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())")  # fmt: skip
+            order(shop, 300)
+            end = time.monotonic() + 20
+            while 2 not in heard and time.monotonic() < end:
+                heard |= {json.loads(each.payload)["order"] for each in other.notifies(timeout=1, stop_after=1)}
+        assert heard == {1, 2}
+        assert watch.end() < 1.5
+        assert watch.printed == []
+
+
+def test_check_creates_nothing(shop: sa.Engine, tmp_path: pathlib.Path) -> None:
+    names = ("queries.sql", "alerts.epl", "found.cpl")
+    texts = (
+        QUERIES + "CREATE STREAM changes FROM CHANGES OF orders;",
+        "@name('old') select old_amount from changes where operation = 'delete'",
+        "INSERT INTO negative SELECT id FROM orders WHERE amount < 0",
+    )
+    for name, text in zip(names, texts, strict=True):
+        (tmp_path / name).write_text(text)
+    before = sa.inspect(shop).get_table_names()
+    paths = [str(tmp_path / name) for name in names]
+    result = CliRunner().invoke(
+        main, ["watch", url_of(shop), *paths, "--check", "--webhook", "sent=http://example.org"]
+    )
+    assert result.exit_code == 0, result.output
+    for text in (
+        "orders: TABLE orders (POSITION id, TIMESTAMP created_at, SINCE BEGINNING), as (id BIGINT",
+        "the table seen_orders, with the results of seen", "on orders: cep_changes_changes_", "old: new", "negative: new",
+        "sent: to a webhook", "big: to standard output", "nothing was done",
+    ):  # fmt: skip
+        assert text.replace("BIGINT", "") in result.output.replace("BIGINT", "").replace("INTEGER", "")
+    assert sa.inspect(shop).get_table_names() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["duckdb:///x.duckdb", "q.sql"], "one process at a time has a file of DuckDB"),
+        (["sqlite:///not_there.db", "q.sql"], "there is no database not_there.db"),
+        (["{url}", "q.sql", "--into", "missing=t"], "--into: there is no query 'missing' in the files"),
+        (["{url}", "q.sql", "--webhook", "sent=ftp://x"], "the URL begins with http:// or https://"),
+        (["{url}", "q.sql", "--notify", "alerts"], "--notify is for PostgreSQL, and this is SQLite"),
+        (["{url}", "wrong.sql", "--check"], "there is no table 'nowhere'"),
+    ],
+)
+def test_what_is_refused(tmp_path: pathlib.Path, monkeypatch: Any, arguments: list[str], message: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("q.sql").write_text(QUERIES)
+    pathlib.Path("wrong.sql").write_text("CREATE STREAM s FROM TABLE nowhere (POSITION id)")
+    engine = sa.create_engine("sqlite:///shop.db")
+    writers.create(engine, "orders")
+    engine.dispose()
+    result = CliRunner().invoke(main, ["watch", *(each.format(url="sqlite:///shop.db") for each in arguments)])
+    assert result.exit_code == 1
+    assert message in result.output
+
+
+def test_another_bridge_has_the_lock(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("windows.databases.sqlite.LOCK_TIMEOUT", 0.1)
+    url = f"sqlite:///{tmp_path}/shop.db"
+    engine = sa.create_engine(url)
+    writers.create(engine, "orders")
+    engine.dispose()
+    (tmp_path / "queries.sql").write_text(QUERIES)
+    with bridge.connect(url):
+        result = CliRunner().invoke(main, ["watch", url, str(tmp_path / "queries.sql")])
+    assert result.exit_code == 1
+    assert "another bridge is at work" in result.output
+
+
+def test_a_webhook_that_refuses(tmp_path: pathlib.Path) -> None:
+    """The result is a dead letter, the next one is sent."""
+    receiver = Receiver(400, 400)
+    with bridge.connect(f"sqlite:///{tmp_path}/shop.db") as cep, contextlib.closing(receiver):
+        cep.create_query("q", "SELECT a FROM s[a: INTEGER]")
+        webhook = Webhook(Subscription(cep, "q", "hook"), receiver.url, attempts=2)
+        webhook.start()
+        cep.push_events("s", [([1], 1000), ([2], 2000)])
+        until(lambda: len(receiver.got) == 1)
+        webhook.end(5)
+        assert receiver.got[0]["a"] == 2
+        (letter,) = cep.dead_letters()
+        assert (letter.store, letter.query, letter.attempts, letter.reason) == (
+            "webhook",
+            "q",
+            2,
+            "HTTP 400 Bad Request",
+        )
+        assert json.loads(letter.parameters[0])["a"] == 1
+        assert letter.id == "q/1000/1/0"
+    done = CliRunner().invoke(main, ["status", f"sqlite:///{tmp_path}/shop.db"])
+    assert "1 dead letter" in done.output
+
+
+def test_json_of_values() -> None:
+    import datetime
+    import decimal
+
+    values = {
+        "d": datetime.date(2026, 1, 2),
+        "n": decimal.Decimal("1.50"),
+        "f": float("inf"),
+        "l": [1, float("nan")],
+        "t": "é",
+    }
+    assert json.loads(json_of("q", Result(values, 5, "q/5/1/0"))) == {
+        "query": "q", "ts": 5, "result_id": "q/5/1/0", "d": "2026-01-02", "n": "1.50", "f": None, "l": [1, None], "t": "é",
+    }  # fmt: skip
+
+
+def test_signals_end_it_while_it_stands_by(tmp_path: pathlib.Path) -> None:
+    url = f"sqlite:///{tmp_path}/shop.db"
+    with bridge.connect(url), Watch(tmp_path, url, QUERIES, "--standby") as watch:
+        until(lambda: "health is shown" in watch.said)
+        time.sleep(0.2)
+        assert watch.health()[0] == 503
+        assert watch.end() < 1.5

@@ -29,7 +29,7 @@ The same as a command: `cepbridge --help`. The documentation is README.md and do
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bridge.engine.bridge import Bridge, Event, LateEvent
@@ -81,6 +81,8 @@ def replay(
     spark: Any = None,
     pieces: int | None = None,
     run: str | None = None,
+    untrusted: bool = False,
+    tables: Sequence[str] = (),
 ) -> Mapping[str, Any]:
     """Runs queries over a history, and returns the results that pushing it would have had.
 
@@ -113,6 +115,8 @@ def replay(
         spark: The Spark session; by default the active one, or a new one. Only with `engine="spark"`, as are the next two.
         pieces: The number of pieces that the history is cut into. By default it follows from the size.
         run: A name for this run. What a script writes to tables and data stores is written once per name.
+        untrusted: Refuse queries that do what is not known to be harmless; see docs/security.md.
+        tables: The tables of the database that untrusted queries may read beside streams and `relations`.
 
     Returns:
         The results by query. Locally each is an Arrow table whose first column is `ts`, in milliseconds; with `out` a file
@@ -143,6 +147,7 @@ def replay(
 
         directory = None if out is None else os.fspath(out)
         script = ReplayScript.of(queries, language=language)
+        script.readable = [*tables, *(relations or ())] if untrusted else None
         return replay_on_spark(source, script, out=directory, into=into, spark=spark, pieces=pieces, run=run, **options)
     if engine != "local":
         raise BridgeError(f"unknown engine {engine!r}; use 'local' or 'spark'")
@@ -159,6 +164,7 @@ def replay(
     script = ReplayScript.of(
         queries, language=language, dialect=dialect_of(database if into is None else into.database)
     )
+    script.readable = [*tables, *(relations or ())] if untrusted else None
     return replay_here(source, script, out=out, into=into, **options)
 
 

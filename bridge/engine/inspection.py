@@ -57,10 +57,7 @@ class Inspection(Access):
         from bridge.engine.on_demand import answer
 
         self._runner.fill_inbox()
-        trust = Trust(self._runner.database.dialect, tables, is_limited=True) if untrusted else None
-        if limits is not None and not isinstance(limits, Limits):
-            raise QueryError(f"limits are Limits(seconds, rows, megabytes), not {limits!r}")
-        limits = limits or (Limits() if untrusted else None)
+        trust, limits = self._bounds(untrusted, tables, limits)
         frames = {} if untrusted else frames_of_caller(sql)
         with in_database(frames, self._catalogue, self._runner.database):
             return answer(sql, self._catalogue, self._runner.network, self._runner.now, trust, limits)
@@ -95,12 +92,16 @@ class Inspection(Access):
         return results_in_table(entry, after, self.database)
 
     @locked
-    def explain(self, query: str, variants: bool = False) -> str:
+    def explain(
+        self, query: str, variants: bool = False, *, untrusted: bool = False, tables: Sequence[str] = ()
+    ) -> str:
         """The plan of a query as a script in this database's SQL, which the database's own shell can run.
 
         Args:
             query: The name of a continuous query or of a script, or the text of a SELECT.
             variants: Print every variant of each statement, not only the one for a push of few events.
+            untrusted: Refuse a SELECT that does what is not known to be harmless; see docs/security.md.
+            tables: The tables that an untrusted SELECT may read beside streams and queries.
 
         Returns:
             Of a continuous query the tree, the automaton of a pattern, the tables, and the statements of one push in the
@@ -133,7 +134,8 @@ class Inspection(Access):
         from bridge.engine.select_text import is_select
 
         if isinstance(query, str) and is_select(query):
-            return explained(query, self._catalogue, self._runner.network, self._runner.now)
+            bounds = self._bounds(untrusted, tables, None)
+            return explained(query, self._catalogue, self._runner.network, self._runner.now, *bounds)
         known = (self._catalogue, self.database, self._runner.network.settings, variants)
         if isinstance(query, str) and query.lower() in self._catalogue.scripts:
             return explanation_of_script(self._catalogue.scripts[query.lower()], *known)
@@ -182,6 +184,9 @@ class Inspection(Access):
         *,
         clause: int | None = None,
         runs: int = 20,
+        untrusted: bool = False,
+        tables: Sequence[str] = (),
+        limits: Limits | None = None,
     ) -> Why:
         """Says why a row of the input of MATCH_RECOGNIZE is in a match, or in none; `print` the answer.
 
@@ -191,6 +196,9 @@ class Inspection(Access):
             ts: The row's value in the first column of ORDER BY.
             clause: The clause meant, counted from 1, where there are several.
             runs: The most runs that the answer shows.
+            untrusted: As for `query`, as are `tables` and `limits`.
+            tables: The tables that an untrusted SELECT may read.
+            limits: The time and memory that it may take.
 
         Returns:
             The verdict and the runs of the pattern that come to the row.
@@ -208,7 +216,17 @@ class Inspection(Access):
         from bridge.engine.on_demand import why
 
         self._runner.fill_inbox()
-        return why(sql, row or {}, ts, clause, runs, self._catalogue, self._runner.network, self._runner.now)
+        bounds = self._bounds(untrusted, tables, limits)
+        return why(sql, row or {}, ts, clause, runs, self._catalogue, self._runner.network, self._runner.now, *bounds)
+
+    def _bounds(
+        self, untrusted: bool, tables: Sequence[str], limits: Limits | None
+    ) -> tuple[Trust | None, Limits | None]:
+        """What a text may do, and what it may take."""
+        trust = Trust(self._runner.database.dialect, tables, is_limited=True) if untrusted else None
+        if limits is not None and not isinstance(limits, Limits):
+            raise QueryError(f"limits are Limits(seconds, rows, megabytes), not {limits!r}")
+        return trust, limits or (Limits() if untrusted else None)
 
     @locked
     def status(self) -> Status:

@@ -74,14 +74,16 @@ def answer(
         return within_rows(limits, _rows(request.rendered(text, limits), database, request.answered))
 
 
-def explained(sql: str, catalogue: Catalogue, network: Network, now: int) -> str:
+def explained(
+    sql: str, catalogue: Catalogue, network: Network, now: int, trust: Trust | None = None, limits: Limits | None = None
+) -> str:
     """The SQL that `answer` would run, without running it. Raises what `answer` raises before it reads rows."""
-    request, database = _Request(catalogue, network, now), network.database
+    request, database = _Request(catalogue, network, now, trust), network.database
     if "match_recognize" in sql.lower():
         from bridge.engine.match_recognize import explained as explanation
 
-        with request.pointing(sql):
-            return explanation(sql, database, request.rendered)
+        with request.pointing(sql), limited(limits, database, reads_only=False):
+            return explanation(sql, database, request.rendered_for_pattern(sql))
     with request.pointing(sql):
         text = request.rendered(sql)
         database.columns_of(text)
@@ -98,13 +100,15 @@ def why(
     catalogue: Catalogue,
     network: Network,
     now: int,
+    trust: Trust | None = None,
+    limits: Limits | None = None,
 ) -> Why:
     """Why a row of the input of a SELECT's MATCH_RECOGNIZE is in a match, or in none."""
     from bridge.engine.match_recognize import why as why_of_clause
 
-    request = _Request(catalogue, network, now)
-    with request.pointing(sql):
-        return why_of_clause(sql, row, ts, clause, runs, network.database, request.rendered)
+    request = _Request(catalogue, network, now, trust)
+    with request.pointing(sql), limited(limits, network.database, reads_only=False):
+        return why_of_clause(sql, row, ts, clause, runs, network.database, request.rendered_for_pattern(sql))
 
 
 def _answered(

@@ -40,6 +40,8 @@ class ReplayScript:
     """The graphs of CPL scripts."""
     language: str = "sql"
     """The language of the texts."""
+    readable: list[str] | None = None
+    """The tables that the queries may read, where they are not trusted."""
     time_rules: dict[str, TimeRules] = dataclasses.field(default_factory=dict)
     """The rules for the times of declared streams, for live events: a replay merges all events by time."""
     table_streams: list[CreateTableStream] = dataclasses.field(default_factory=list)
@@ -99,12 +101,13 @@ class ReplayScript:
             known = {there.lower(): its for there, its in cep.streams.items()}
             if known.get(name.lower()) != schema:  # the bridge refuses another schema for a stream it has
                 cep.register_stream(name, schema)
+        untrusted, readable = self.readable is not None, self.readable or ()
         for table in self.tables:
-            cep.create_query(table.name, table)
+            cep.create_query(table.name, table, untrusted=untrusted)
         with session_of(cep).expecting(node for node, _ in self.queries.values()):
             for name, (node, text) in self.queries.items():
                 try:
-                    cep.create_query(name, node)
+                    cep.create_query(name, node, untrusted=untrusted, tables=readable)
                 except QueryError as error:
                     raise (retold(error, self.language).within(text) if text is not None else error) from None
 

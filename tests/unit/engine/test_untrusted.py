@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import pyarrow
 import pytest
 
 import bridge
@@ -484,7 +485,34 @@ def test_attacks_on_demand_are_refused(cep: Bridge, database: Database):
         with pytest.raises(QueryError) as refused:
             cep.query(text, untrusted=True)
         assert "the database refuses" not in str(refused.value), text
+    for text in attacks[::3]:
+        with pytest.raises(bridge.BridgeError) as refused:
+            cep.explain(text, untrusted=True)
+        assert "the database refuses" not in str(refused.value), text
     assert time.monotonic() - begin < 30
+
+
+def test_why_and_replays_of_untrusted_texts_are_checked(cep: Bridge):
+    clause = "MATCH_RECOGNIZE (ORDER BY ts PATTERN (A B) DEFINE B AS {}) AS m"
+    harmless, evil = (f"SELECT * FROM recent {clause.format(text)}" for text in ("B.a > A.a", "evil(B.a) > A.a"))
+    assert cep.why(harmless, ts=1000, untrusted=True).verdict
+    for ask in (cep.why, cep.explain, cep.query):
+        with pytest.raises(QueryError, match="EVIL is not allowed"):
+            ask(evil, untrusted=True)
+    with pytest.raises(QueryError, match="not 'secret'"):
+        cep.why(f"SELECT * FROM secret {clause.format('B.a > A.a')}", {"k": 1}, untrusted=True)
+    events, people = pyarrow.table({"ts": [1], "a": [2]}), pyarrow.table({"k": [2]})
+    joined = "SELECT s.a AS a FROM s WINDOW(NOW), people WHERE s.a = people.k"
+    found = bridge.replay({"s": events}, {"q": joined}, relations={"people": people}, untrusted=True)
+    assert found["q"].num_rows == 1
+    for text in (
+        "SELECT evil(a) AS a FROM s",
+        "SELECT s.a AS a FROM s WINDOW(NOW), pg_settings WHERE s.a = pg_settings.name",
+    ):
+        with pytest.raises(bridge.BridgeError, match=r"not allowed|pg_settings"):
+            bridge.replay({"s": events}, {"q": text}, untrusted=True)
+    with pytest.raises(QueryError, match="not allowed"):
+        bridge.replay({"s": events}, {"q": bridge.IntoTable(bridge.Stream("s"), "people")}, untrusted=True)
 
 
 def test_attacks_by_continuous_queries_are_refused(cep: Bridge):

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
+import time
 from typing import Any
 
 from bridge.engine.access import Access, locked
 from bridge.errors import ProcessorError, SchemaError
+from windows.databases import Database, Refused
+from windows.databases.base import Listener
 from windows.times import duration
 
 POLL = 20
 """Milliseconds between two looks at tables that do not change."""
+
+MOMENT = 0.1
+"""Seconds after which a waiting listener looks whether `run` was stopped."""
+
+RETRY = 10.0
+"""Seconds between two attempts to listen."""
 
 RESTED = 1.0
 """Milliseconds before the first look after rows were read; the next come later and later, up to `POLL`."""
@@ -42,6 +52,42 @@ def log_errors(errors: list[Exception]) -> None:
     """Logs what processors have raised."""
     for raised in errors:
         logging.getLogger("bridge").error("%s", raised, exc_info=raised)
+
+
+class _Rest:
+    """A pause between two looks, which ends early when `run` is stopped or, on PostgreSQL, by NOTIFY."""
+
+    def __init__(self, database: Database, stopped: threading.Event) -> None:
+        self._stopped = stopped
+        self._database = database
+        self._listener: Listener | None = None
+        self._tried = -RETRY
+
+    def rest(self, seconds: float) -> None:
+        """Rests for as long; shorter than a moment without the listener, which would not hear of `stop`."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0 and not self._stopped.is_set():
+            listener = self._heard() if seconds > MOMENT else None
+            if listener is None:
+                self._stopped.wait(left)
+                continue
+            try:
+                if listener.wait(min(left, MOMENT)):
+                    return
+            except Refused:
+                self._listener = None
+
+    def _heard(self) -> Listener | None:
+        if self._listener is None and time.monotonic() - self._tried > RETRY:
+            self._tried = time.monotonic()
+            with contextlib.suppress(Refused):
+                self._listener = self._database.listener()
+        return self._listener
+
+    def close(self) -> None:
+        self._stopped.clear()
+        if self._listener is not None:
+            self._listener.close()
 
 
 class Watching(Access):
@@ -93,7 +139,7 @@ class Watching(Access):
 
         Args:
             poll: Milliseconds between two looks at tables that do not change, or a text such as "50 MS". Looks come sooner
-                after rows were read.
+                after rows were read, and on PostgreSQL after `NOTIFY cep_bridge`, which triggers of CHANGES send.
 
         Raises:
             DatabaseError: A table is not there any more, or the database does not answer.
@@ -109,15 +155,12 @@ class Watching(Access):
         {'id': 1}
         """
         pauses = Pauses(poll)
-        try:
+        with contextlib.closing(_Rest(self.database, self._stopped)) as rest:
             while not self._stopped.is_set():
                 errors: list[Exception] = []
                 pause = pauses.after(self._step(errors))
                 log_errors(errors)
-                if pause:
-                    self._stopped.wait(pause)
-        finally:
-            self._stopped.clear()
+                rest.rest(pause)
 
     def stop(self) -> None:
         """Ends `run` after the rows that it is pushing; the next `run` where none is under way.

@@ -8,7 +8,7 @@ import functools
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from sqlglot import Dialect, ErrorLevel, exp
 
@@ -52,6 +52,15 @@ LOCK_TIMEOUT = 5
 
 NESTED_LOOP = "nested_loop"
 """Key in the `meta` of a join: few rows, each joined by an index. Tables that fill and empty mislead the planners."""
+
+
+class Listener(Protocol):
+    """A connection on which a notification of another program is waited for."""
+
+    def wait(self, seconds: float) -> bool:
+        """Whether a notification has come within `seconds`. Raises `Refused` if the connection is lost."""
+
+    def close(self) -> None: ...
 
 
 class Database(abc.ABC):
@@ -220,6 +229,10 @@ class Database(abc.ABC):
     def in_utc(self, table: str) -> dict[str, str]:
         """SQL that reads a table's columns with a time zone as a TIMESTAMP in UTC, by their names; {} stands for the column."""
         return {}
+
+    def listener(self) -> Listener | None:
+        """What is woken up by NOTIFY on the channel `cep_bridge`; None where there is no such thing. Raises `Refused`."""
+        return None
 
     identity: ClassVar[str] = ""
     """The type of a column that numbers the rows of a table, each number once."""

@@ -18,6 +18,7 @@ from windows.databases.alchemy import Server, aggregate_doubles, arrow_array, st
 from windows.databases.base import LOCK_TIMEOUT, NESTED_LOOP, Elements, Row
 from windows.databases.own_types import OwnType, postgresql_types
 from windows.databases.postgresql_arrow import array_of, columns_as_arrays
+from windows.databases.postgresql_listen import Listener
 from windows.databases.refused import ConnectionLost, Refused
 from windows.databases.triggers import ChangeTriggers, NotedColumn, postgresql_triggers
 from windows.nested import FieldValue, NestedPart, call
@@ -247,6 +248,9 @@ class PostgreSQL(Server):
             f"WHERE attrelid = to_regclass({regclass}) AND attnum > 0 AND atttypid = 'timestamptz'::regtype"
         )
         return {name: "({} AT TIME ZONE 'UTC')" for (name,) in rows}
+
+    def listener(self) -> Listener:
+        return Listener(self.engine)
 
     identity: ClassVar[str] = "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
 

@@ -490,6 +490,29 @@ class TestPostgreSQL:
             assert cep.poll() >= 3 + 4
             cep.drop()
 
+    def test_a_notification_ends_the_pause(self, shop: Shop) -> None:
+        writers.create(shop.engine, "orders")
+        with shop.connect() as cep:
+            cep.register_stream("changes", changes_of="orders")
+            cep.create_query("seen", "SELECT id FROM changes")
+            got: list[float] = []
+            cep.add_output_processor("seen", lambda event: got.append(time.monotonic()))
+            thread = threading.Thread(target=lambda: cep.run(poll="20 S"), daemon=True)
+            thread.start()
+            time.sleep(1.0)
+            for number in (1, 2):
+                begun = time.monotonic()
+                shop.do("INSERT INTO orders (amount) VALUES (1)")
+                while len(got) < number and time.monotonic() < begun + 10:
+                    time.sleep(0.01)
+                assert got[-1] - begun < 8
+                time.sleep(0.5)
+            stopped = time.monotonic()
+            cep.stop()
+            thread.join(10)
+            assert time.monotonic() - stopped < 5
+            cep.drop()
+
     def test_times_with_a_zone(self, shop: Shop) -> None:
         shop.do("CREATE TABLE orders (id INT PRIMARY KEY, at TIMESTAMPTZ)")
         with shop.connect() as cep:

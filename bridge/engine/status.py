@@ -9,7 +9,7 @@ from typing import Any
 
 from bridge.engine.catalogue import QueryEntry
 from bridge.engine.runner import Runner
-from bridge.engine.watch.watcher import TableStatus
+from bridge.engine.watch.watched_table import TableStatus
 from bridge.query.nodes import walk
 from bridge.query.scripts import ReadSQL
 from windows.times import BEGINNING

@@ -1,0 +1,182 @@
+"""A table that is read as a stream: what has been read of it, what comes next, and how several are merged by time."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import logging
+import time
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from bridge.engine.catalogue import StreamEntry
+from bridge.engine.intake import Sizes
+from bridge.engine.watch.batches import RowBatch, TupleBatch
+from bridge.engine.watch.gaps import LOWEST, Gaps
+from bridge.engine.watch.reader import TableReader
+from bridge.errors import SchemaError
+from windows.databases import Database, Refused
+
+COMPARED = 60.0
+"""Seconds between two looks at whether the numbers of a table have begun anew."""
+
+BEHIND = 1_000_000
+"""Rows of an outbox that are counted at most."""
+
+
+class TableStatus(NamedTuple):
+    """How far a table has been read.
+
+    table: What is read. position: The greatest position that was read. behind: The numbers from there to the newest row's; of
+    an outbox its rows. gaps: The gaps below the position, in which rows may still be committed.
+
+    >>> print(TableStatus("TABLE orders (POSITION id)", 17, 3, 1))
+    TABLE orders (POSITION id): read to 17, 3 behind, 1 gaps
+    """
+
+    table: str
+    position: int | None
+    behind: int
+    gaps: int
+
+    def __str__(self) -> str:
+        return f"{self.table}: read to {self.position}, {self.behind} behind, {self.gaps} gaps"
+
+
+@dataclasses.dataclass
+class WatchedTable:
+    """A stream of a table, and what has been read of it.
+
+    `waiting`: rows that were read and that are not pushed yet, as rows of another table may come before them. `read_to`: the
+    greatest position that was read.
+    """
+
+    database: Database
+    entry: StreamEntry
+    gaps: Gaps
+    waiting: RowBatch = dataclasses.field(default_factory=lambda: TupleBatch([]))
+    read_to: int | None = None
+    is_read: bool = False
+    """Whether there was no further row when it was last read."""
+    checked: float = 0.0
+    """When its numbers were last compared with those that were read, in seconds."""
+
+    @functools.cached_property
+    def reader(self) -> TableReader:
+        """The statements that read it. Raises `SchemaError` where it does not have the columns."""
+        return TableReader(self.database, self.entry)
+
+    @property
+    def source(self) -> str:
+        """The name under which its position is stored."""
+        return self.entry.name
+
+    @property
+    def is_outbox(self) -> bool:
+        """Whether it is an outbox, whose rows are removed when they are pushed: each that is there is still to be read."""
+        return self.entry.reads is not None
+
+    @property
+    def until(self) -> int | None:
+        """The time before which no further row is expected; None where all are read."""
+        return None if self.is_read or not len(self.waiting.times) else int(self.waiting.times[-1])
+
+    def read(self, sizes: Sizes) -> None:
+        """Reads the next rows, unless some wait; once there is none after them, those in gaps, too.
+
+        Raises `SchemaError` where the table is not there any more, or does not have the columns.
+        """
+        if self.has_rows:
+            return
+        try:
+            self.waiting = self._next(sizes)
+        except Refused:
+            self.__dict__.pop("reader", None)
+            assert self.reader
+            raise
+
+    def _next(self, sizes: Sizes) -> RowBatch:
+        if not self.is_read and (batch := self.reader.arrow_after(self.read_to, sizes.arrow)) is not None:
+            self.is_read = len(batch.positions) < sizes.arrow
+            if not self.is_outbox:
+                self.read_to = int(batch.positions.max())
+            return batch
+        rows = self.reader.rows_after(self.read_to, sizes.rows)
+        self.is_read = len(rows) < sizes.rows
+        if rows and not self.is_outbox:
+            self.read_to = rows[-1].position
+        if self.is_read and (due := self.gaps.due(time.monotonic())):
+            rows += self.reader.rows_in(due)
+        if not rows:
+            self._compare_numbers()
+        return TupleBatch.of(rows)
+
+    def _compare_numbers(self) -> None:
+        """Warns if the table has only rows before the newest that was read: numbers may be used a second time."""
+        if time.monotonic() - self.checked < COMPARED or self.is_outbox:
+            return
+        self.checked = time.monotonic()
+        newest, read = self.reader.newest(1), self.gaps.newest
+        if newest and read is not None and newest[0] < read:
+            logging.getLogger("bridge").warning(
+                "the newest row of %s has the position %s, and %s was read before: if the numbers have begun anew, rows up to "
+                "there are not read; remove_stream and register_stream(since=…) begin anew, too",
+                self.reader.source.table, newest[0], read,
+            )  # fmt: skip
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether rows wait."""
+        return len(self.waiting.times) > 0 or len(self.waiting.wrong) > 0
+
+    def forget(self) -> None:
+        """Forgets the rows that wait; they will be read again."""
+        self.waiting, self.read_to, self.is_read = TupleBatch([]), self.gaps.newest, False
+
+    def status(self) -> TableStatus:
+        """How far it has been read."""
+        position = self.gaps.newest
+        try:
+            newest = self.reader.newest(BEHIND if self.is_outbox else 1)
+        except (SchemaError, Refused):  # it is not there any more
+            newest = []
+        if self.is_outbox:
+            behind = len(newest)
+        elif not newest:
+            behind = 0
+        else:
+            behind = newest[-1] - (position if position not in (None, LOWEST) else 0)
+        return TableStatus(str(self.entry.source), position, max(0, behind), len(self.gaps.ranges))
+
+
+def next_rows(tables: Sequence[WatchedTable]) -> list[tuple[WatchedTable, RowBatch]]:
+    """Takes, of the rows that wait, those that no further row may come before."""
+    import numpy as np
+
+    bounds = [until for table in tables if (until := table.until) is not None]
+    bound = min(bounds) if bounds and len(tables) > 1 else None
+    found: list[tuple[WatchedTable, RowBatch]] = []
+    for table in tables:
+        if not table.has_rows:
+            continue
+        times = table.waiting.times
+        side: Literal["left", "right"] = "right" if table.until == bound else "left"
+        count = len(times) if bound is None else int(np.searchsorted(np.asarray(times), bound, side))
+        taken, table.waiting = table.waiting.parted(count)
+        if count or taken.wrong:
+            found.append((table, taken))
+    return found
+
+
+def numbers_of(taken: Sequence[tuple[WatchedTable, RowBatch]], seq: int) -> list[Sequence[int]]:
+    """The numbers of the rows of each batch after the event `seq`: in the order of time, then of tables, then of positions."""
+    if len(taken) == 1:
+        return [range(seq + 1, seq + 1 + len(taken[0][1].times))]
+    import numpy as np
+
+    times = np.concatenate([np.asarray(batch.times, "int64") for _, batch in taken])
+    ranks = np.concatenate([np.full(len(batch.times), table.entry.rank) for table, batch in taken])
+    numbers = np.empty(len(times), "int64")
+    numbers[np.lexsort((ranks, times))] = np.arange(seq + 1, seq + 1 + len(times))
+    ends = np.cumsum([len(batch.times) for _, batch in taken])
+    return [part.tolist() for part in np.split(numbers, ends[:-1])]

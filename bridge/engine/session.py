@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from bridge.engine.intake import EventBatch, Sizes
 from bridge.engine.results import Results
 from bridge.engine.runner import Runner
-from bridge.engine.watch.watcher import TableStatus
+from bridge.engine.watch.watched_table import TableStatus
 from bridge.errors import BridgeError
 from bridge.query.nodes import Node
 from bridge.rewrite.network import CLOCK

@@ -324,14 +324,16 @@ class Catalogue:
             if isinstance(node, query.Stream) and node.name.lower() == name.lower()
         ]
 
-    def all_readers(self, name: str) -> list[str]:
-        """The names, in lower case, of the queries whose tree names this query, the bridge's own included."""
-        return [
-            key
+    def with_readers(self, name: str) -> tuple[str, ...]:
+        """The names, in lower case, of a query and of those that read its results, their results, and so on."""
+        read = {
+            key: {node.name.lower() for node in query.walk(entry.resolved.node) if isinstance(node, query.Stream)}
             for key, entry in self.queries.items()
-            for node in query.walk(entry.resolved.node)
-            if isinstance(node, query.Stream) and node.name.lower() == name.lower()
-        ]
+        }
+        found = [name.lower()]
+        for each in found:
+            found += [key for key, names in read.items() if each in names and key not in found]
+        return tuple(found)
 
     def script_of(self, output: str) -> ScriptEntry | None:
         """The script that a query is an output of."""

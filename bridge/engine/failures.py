@@ -53,7 +53,8 @@ class Failures:
         """Runs a push that has failed without the queries that make it fail. Raises the `error` if it is not theirs."""
         if own_error(error) is None or isinstance(error, ConnectionLost) or not self.are_possible:
             raise error
-        groups = [self._with_readers(each) for each in self._runner.catalogue.queries.values() if self._may_fail(each)]
+        known = self._runner.catalogue
+        groups = [known.with_readers(each.name) for each in known.queries.values() if self._may_fail(each)]
         try:
             failing = self._failing(groups, run)
             if not failing:
@@ -68,15 +69,8 @@ class Failures:
         queries = self._runner.catalogue.queries
         if entry.is_internal or entry.stopped or entry.on_error == REFUSE:
             return False
-        readers = (queries[name] for name in self._with_readers(entry))
+        readers = (queries[name] for name in self._runner.catalogue.with_readers(entry.name))
         return all(reader.is_internal or reader.on_error != REFUSE for reader in readers)
-
-    def _with_readers(self, entry: QueryEntry) -> tuple[str, ...]:
-        """The names, in lower case, of a query and of those that read its results, their results, and so on."""
-        found = [entry.name.lower()]
-        for name in found:
-            found += [each for each in self._runner.catalogue.all_readers(name) if each not in found]
-        return tuple(found)
 
     def _failing(self, groups: Sequence[tuple[str, ...]], run: Run) -> dict[tuple[str, ...], Exception]:
         """The groups that make a push fail, each by itself, and how; none where it fails without any.

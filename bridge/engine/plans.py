@@ -152,11 +152,19 @@ class Plans(abc.ABC):
 
         Where it is refused, the caller takes back what it has added to operators.
         """
+        self._refuse_stopped(node)
         resolved = without_event_types(resolve_stream(node, self.catalogue), self.catalogue)
         self._outdate()
         planned = self.catalogue.queries[name.lower()] = self._planned(name, resolved, text)
         planned.definition = node
         self._check_timed()
+
+    def _refuse_stopped(self, node: Node) -> None:
+        """Raises QueryError for a tree that reads the results of a query which an error has stopped."""
+        for name in self.catalogue.names_of(node):
+            entry = self.catalogue.queries.get(name.lower())
+            if entry is not None and entry.stopped and self.log.resumed is None:
+                raise QueryError(f"the query {entry.name!r} is stopped: resume_query lets it go on", words=[name])
 
     def _check_timed(self) -> None:
         """What time alone makes read and write a table would see it as it is when all of that time has passed."""

@@ -165,8 +165,8 @@ def apply(definition: LoggedCall, runner: Runner, named: NamedProcessors) -> Non
         case "stored results":
             named.define(definition)
         case "stop query":
-            names = [definition.name.lower(), *catalogue.all_readers(definition.name)]
-            stop(names, definition.text, runner)
+            if definition.name.lower() in catalogue.queries:  # else its script was removed
+                stop(catalogue.with_readers(definition.name), definition.text, runner)
             runner.log.add(definition)
         case "remove query" if definition.name.lower() in catalogue.scripts:
             remove_script(catalogue.scripts[definition.name.lower()], runner)

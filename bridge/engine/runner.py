@@ -278,12 +278,12 @@ class Runner(Plans):
         if not self.is_durable:  # there not every push sets it
             with self.transaction():
                 self._tables.set_clock(self.now, self.now, self.seq)
-        return self._due_times.next(self.network.operators if operators is None else operators, self.now)
+        return self._due_times.next(self.active_operators() if operators is None else operators, self.now)
 
     @property
     def awaits_push(self) -> bool:
         """Whether a machine has no memory yet."""
-        machines = (step for operator in self.network.operators for step in operator.steps)
+        machines = (step for operator in self.active_operators() for step in operator.steps)
         return not all(getattr(step, "is_restored", True) for step in machines)
 
     def fill_inbox(self) -> None:

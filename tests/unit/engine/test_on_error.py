@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -23,8 +24,22 @@ Start = Callable[..., tuple[bridge.Bridge, list[tuple[Any, ...]]]]
 
 @pytest.fixture
 def start(database: Database, tmp_path: pathlib.Path) -> Iterator[Start]:
+    """`started` on each database."""
+    with started(database.durable(tmp_path)) as begin:
+        yield begin
+
+
+@pytest.fixture
+def start_here(tmp_path: pathlib.Path) -> Iterator[Start]:
+    """`started` on SQLite."""
+    with started(f"sqlite:///{tmp_path / 'state.db'}") as begin:
+        yield begin
+
+
+@contextlib.contextmanager
+def started(url: str) -> Iterator[Start]:
     """Opens a bridge, with a query that fails and others beside it; gives it, and the results that come."""
-    url, opened = database.durable(tmp_path), list[bridge.Bridge]()
+    opened = list[bridge.Bridge]()
 
     def note(name: str, received: list[tuple[Any, ...]]) -> Callable[[Any], None]:
         return lambda event: received.append((name, int([*event.payload.values()][-1])))
@@ -76,6 +91,9 @@ def test_a_query_that_fails_is_stopped_and_the_others_go_on(start: Start) -> Non
     assert (of(received, "bad"), of(received, "window")) == ([], [3])
     with pytest.raises(BridgeError, match="read by 'reader'"):
         cep.resume_query("bad")
+    with pytest.raises(QueryError, match="'bad' is stopped"):
+        cep.create_query("another", "SELECT t FROM bad")
+    assert cep.next_deadline() is None
     cep.remove_query("reader")
     cep.resume_query("bad")
     push(cep, 5)
@@ -89,8 +107,8 @@ def test_a_query_that_fails_is_stopped_and_the_others_go_on(start: Start) -> Non
     assert [int(row[0]) for row in cep.database.fetch("SELECT t FROM of_bad ORDER BY ts")] == [1, 5, 11]
 
 
-def test_a_query_that_fails_skips_the_push(start: Start) -> None:
-    cep, received = start("skip", lateness=1)
+def test_a_query_that_fails_skips_the_push(start_here: Start) -> None:
+    cep, received = start_here("skip", lateness=1)
     for ts, value in enumerate((1, WORST, 3, 4, 5), 1):
         cep.push_event("s", ["x", value], ts)
     cep.advance_time(10)
@@ -101,8 +119,8 @@ def test_a_query_that_fails_skips_the_push(start: Start) -> None:
     assert cep.status().queries["bad"].stopped is None
 
 
-def test_a_push_is_refused_where_nobody_says_otherwise(start: Start) -> None:
-    cep, received = start("refuse")
+def test_a_push_is_refused_where_nobody_says_otherwise(start_here: Start) -> None:
+    cep, received = start_here("refuse")
     push(cep, 1)
     with pytest.raises(DatabaseError):
         push(cep, WORST)
@@ -114,8 +132,8 @@ def test_a_push_is_refused_where_nobody_says_otherwise(start: Start) -> None:
     assert of(received, "window") == [1, 2, 3]
 
 
-def test_what_no_query_does_is_raised_as_before(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    cep, received = start("stop")
+def test_what_no_query_does_is_raised_as_before(start_here: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    cep, received = start_here("stop")
 
     def full() -> None:
         raise Refused("the disk is full")

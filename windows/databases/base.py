@@ -8,14 +8,14 @@ import functools
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from sqlglot import Dialect, ErrorLevel, exp
 
+from windows.databases.json_values import JsonValues
 from windows.databases.own_types import OwnType
 from windows.databases.refused import Refused
 from windows.databases.triggers import ChangeTriggers, NotedColumn, Outbox
-from windows.nested import FieldValue, NestedPart, constructor_of, is_nested_null, nested_part
 from windows.schema import Attribute, Schema, type_of_arrow
 from windows.sql import neutralize, table_of
 from windows.types import is_nested
@@ -39,14 +39,6 @@ Row = tuple[Any, ...]
 Convert = Callable[[Any], Any]
 
 
-class Elements(NamedTuple):
-    """A list's elements as an item of FROM (`rows`), with the expressions for an element's value and its place."""
-
-    rows: exp.Expr
-    value: exp.Expr
-    place: exp.Expr
-
-
 LOCK_TIMEOUT = 5
 """Seconds to wait for another bridge's lock: a server needs a moment to notice that a connection has ended."""
 
@@ -63,7 +55,7 @@ class Listener(Protocol):
     def close(self) -> None: ...
 
 
-class Database(abc.ABC):
+class Database(JsonValues, abc.ABC):
     """One connection to one database, used by one bridge.
 
     Statements are neutral sqlglot trees, which `render` turns into the database's SQL once; `insert`, `append` and the
@@ -106,8 +98,6 @@ class Database(abc.ABC):
     """True if a table is read, and numbered by OVER (), in the order in which its rows were inserted."""
     zero_copy_arrow: ClassVar[bool] = False
     """True if a registered Arrow table is read in place, without a copy."""
-    nested_type: ClassVar[str | None] = None
-    """The column type for nested values as JSON, where the database has no nested types."""
     covering_indexes: ClassVar[bool] = False
     """True if an index may hold all columns, so that the table is not read."""
     windows_in_conditions: ClassVar[bool] = True
@@ -293,13 +283,13 @@ class Database(abc.ABC):
         """Opens the connection again, after it was lost. Raises `Refused`, also where that is not possible."""
         raise Refused(f"{self.title} is not opened again")
 
-    def acquire_lock(self) -> None:  # noqa: B027
+    def acquire_lock(self) -> None:
         """Locks the place of the bridge's tables for one bridge until `close`. Raises `Refused` if another holds it.
 
         A database without such locks does nothing.
         """
 
-    def reclaim_space(self) -> None:  # noqa: B027
+    def reclaim_space(self) -> None:
         """Housekeeping between transactions: what the database does not do by itself after many deletions."""
 
     # Rendering ----------------------------------------------------------------------------------------------------------
@@ -361,54 +351,6 @@ class Database(abc.ABC):
     def can_aggregate(self, function: str) -> bool:
         """True if a function of this name, which stands for one of sqlglot's aggregates, is there."""
         return self.is_aggregate(function)
-
-    # Nested values, as JSON where the database has no nested types -------------------------------------------------------
-
-    def _nested(self, node: exp.Expr) -> exp.Expr | None:
-        """A node about nested values, rewritten over JSON; None for any other node."""
-        if (found := nested_part(node)) is not None:
-            return self.json_part(found._replace(base=found.base.transform(self.adapt)))
-        if isinstance(node, exp.ArraySize):
-            return self.json_length(node.this.transform(self.adapt))
-        if (making := constructor_of(node)) is not None:
-            order = [each.transform(self.adapt) for each in making.order]
-            if making.element is not None:
-                return self.json_list(making.element.transform(self.adapt), making.kind, order)
-            if making.values:
-                return self.json_array([value.transform(self.adapt) for value in making.values], making.kind)
-            return self.json_object([(name, value.transform(self.adapt), kind) for name, value, kind in making.fields])
-        if is_nested_null(node):
-            kind = exp.DataType.build(self.nested_type or "", dialect=self.dialect, udt=True)
-            return exp.Cast(this=node.this.transform(self.adapt), to=kind)
-        return None
-
-    def json_part(self, part: NestedPart) -> exp.Expr:
-        """A part of a nested value that is stored as JSON, in its own type; the base is adapted already."""
-        raise NotImplementedError
-
-    def elements(self, values: exp.Expr, kind: str, alias: str) -> Elements:
-        """The elements, of type `kind`, of a list that is not adapted yet."""
-        raise NotImplementedError
-
-    def json_length(self, value: exp.Expr) -> exp.Expr:
-        """The length of a list that is stored as JSON."""
-        raise NotImplementedError
-
-    def json_object(self, fields: Sequence[FieldValue]) -> exp.Expr:
-        """A JSON object of these fields, whose values are adapted already."""
-        raise NotImplementedError
-
-    def json_list(self, value: exp.Expr, kind: str, order: Sequence[exp.Expr]) -> exp.Expr:
-        """An aggregate: the JSON list of a group's values, of type `kind`, in this order; all adapted already."""
-        raise NotImplementedError
-
-    def json_array(self, values: Sequence[exp.Expr], kind: str) -> exp.Expr:
-        """The JSON list of these values, of type `kind`, all adapted already."""
-        raise NotImplementedError
-
-    def list_value(self, values: Sequence[Any]) -> Any:
-        """A list of fetched objects, none of them NULL, as a value to insert."""
-        return list(values) if self.nested_type is None else f"[{','.join(values)}]"
 
     # Arrow --------------------------------------------------------------------------------------------------------------
 

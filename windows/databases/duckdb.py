@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import duckdb
 from sqlglot import exp
 
-from windows.databases.base import Database, Elements, Row
+from windows.databases.base import Database, Row
+from windows.databases.json_values import Elements
 from windows.databases.own_types import OwnType, duckdb_type
 from windows.databases.refused import Refused
 from windows.databases.urls import hidden, without_password

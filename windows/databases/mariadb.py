@@ -14,30 +14,20 @@ from sqlglot.dialects.mysql import MySQL as _MySQL
 from sqlglot.parsers.mysql import MySQLParser
 
 from windows.databases.alchemy import Server, aggregate_doubles, as_double, standard_type
-from windows.databases.base import LOCK_TIMEOUT, Convert, Elements
+from windows.databases.base import LOCK_TIMEOUT, Convert
+from windows.databases.mariadb_json import TEXT_LENGTH, MariaDBJson
 from windows.databases.own_types import OwnType, is_mariadb_binary, mariadb_types
 from windows.databases.refused import ConnectionLost, Refused
 from windows.databases.triggers import ChangeTriggers, NotedColumn, mariadb_triggers
 from windows.nested import (
-    FieldValue,
-    NestedPart,
-    call,
     is_nested_null,
-    json_array_text,
-    json_path,
-    json_text,
-    or_null,
-    truth_text,
 )
-from windows.schema import Attribute, Schema, TypeMismatch, decimal_size, relation_schema
+from windows.schema import Attribute, Schema, TypeMismatch, relation_schema
 from windows.sql import table_of
-from windows.types import is_nested
 
 MODE = "ANSI_QUOTES,PIPES_AS_CONCAT,NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION"
 """Double quotes for names, `||` for texts, texts without escapes, as in other databases; what does not fit is an error."""
 
-TEXT_LENGTH = 4_000_000
-"""The length of texts made by CAST: a recursive statement truncates texts to the length of the first."""
 
 INDEXED = 100
 """The number of characters of a text in an index."""
@@ -84,7 +74,7 @@ class MariaDB(_MySQL):
         STRING_ESCAPES: ClassVar[list[str]] = ["'"]
 
 
-class MySQL(Server):
+class MySQL(MariaDBJson, Server):
     """MariaDB or MySQL, through PyMySQL."""
 
     lock_name: ClassVar[str] = _LOCK
@@ -200,68 +190,8 @@ class MySQL(Server):
             self._not_hashed.add(attribute.name.lower())
         return types.get(attribute.type) or super().column_type(attribute)
 
-    nested_type: ClassVar[str | None] = "LONGTEXT"
-
     def encoder(self, attribute: Attribute) -> Convert | None:
         return _finite(attribute.name) if attribute.type == "DOUBLE" else super().encoder(attribute)
-
-    def json_part(self, part: NestedPart) -> exp.Expr:
-        """JSON_VALUE reads scalar values, JSON_QUERY objects and lists."""
-        path = json_path(part.steps, lambda step: str(step))
-        if is_nested(part.kind):
-            return call("JSON_QUERY", part.base, path)
-        text = call("JSON_VALUE", part.base, path)
-        if part.kind == "BOOLEAN":
-            return exp.EQ(this=text, expression=exp.Literal.string("1"))
-        return _cast(exp.Cast(this=text, to=exp.DataType.build(part.kind)), self)
-
-    def elements(self, values: exp.Expr, kind: str, alias: str) -> Elements:
-        """Nested elements are JSON, booleans 1 or 0."""
-        of = (
-            "JSON" if is_nested(kind) else "TINYINT" if kind == "BOOLEAN" else self.column_type(Attribute("part", kind))
-        )
-        value, place = (exp.to_identifier(name, quoted=True) for name in ("value", "place"))
-        typed = exp.DataType.build(of, dialect="mysql", udt=True)
-        columns = [
-            exp.JSONColumnDef(this=value, kind=typed, path=exp.Literal.string("$")),
-            exp.JSONColumnDef(this=place, ordinality=True),
-        ]
-        schema = exp.JSONSchema(expressions=columns)
-        rows = exp.JSONTable(this=values, schema=schema, path=exp.Literal.string("$[*]"))
-        item = exp.alias_(exp.Table(this=rows), alias, table=True, quoted=True)
-        return Elements(
-            item, exp.column(value.copy(), alias, quoted=True), exp.column(place.copy(), alias, quoted=True)
-        )
-
-    def json_length(self, value: exp.Expr) -> exp.Expr:
-        return call("JSON_LENGTH", value)
-
-    def json_object(self, fields: Sequence[FieldValue]) -> exp.Expr:
-        """By concatenation: JSON_OBJECT writes blanks, and integers for booleans."""
-        return call("CONCAT", *json_text(fields, self._in_json))
-
-    def json_list(self, value: exp.Expr, kind: str, order: Sequence[exp.Expr]) -> exp.Expr:
-        text = or_null(self._in_json(value, kind))
-        grouped: exp.Expr = exp.Order(this=text, expressions=list(order)) if order else text
-        elements = exp.GroupConcat(this=grouped, separator=exp.Literal.string(","))
-        return call("CONCAT", exp.Literal.string("["), elements, exp.Literal.string("]"))
-
-    def json_array(self, values: Sequence[exp.Expr], kind: str) -> exp.Expr:
-        return call("CONCAT", *json_array_text(values, lambda value: self._in_json(value, kind)))
-
-    def _in_json(self, value: exp.Expr, kind: str) -> exp.Expr:
-        """The JSON of a value. Doubles always have a point, so that equal values are equal texts."""
-        if kind == "BOOLEAN":
-            return truth_text(value)
-        if kind == "DOUBLE":
-            text = call("CONCAT", as_double(value))
-            return call("REGEXP_REPLACE", text, exp.Literal.string("^(-?[0-9]+)$"), exp.Literal.string("\\1.0"))
-        if is_nested(kind) or decimal_size(kind) or kind in ("SMALLINT", "INTEGER", "BIGINT"):
-            return value
-        quoted = call(
-            "JSON_QUOTE", exp.Cast(this=value, to=exp.DataType.build(f"CHAR({TEXT_LENGTH})", dialect="mysql"))
-        )
-        return exp.Collate(this=quoted, expression=exp.var(self.collation))
 
     def relation(self, name: str) -> Schema | None:
         rows = self._columns(name, "column_name, column_type")

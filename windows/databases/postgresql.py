@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -15,16 +14,15 @@ from psycopg.types.json import set_json_dumps, set_json_loads
 from sqlglot import exp
 
 from windows.databases.alchemy import Server, aggregate_doubles, arrow_array, standard_type
-from windows.databases.base import LOCK_TIMEOUT, NESTED_LOOP, Elements, Row
+from windows.databases.base import LOCK_TIMEOUT, NESTED_LOOP, Row
 from windows.databases.own_types import OwnType, postgresql_types
 from windows.databases.postgresql_arrow import array_of, columns_as_arrays
+from windows.databases.postgresql_json import PostgreSQLJson
 from windows.databases.postgresql_listen import Listener
 from windows.databases.refused import ConnectionLost, Refused
 from windows.databases.triggers import ChangeTriggers, NotedColumn, postgresql_triggers
-from windows.nested import FieldValue, NestedPart, call
-from windows.schema import Attribute, Schema, TypeMismatch, relation_schema
+from windows.schema import Schema, TypeMismatch, relation_schema
 from windows.sql import table_of
-from windows.types import is_nested
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,7 +43,7 @@ NAME_BYTES = 63
 """The length of a name in bytes, beyond which PostgreSQL truncates it silently."""
 
 
-class PostgreSQL(Server):
+class PostgreSQL(PostgreSQLJson, Server):
     """PostgreSQL through psycopg 3.
 
     Within a transaction statements without a result are only queued (libpq's pipeline). An error of one is raised when
@@ -179,59 +177,6 @@ class PostgreSQL(Server):
         """WIDTH_BUCKET is a binary search in a sorted array."""
         ordered = exp.Array(expressions=[values.order_by(order)])
         return exp.Anonymous(this="WIDTH_BUCKET", expressions=[value, ordered])
-
-    nested_type: ClassVar[str | None] = "JSONB"
-
-    def json_part(self, part: NestedPart) -> exp.Expr:
-        """JSON's null becomes NULL."""
-        steps = [exp.Literal.string(str(step)) for step in part.steps]
-        base = _as_json(part.base)
-        if is_nested(part.kind):
-            null = _as_json(exp.Literal.string("null"))
-            return exp.Nullif(this=call("JSONB_EXTRACT_PATH", base, *steps), expression=null)
-        text = call("JSONB_EXTRACT_PATH_TEXT", base, *steps)
-        kind = self.column_type(Attribute("part", part.kind))
-        return text if part.kind == "VARCHAR" else exp.Cast(this=text, to=exp.DataType.build(kind, dialect="postgres"))
-
-    def elements(self, values: exp.Expr, kind: str, alias: str) -> Elements:
-        function = "JSONB_ARRAY_ELEMENTS" if is_nested(kind) else "JSONB_ARRAY_ELEMENTS_TEXT"
-        names = [exp.to_identifier(name, quoted=True) for name in ("value", "place")]
-        named = exp.TableAlias(this=exp.to_identifier(alias, quoted=True), columns=names)
-        rows = exp.Table(this=call(function, _as_json(values)), alias=named, ordinality=True)
-        value: exp.Expr
-        value, place = (exp.column(name, alias, quoted=True) for name in ("value", "place"))
-        if is_nested(kind):
-            value = exp.Nullif(this=value, expression=_as_json(exp.Literal.string("null")))
-        elif kind != "VARCHAR":
-            of = self.column_type(Attribute("part", kind))
-            value = exp.Cast(this=value, to=exp.DataType.build(of, dialect="postgres"))
-        return Elements(rows, value, place)
-
-    def json_length(self, value: exp.Expr) -> exp.Expr:
-        return call("JSONB_ARRAY_LENGTH", _as_json(value))
-
-    def json_object(self, fields: Sequence[FieldValue]) -> exp.Expr:
-        """In parts of 50 fields: a function has at most 100 arguments."""
-        pairs = [(exp.Literal.string(name), self._in_json(value, kind)) for name, value, kind in fields]
-        some = (pairs[start : start + 50] for start in range(0, len(pairs), 50))
-        objects = [call("JSONB_BUILD_OBJECT", *(each for pair in part for each in pair)) for part in some]
-        return functools.reduce(lambda left, right: exp.DPipe(this=left, expression=right), objects)
-
-    def json_list(self, value: exp.Expr, kind: str, order: Sequence[exp.Expr]) -> exp.Expr:
-        json = self._in_json(value, kind)
-        return call("JSONB_AGG", exp.Order(this=json, expressions=list(order)) if order else json)
-
-    def json_array(self, values: Sequence[exp.Expr], kind: str) -> exp.Expr:
-        return call("JSONB_BUILD_ARRAY", *(self._in_json(value, kind) for value in values))
-
-    def _in_json(self, value: exp.Expr, kind: str) -> exp.Expr:
-        """A value for JSONB's functions, which would write timestamps in ISO format."""
-        if is_nested(kind):
-            return _as_json(value)
-        of = self.column_type(Attribute("part", kind))
-        typed = exp.Cast(this=value, to=exp.DataType.build(of, dialect="postgres"))
-        written = exp.Literal.string("YYYY-MM-DD HH24:MI:SS.US")
-        return call("TO_CHAR", typed, written) if kind == "TIMESTAMP" else typed
 
     def relation(self, name: str) -> Schema | None:
         regclass = _quoted(table_of(name).sql(self.dialect))
@@ -425,11 +370,6 @@ _CHANGES: dict[type[exp.Expr], Callable[[Any, PostgreSQL], exp.Expr]] = {
     exp.Identifier: _name, exp.Literal: _literal, exp.DataType: _type, exp.Avg: _averaged, exp.Round: _rounded,
     exp.Min: _least, exp.Like: _like, exp.FirstValue: _valued, exp.LastValue: _valued,
 }  # fmt: skip
-
-
-def _as_json(value: exp.Expr) -> exp.Expr:
-    """A JSONB value: the tables of machines have texts."""
-    return exp.Cast(this=value, to=exp.DataType.build("JSONB", dialect="postgres"))
 
 
 def _text(data: bytes | str) -> str:

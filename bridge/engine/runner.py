@@ -377,6 +377,7 @@ class Runner(Plans):
             self.database.begin()  # inside: one that is interrupted may have begun the transaction
             yield
             if self._is_trial:
+                self.database.settle()
                 raise TrialOver
             self._tables.store_names()
             is_ending = True

@@ -252,6 +252,9 @@ class Database(JsonValues, abc.ABC):
     @abc.abstractmethod
     def begin(self) -> None: ...
 
+    def settle(self) -> None:  # noqa: B027
+        """Waits for the statements of a transaction that are under way. Raises `Refused` if one has failed."""
+
     @abc.abstractmethod
     def commit(self) -> None: ...
 

@@ -215,6 +215,9 @@ class PostgreSQL(PostgreSQLJson, Server):
         self._call(self._queue.__enter__)
         self.execute("BEGIN")
 
+    def settle(self) -> None:
+        self._call(self._end_queue)
+
     def commit(self) -> None:
         self.execute("COMMIT")
         self._call(self._end_queue)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pathlib
+import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -105,6 +106,21 @@ def test_a_query_that_fails_is_stopped_and_the_others_go_on(start: Start) -> Non
     push(cep, 6)
     assert of(received, "bad") == [11]
     assert [int(row[0]) for row in cep.database.fetch("SELECT t FROM of_bad ORDER BY ts")] == [1, 5, 11]
+
+
+def test_a_query_whose_results_are_stored(database: Database, tmp_path: pathlib.Path) -> None:
+    """Its statement is only queued on PostgreSQL, and must have run when a trial without other queries is over."""
+    with bridge.connect(database.durable(tmp_path)) as cep:
+        cep.register_stream("s", "a BIGINT")
+        cep.create_query("bad", "SELECT ABS(a) AS t FROM s WHERE a < 0", on_error="stop")
+        cep.create_query("good", "SELECT a FROM s", into="of_good")
+        received: list[int] = []
+        cep.add_output_processor("bad", lambda result: received.append(result.payload["t"]), name="named")
+        cep.push_event("s", [-1], 1)
+        assert cep.push_events("s", [([1], 2), ([WORST], 3)]) == 2
+        assert re.search("(?i)range|overflow", str(cep.status().queries["bad"].stopped))
+        assert received == [1]
+        assert len(cep.database.fetch("SELECT a FROM of_good")) == 3
 
 
 def test_a_query_that_fails_skips_the_push(start_here: Start) -> None:

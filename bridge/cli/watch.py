@@ -31,6 +31,8 @@ EXAMPLE = "cepbridge watch postgresql+psycopg://cep@localhost/shop alerts.sql --
               help="How often a webhook may refuse a result, which is then in the table dead_letters.")  # fmt: skip
 @click.option("--notify", multiple=True, metavar="[QUERY=]CHANNEL",
               help="Send results to a channel of PostgreSQL: of one query, or of all that none reads. Repeatable.")  # fmt: skip
+@click.option("--on-error", type=click.Choice(["stop", "skip", "refuse"]), default="stop", show_default=True,
+              help="What a query does that fails: it is stopped, left out this time, or holds up all reading.")  # fmt: skip
 @click.option("--health", type=click.IntRange(0, 65535), metavar="PORT",
               help="Show the state at http://127.0.0.1:PORT/, with 200 or 503.")  # fmt: skip
 @click.option("--keep", is_flag=True, help="Keep the queries and streams that are in none of the files any more.")
@@ -39,8 +41,8 @@ EXAMPLE = "cepbridge watch postgresql+psycopg://cep@localhost/shop alerts.sql --
 @options.language_option
 def watch(
     url: str, queries: tuple[str, ...], name: str | None, schema: str | None, lateness: str | None, poll: str, standby: bool,
-    into: tuple[str, ...], webhook: tuple[str, ...], attempts: int, notify: tuple[str, ...], health: int | None, keep: bool,
-    check: bool, datastore: tuple[str, ...], language: str | None,
+    into: tuple[str, ...], webhook: tuple[str, ...], attempts: int, notify: tuple[str, ...], on_error: str,
+    health: int | None, keep: bool, check: bool, datastore: tuple[str, ...], language: str | None,
 ) -> None:  # fmt: skip
     """Watch tables, and report what queries find in what is written to them.
 
@@ -61,7 +63,7 @@ def watch(
         settings = Settings(
             url, scripts, connection, options.pairs_of("into", into, "QUERY=TABLE"),
             options.pairs_of("datastore", datastore, "NAME=URL"), options.pairs_of("webhook", webhook, "QUERY=URL"),
-            [_channel(text) for text in notify], attempts, poll, health, keep,
+            [_channel(text) for text in notify], attempts, on_error, poll, health, keep,
         )  # fmt: skip
         refuse_new_file(url)
         if check:

@@ -25,13 +25,15 @@ class Reading(NamedTuple):
     """How far a bridge has read the tables of its streams.
 
     events: The number of the newest event. now: Its time, in milliseconds. caught_up_to: The time by the clock up to which
-    committed rows are in, None without tables. tables: What is known of each, by its stream.
+    committed rows are in, None without tables. tables: What is known of each, by its stream. stopped: The queries that an
+    error has stopped, with the error.
     """
 
     events: int
     now: int | None
     caught_up_to: int | None
     tables: dict[str, TableStatus]
+    stopped: dict[str, str]
 
 
 class BridgeSession:
@@ -134,7 +136,8 @@ class BridgeSession:
             if cep._closed:
                 return None
             now = None if self.now == BEGINNING else self.now
-            return Reading(self.seq, now, cep._watcher.horizon, cep._watcher.status())
+            stopped = {entry.name: entry.stopped for entry in self.catalogue.queries.values() if entry.stopped}
+            return Reading(self.seq, now, cep._watcher.horizon, cep._watcher.status(), stopped)
         except Refused:
             return None
         finally:

@@ -26,6 +26,7 @@ class Deployment:
         cep: The bridge.
         scripts: The scripts; each may read what those before it declare.
         into: Tables of results, by query.
+        on_error: What happens to a push in which a query fails, as `create_query` has it.
         note: Called with a sentence on each change.
 
     >>> import tempfile
@@ -43,9 +44,10 @@ class Deployment:
         cep: Bridge,
         scripts: Sequence[ReplayScript],
         into: Mapping[str, str] | None = None,
+        on_error: str = "refuse",
         note: Callable[[str], object] = lambda text: None,
     ) -> None:
-        self._cep, self._scripts, self._note = cep, scripts, note
+        self._cep, self._scripts, self._on_error, self._note = cep, scripts, on_error, note
         self._into = {name.lower(): table for name, table in (into or {}).items()}
         refuse_duplicates(scripts)
         if unknown := self._into.keys() - self._names:
@@ -124,7 +126,8 @@ class Deployment:
 
     def _replace(self, name: str, node: Any) -> None:
         """Creates or replaces a query. The queries that read a changed one are removed first, and come again later."""
-        create = functools.partial(self._cep.create_query, name, node, into=self._into.get(name.lower()), replace=True)
+        options: dict[str, Any] = {"replace": True, "on_error": self._on_error}
+        create = functools.partial(self._cep.create_query, name, node, into=self._into.get(name.lower()), **options)
         try:
             create()
         except InUse:

@@ -83,6 +83,7 @@ class Monitor:
             "events": reading.events,
             "now": reading.now,
             "tables": {name: table._asdict() for name, table in reading.tables.items()},
+            "stopped": reading.stopped,
             **self._about(),
         }
         if caught_up != self._was_caught_up:

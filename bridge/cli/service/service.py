@@ -96,7 +96,7 @@ class Service:
         refuse_notify(cep, settings)
         for name, url in settings.datastores.items():
             cep.register_datastore(name, url)
-        Deployment(cep, settings.scripts, settings.into, _log.info).deploy(removes=not settings.keep)
+        Deployment(cep, settings.scripts, settings.into, settings.on_error, _log.info).deploy(removes=not settings.keep)
         outputs = Outputs(cep, settings)
         outputs.attach()
         webhooks = [

@@ -31,6 +31,7 @@ class Settings:
     webhooks: Mapping[str, str] = dataclasses.field(default_factory=dict)
     notify: Sequence[tuple[str, str]] = ()
     attempts: int = 10
+    on_error: str = "stop"
     poll: Any = 20
     health: int | None = None
     keep: bool = False

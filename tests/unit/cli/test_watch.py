@@ -38,15 +38,17 @@ QUERIES = """
 CREATE STREAM orders FROM TABLE orders (POSITION id, TIMESTAMP created_at, SINCE BEGINNING);
 CREATE QUERY seen INTO TABLE seen_orders AS SELECT id, amount FROM orders;
 CREATE QUERY big AS SELECT id AS "order", amount FROM orders WHERE amount > 100;
-CREATE QUERY sent AS SELECT id AS "order" FROM orders WHERE amount < 0;
+CREATE QUERY weight AS SELECT ABS(amount) AS weight FROM orders WHERE amount < -1000;
+CREATE QUERY sent AS SELECT id AS "order" FROM orders WHERE amount < 0 AND amount > -1000;
 """
 
 
-def until(is_so: Callable[[], bool], seconds: float = 20) -> None:
-    """Waits for a condition."""
-    end = time.monotonic() + seconds
+def until(is_so: Callable[[], bool], watch: Watch | None = None) -> None:
+    """Waits for a condition, beside a process that is not to end before."""
+    end = time.monotonic() + 20
     while not is_so():
-        assert time.monotonic() < end, "it did not come about"
+        assert time.monotonic() < end, f"it did not come about: {watch.said if watch is not None else ''}"
+        assert watch is None or watch.process.poll() is None, watch.said
         time.sleep(0.02)
 
 
@@ -183,13 +185,17 @@ def test_stopped_changed_and_started_again(shop: sa.Engine, tmp_path: pathlib.Pa
     with Watch(tmp_path, url_of(shop), changed, "--webhook", hook) as watch:
         watch.started()
         assert "the query big has changed" in watch.said
-        order(shop, 300, 500)
-        until(lambda: len(watch.printed) == 2 and len(receiver.got) == 3 and len(seen(shop)) == 9)
+        order(shop, 300, 500, -(2**63))  # the absolute value of the last one is too large
+        until(lambda: len(watch.printed) == 2 and len(receiver.got) == 3 and len(seen(shop)) == 10, watch)
+        until(lambda: "the query 'weight' is stopped" in watch.said, watch)
+        until(lambda: list(watch.health()[1]["stopped"]) == ["weight"])
         assert watch.end(signal.SIGINT) < 1.5
         assert [each["order"] for each in watch.printed] == [6, 9]
         assert watch.said.rstrip().endswith("ended")
     assert receiver.got[-1]["order"] == 7
-    assert seen(shop) == [(at, amount) for at, amount in enumerate((1, 200, 300, -1, -2, 400, -3, 300, 500), 1)]
+    assert seen(shop) == [
+        (at, amount) for at, amount in enumerate((1, 200, 300, -1, -2, 400, -3, 300, 500, -(2**63)), 1)
+    ]
 
 
 def test_notify_and_a_lost_connection(shop: sa.Engine, tmp_path: pathlib.Path) -> None:

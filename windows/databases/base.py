@@ -252,7 +252,7 @@ class Database(JsonValues, abc.ABC):
     @abc.abstractmethod
     def begin(self) -> None: ...
 
-    def settle(self) -> None:  # noqa: B027
+    def settle(self) -> None:
         """Waits for the statements of a transaction that are under way. Raises `Refused` if one has failed."""
 
     @abc.abstractmethod

@@ -37,6 +37,9 @@ _WINDOW_FUNCTIONS = {
 }  # fmt: skip
 """The functions that SQLite lists among aggregates, and that only windows have."""
 
+BUSY_TIMEOUT = 30_000
+"""Milliseconds to wait for other writers of the file at least: SQLite's lock has no queue, so one may wait long."""
+
 MAX_DEPTH = 8
 """Nested sub-queries up to which a statement is not flattened: SQLite's parser has a stack of 100 entries."""
 
@@ -67,6 +70,8 @@ class SQLite(SQLiteJson, Alchemy):
         for name in ("stddev", "stddev_samp"):
             driver.create_window_function(name, 1, _StandardDeviation)
         if engine.url.database not in (None, "", ":memory:"):
+            ((patience,),) = self.fetch("PRAGMA busy_timeout")
+            self.execute(f"PRAGMA busy_timeout = {max(int(patience), BUSY_TIMEOUT)}")
             self.execute("PRAGMA journal_mode = WAL")
             self.execute("PRAGMA synchronous = NORMAL")
 

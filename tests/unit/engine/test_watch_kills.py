@@ -37,7 +37,7 @@ def create(url: str) -> None:
 
 def opened(url: str, **source: Any) -> Any:
     """The bridge as each run of the process opens it."""
-    cep = bridge.connect(url, lateness="500 MS", standby=True)
+    cep = bridge.connect(url, lateness="20 S", standby=True)
     cep.register_stream("orders", timestamp="created_at" if "table" in source else None, **source)
     if "table" in source:
         cep.create_query("seen", "SELECT id FROM orders", into="seen_rows")
@@ -146,6 +146,7 @@ def test_changes_of_a_table(shared: Database, tmp_path: pathlib.Path, kills: int
         cep.poll()
         cep.finish()
         found = cep.database.fetch("SELECT operation, id, amount, old_amount FROM seen_rows")
+        assert cep.database.fetch("SELECT COUNT(*) FROM late_events")[0][0] == 0
         cep.drop()
     table: dict[int, int] = {}
     for operation, number, amount, before in found:

@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 from bridge.engine.access import Access, locked
+from bridge.engine.push_queue import RETRIES
 from bridge.errors import ProcessorError, SchemaError
 from windows.databases import Database, Refused
 from windows.databases.base import Listener
@@ -182,4 +183,9 @@ class Watching(Access):
 
     @locked
     def _read_some(self) -> int:
-        return self._watcher.step()
+        try:
+            return self._watcher.step()
+        except Refused:
+            if not self._pushes.reopen_if_lost(RETRIES):
+                raise
+            return self._watcher.step()

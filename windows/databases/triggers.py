@@ -80,8 +80,8 @@ def postgresql_triggers(outbox: Outbox) -> ChangeTriggers:
         f"CREATE TRIGGER {trigger} AFTER INSERT OR UPDATE OR DELETE ON {outbox.table} "
         f"FOR EACH ROW EXECUTE FUNCTION {function}()"
     )
-    drop = [f"DROP TRIGGER IF EXISTS {trigger} ON {outbox.table}", f"DROP FUNCTION IF EXISTS {function}()"]
-    return ChangeTriggers([create_function, create_trigger], drop)
+    drop = f"DROP FUNCTION IF EXISTS {function}() CASCADE"  # only the owner of the table may drop its trigger by name
+    return ChangeTriggers([create_function, create_trigger], [drop])
 
 
 def mariadb_triggers(outbox: Outbox, schema: str) -> ChangeTriggers:

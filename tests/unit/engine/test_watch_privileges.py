@@ -1,0 +1,111 @@
+"""A watch runs with the privileges that docs/watch.md lists, and writers need none of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+import sqlalchemy as sa
+
+import bridge
+from tests.support import servers
+from windows.databases import Refused
+
+PAGE = (pathlib.Path(__file__).parents[3] / "docs" / "watch.md").read_text()
+
+
+class Place(NamedTuple):
+    """The URL of the bridge's role, and a function that runs a statement of the shop's."""
+
+    url: str
+    write: Callable[[str], Any]
+
+
+def statements(database: str) -> list[str]:
+    """The statements of the page for this database."""
+    blocks = re.findall(r"^```text\n(CREATE (?:ROLE|DATABASE) cep.*?)```", PAGE, re.DOTALL | re.MULTILINE)
+    (found,) = (block for block in blocks if ("ROLE" in block) == (database == "PostgreSQL"))
+    return [statement for statement in found.split(";\n") if statement.strip()]
+
+
+@pytest.fixture(params=["PostgreSQL", "MariaDB"])
+def place(request: Any) -> Iterator[Place]:
+    try:
+        with {"PostgreSQL": on_postgresql, "MariaDB": on_mariadb}[request.param]() as found:
+            yield found
+    except servers.MissingError as error:
+        pytest.skip(str(error))
+
+
+@contextlib.contextmanager
+def on_postgresql() -> Iterator[Place]:
+    own = servers.emptied("postgresql", "BRIDGE_TEST_POSTGRESQL")
+    own.fresh()
+    cursor = own.connection.cursor()
+    for statement in (
+        "DROP SCHEMA IF EXISTS cep CASCADE", "CREATE SCHEMA shop", "CREATE ROLE writer", "GRANT USAGE ON SCHEMA shop TO writer",
+        "CREATE TABLE shop.orders (id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, amount INTEGER)",
+        "GRANT SELECT, INSERT, UPDATE ON shop.orders TO writer", *statements("PostgreSQL"),
+    ):  # fmt: skip
+        cursor.execute(statement)
+
+    def write(statement: str) -> None:
+        cursor.execute("SET ROLE writer")
+        try:
+            cursor.execute(statement)
+        finally:
+            cursor.execute("RESET ROLE")
+
+    try:
+        yield Place(sa.make_url(own.url).set(username="cep").render_as_string(hide_password=False), write)
+    finally:
+        for statement in (
+            "DROP SCHEMA shop CASCADE", "DROP OWNED BY cep CASCADE", "DROP ROLE cep", "DROP OWNED BY writer", "DROP ROLE writer",
+        ):  # fmt: skip
+            cursor.execute(statement)
+
+
+@contextlib.contextmanager
+def on_mariadb() -> Iterator[Place]:
+    server, connection = servers.mariadb_with_accounts()
+    cursor = connection.cursor()
+    for statement in (
+        "DROP DATABASE IF EXISTS shop", "CREATE DATABASE shop",
+        "CREATE TABLE shop.orders (id BIGINT AUTO_INCREMENT PRIMARY KEY, amount INTEGER)", *statements("MariaDB"),
+    ):  # fmt: skip
+        cursor.execute(statement)
+
+    def write(statement: str) -> None:
+        cursor.execute(statement)
+        connection.commit()
+
+    made = sa.make_url(server.url).set(username="cep", password="change me", database="cep")
+    try:
+        yield Place(made.render_as_string(hide_password=False), write)
+    finally:
+        for statement in ("DROP DATABASE cep", "DROP DATABASE shop", "DROP USER cep@'%'"):
+            cursor.execute(statement)
+
+
+def test_tables_and_changes(place: Place) -> None:
+    for start in range(2):  # the second resumes the first
+        with bridge.connect(place.url, schema="cep") as cep:
+            cep.register_stream("orders", table="shop.orders", position="id")
+            cep.register_stream("changes", changes_of="shop.orders")
+            cep.create_query("seen", "SELECT amount FROM orders", into="seen_orders")
+            cep.create_query("changed", "SELECT operation, amount FROM changes", into="seen_changes")
+            place.write(f"INSERT INTO shop.orders (amount) VALUES ({start})")
+            place.write(f"UPDATE shop.orders SET amount = amount + 10 WHERE amount = {start}")
+            assert cep.poll() == 3
+            changes = sorted(tuple(row) for row in cep.database.fetch("SELECT operation, amount FROM seen_changes"))
+            expected = [("insert", number) for number in range(start + 1)]
+            assert changes == expected + [("update", number + 10) for number in range(start + 1)]
+            with pytest.raises(Refused, match=r"(?i)denied"):
+                cep.database.execute("UPDATE shop.orders SET amount = 0")
+    with bridge.connect(place.url, schema="cep") as cep:
+        cep.drop()
+    place.write("INSERT INTO shop.orders (amount) VALUES (1)")

@@ -314,7 +314,11 @@ class PushQueue:
         before = self._reached()
         try:
             results = self._run_reordered([], moves=moves)
-        except Exception as error:
+        except BaseException as error:
+            if self._runner.has_committed:
+                self._note_interrupted(self.reorder, [], ())
+            if self._runner.has_committed or not isinstance(error, Exception):
+                raise
             results, receipts = self._recover(
                 error, before, (), lambda all_: self._run_reordered([], receipts=all_, moves=moves)
             )
@@ -325,14 +329,23 @@ class PushQueue:
     def finish(self) -> None:
         """Decides what waits for later events; after that no event is accepted."""
         reorder = self.reorder
-        with self._runner.transaction_of_push(0 if reorder is None else None):
-            batches, count = list[EventBatch](), 0
-            if reorder is not None:
-                reorder.begin([])
-                reorder.time.reach(NEVER)
-                batches, count = reorder.release()
-                reorder.store_events()
-            results = self._runner.run(batches, count, self._newest(batches), final=True)
+        remembered = reorder.begin([]) if reorder is not None else ()
+        try:
+            with self._runner.transaction_of_push(0 if reorder is None else None):
+                batches, count = list[EventBatch](), 0
+                if reorder is not None:
+                    reorder.time.reach(NEVER)
+                    batches, count = reorder.release()
+                    reorder.store_events()
+                results = self._runner.run(batches, count, self._newest(batches), final=True)
+                self._runner.uncommitted = results
+        except BaseException:
+            self._finished = self._runner.has_committed
+            if self._finished:
+                self._note_interrupted(reorder, [], ())
+            elif reorder is not None:
+                reorder.restore(remembered)
+            raise
         self._finished = True
         self._deliver(results)
 

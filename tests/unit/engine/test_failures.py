@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import pathlib
 import random
@@ -224,10 +225,10 @@ def compare(name: str, found: list[Any], rows: list[Any], counts: list[int], fai
     pytest.fail(f"{name}, push {number}: {found[place : place + 3]} for {rows[place : place + 3]}; failures: {near}")
 
 
-def opener(database: Database, folder: pathlib.Path, *, durable: bool) -> Callable[[], Any]:
+def opener(database: Database, folder: pathlib.Path, *, durable: bool, lateness: Any = 0) -> Callable[[], Any]:
     def opened() -> Any:
         url = database.durable(folder) if durable else database.fresh()
-        return bridge.connect(url, durable=durable, fresh=True)
+        return bridge.connect(url, durable=durable, fresh=True, lateness=lateness)
 
     return opened
 
@@ -240,6 +241,39 @@ def test_pushes_that_are_interrupted_at_some_calls(tmp_path: pathlib.Path) -> No
 @pytest.mark.parametrize("kind", ["average", "quantifier"])
 def test_pushes_that_fail_at_a_call(database: Database, tmp_path: pathlib.Path, kind: str) -> None:
     assert check(opener(database, tmp_path, durable=True), QUERIES[kind], None, stride=5) > 5
+
+
+@pytest.mark.parametrize("error", [None, KeyboardInterrupt], ids=["error", "interruption"])
+def test_reordered_pushes_that_fail_at_a_call(tmp_path: pathlib.Path, error: Error) -> None:
+    sqlite = next(database for database in DATABASES if database.name == "sqlite")
+    assert check(opener(sqlite, tmp_path, durable=False, lateness="10 MS"), QUERIES["average"], error) > 50
+
+
+@pytest.mark.parametrize("lateness", [0, "10 MS"], ids=["in order", "reordered"])
+@pytest.mark.parametrize("stride", [13, pytest.param(1, marks=pytest.mark.long)])
+def test_an_end_that_fails_is_repeated(tmp_path: pathlib.Path, lateness: Any, stride: int) -> None:
+    """`finish` after an error, or an interruption, at any of its calls."""
+    sqlite = next(database for database in DATABASES if database.name == "sqlite")
+    ends: list[list[Any]] = []
+    calls = 1
+    for call in range(1_000):
+        if call * stride > calls:
+            break
+        for after, error in ((False, None), (True, KeyboardInterrupt)):
+            with opener(sqlite, tmp_path, durable=False, lateness=lateness)() as cep:
+                run = Run(cep, QUERIES["quantifier"] | {"jumps": QUERIES["jumping"]["q"]})
+                failures = Failures(cep)
+                for step in itertools.islice(steps(), 3):
+                    push(cep, step)
+                raised = fail(failures, call * stride, after, error, cep.finish)
+                calls = max(calls, len(failures.calls))
+                if raised is not None:
+                    with contextlib.suppress(bridge.BridgeError):  # it may be done
+                        cep.finish()
+                    cep.deliver()
+                ends.append([rows for _, rows in sorted(run.rows.items())])
+    assert len(ends) > 4
+    assert all(rows == ends[-1] for rows in ends)
 
 
 @pytest.mark.long

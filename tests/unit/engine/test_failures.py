@@ -255,9 +255,9 @@ def test_an_end_that_fails_is_repeated(tmp_path: pathlib.Path, lateness: Any, st
     """`finish` after an error, or an interruption, at any of its calls."""
     sqlite = next(database for database in DATABASES if database.name == "sqlite")
     ends: list[list[Any]] = []
-    calls = 1
-    for call in range(1_000):
-        if call * stride > calls:
+    has_failed = True
+    for call in itertools.count(0, stride):
+        if not has_failed:
             break
         for after, error in ((False, None), (True, KeyboardInterrupt)):
             with opener(sqlite, tmp_path, durable=False, lateness=lateness)() as cep:
@@ -265,8 +265,8 @@ def test_an_end_that_fails_is_repeated(tmp_path: pathlib.Path, lateness: Any, st
                 failures = Failures(cep)
                 for step in itertools.islice(steps(), 3):
                     push(cep, step)
-                raised = fail(failures, call * stride, after, error, cep.finish)
-                calls = max(calls, len(failures.calls))
+                raised = fail(failures, call, after, error, cep.finish)
+                has_failed = failures.has_failed
                 if raised is not None:
                     with contextlib.suppress(bridge.BridgeError):  # it may be done
                         cep.finish()

@@ -172,9 +172,14 @@ class PathConditions:
     def _values(self, row: exp.Expr) -> ByRow[Any]:
         return self.task.values_of(row)
 
+    def _is_nested(self, argument: exp.Expr | None) -> bool:
+        """Whether values are lists or objects, whose order Python does not know."""
+        kind = None if argument is None else self.task.type_of(argument)
+        return kind is not None and bool(pa.types.is_nested(kind))
+
     def _fold(self, match_aggregate: MatchAggregate) -> Callable[[Path[int]], Any]:
         simple = _RunningAggregate.of(match_aggregate)
-        if simple is None:
+        if simple is None or self._is_nested(simple.argument):
             return _DatabaseAggregate(match_aggregate, self).value
         values = None if simple.argument is None else self._values(simple.argument)
         name = f"{match_aggregate.call.sql()} {match_aggregate.symbols}"
@@ -321,13 +326,18 @@ def _database_evaluator(
 ) -> Callable[..., Any]:
     """The function from single values to an expression over them, computed by the database and cached."""
 
-    @functools.lru_cache(maxsize=100_000)
-    def ask(*values: Any) -> Any:
+    def computed(*values: Any) -> Any:
         names = [f"_v{place}" for place in range(len(types))]
         arrays = [_array(value, kind) for value, kind in zip(values, types, strict=True)]
         given = pa.Table.from_arrays([*arrays, pa.array([0])], names=[*names, "_one"])
         with database.registered(given) as name:
             select = exp.select(exp.alias_(_with_nulls(expression, given), "v")).from_(table(name))
             return arrow_columns(database, database.render(select), 1)[0][0].as_py()
+
+    cached = functools.lru_cache(maxsize=100_000)(computed)
+
+    def ask(*values: Any) -> Any:
+        is_nested = any(isinstance(value, (list, dict)) for value in values)  # which is no key
+        return computed(*values) if is_nested else cached(*values)
 
     return ask

@@ -16,6 +16,8 @@ ROWS: dict[str, tuple[str, list[str], bool]] = {
     "NaN is the greatest": ("DOUBLE", ["1", "'nan'"], True),
     "nothing is greater than NaN": ("DOUBLE", ["'nan'", "5"], False),
     "an interval by its length": ("INTERVAL", ["INTERVAL 20 DAY", "INTERVAL 1 MONTH"], True),
+    "a list": ("INTEGER[]", ["[1]", "[1, 2]"], True),
+    "an object": ("STRUCT(a INTEGER)", ["{'a': 1}", "{'a': 2}"], True),
     "nanoseconds": (
         "TIMESTAMP_NS",
         ["'2024-01-01 00:00:00.000000001'", "'2024-01-01 00:00:00.000000002'"],

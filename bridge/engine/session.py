@@ -136,7 +136,8 @@ class BridgeSession:
             if cep._closed:
                 return None
             now = None if self.now == BEGINNING else self.now
-            stopped = {entry.name: entry.stopped for entry in self.catalogue.queries.values() if entry.stopped}
+            queries = self.catalogue.queries.values()
+            stopped = {entry.name: entry.stopped for entry in queries if entry.stopped and not entry.is_internal}
             return Reading(self.seq, now, cep._watcher.horizon, cep._watcher.status(), stopped)
         except Refused:
             return None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from sqlglot import exp
+
 from bridge.errors import SchemaError
 from windows.databases import Database
 from windows.schema import is_storable
@@ -26,3 +28,11 @@ def own_place(database: Database, name: str | None, schema: str | None) -> None:
     database.owner = (name or "").lower()
     if schema is not None:
         database.use_schema(schema)
+
+
+def has_schema(database: Database, name: str | None) -> bool:
+    """Whether there is a schema of this name; None is that of the connection, and SQLite has none that could be missing."""
+    if name is None or database.dialect == "sqlite":
+        return True
+    known = exp.Literal.string(name).sql(database.dialect)
+    return bool(database.fetch(f"SELECT 1 FROM information_schema.schemata WHERE schema_name = {known}"))

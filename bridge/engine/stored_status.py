@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from bridge.engine.durable import CatalogueTables, LoggedCall
-from bridge.engine.own_place import own_place
+from bridge.engine.own_place import has_schema, own_place
 from bridge.errors import DatabaseError
 from bridge.rewrite.network import CLOCK
 from bridge.stores.outbox import Outbox
@@ -48,6 +48,8 @@ def stored_status(target: Any, name: str | None = None, schema: str | None = Non
     try:
         database = open_database(target)
         try:
+            if not has_schema(database, schema):
+                raise DatabaseError(f"there is no schema {schema!r} in {repr(database)[1:-1]}")
             own_place(database, name, schema)
             return _status(database)
         finally:

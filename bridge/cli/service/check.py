@@ -6,10 +6,9 @@ import contextlib
 import dataclasses
 from collections.abc import Iterator
 
-from sqlglot import exp
-
 import bridge
 from bridge.cli.service.settings import Settings
+from bridge.engine.own_place import has_schema
 from bridge.engine.resume import OBJECTS
 from bridge.engine.session import session_of
 from bridge.engine.stored_status import StoredStatus, stored_status
@@ -64,20 +63,11 @@ class _Report:
         schema, _ = schema_of(stream.source, stream.schema, self._database)
         return changes_schema(schema) if stream.source.changes else schema
 
-    @property
-    def _schema_is_there(self) -> bool:
-        name = self._settings.connection.get("schema")
-        if name is None:
-            return True
-        known = exp.Literal.string(name).sql(self._database.dialect)
-        return bool(self._database.fetch(f"SELECT 1 FROM information_schema.schemata WHERE schema_name = {known}"))
-
     def _stored_status(self) -> StoredStatus | None:
         """The state that is there already."""
         connection = self._settings.connection
         with contextlib.suppress(DatabaseError):
-            if self._schema_is_there:
-                return stored_status(self._settings.url, connection.get("name"), connection.get("schema"))
+            return stored_status(self._settings.url, connection.get("name"), connection.get("schema"))
         return None
 
     # Sections -----------------------------------------------------------------------------------------------------------
@@ -92,8 +82,9 @@ class _Report:
         yield from (f"{name}: a table that queries join with" for name in self._relations())
 
     def _creates(self) -> Iterator[str]:
-        if not self._schema_is_there:
-            yield f"the schema {self._settings.connection['schema']}"
+        schema = self._settings.connection.get("schema")
+        if not has_schema(self._database, schema):
+            yield f"the schema {schema}"
         for name in self._settings.queries.values():
             table = self._table_of(name)
             if table is not None and self._database.relation(table) is None:

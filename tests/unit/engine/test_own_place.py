@@ -121,6 +121,15 @@ def test_a_bridge_in_a_schema_of_its_own(database: Database, tmp_path: pathlib.P
         stored_status(url, schema="cep_own")
 
 
+def test_the_status_of_a_schema_that_is_not_there(database: Database, tmp_path: pathlib.Path):
+    """It is not created."""
+    if database.name == "sqlite":
+        pytest.skip("SQLite has no schemas")
+    for _ in range(2):
+        with pytest.raises(DatabaseError, match="there is no schema 'missing_one'"):
+            stored_status(database.durable(tmp_path), schema="missing_one")
+
+
 @pytest.mark.parametrize("name", ["", "a b", "a_b", "1a", "a" * 17, 7])
 def test_wrong_names_are_refused(name: Any):
     with pytest.raises(SchemaError, match="the name of a bridge"):

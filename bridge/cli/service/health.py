@@ -18,6 +18,9 @@ from bridge.errors import SourceError
 LOOK = 1.0
 """Seconds between two looks."""
 
+EARLY = 3.0
+"""Seconds after a start in which it is looked more often whether it has caught up."""
+
 LAGS = 5_000
 """Milliseconds up to which a watch that is behind counts as caught up."""
 
@@ -65,7 +68,8 @@ class Monitor:
         while True:
             if (cep := self._cep) is not None:
                 self.look(cep)
-            time.sleep(LOOK if self._was_caught_up else LOOK / 10)
+            is_new = not self._was_caught_up and time.monotonic() < self._opened + EARLY
+            time.sleep(LOOK / 10 if is_new else LOOK)
 
     def look(self, cep: Bridge) -> None:
         """Renews the state, unless the bridge is closed or busy."""

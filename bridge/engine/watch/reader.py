@@ -128,6 +128,11 @@ class TableReader:
         sql = f"SELECT {self._position} FROM {self._table} WHERE {self._position} IS NOT NULL ORDER BY {self._position} DESC"
         return sorted(int(position) for (position,) in self._database.fetch(f"{sql} LIMIT {count}"))
 
+    def count(self, most: int) -> int:
+        """The number of rows, `most` at most."""
+        sql = f"SELECT COUNT(*) FROM (SELECT {self._position} FROM {self._table} LIMIT {most}) AS r"
+        return int(self._database.fetch(sql)[0][0])
+
     @property
     def _table(self) -> str:
         """The table as an item of FROM."""

@@ -137,16 +137,14 @@ class WatchedTable:
         """How far it has been read."""
         position = self.gaps.newest
         try:
-            newest = self.reader.newest(BEHIND if self.is_outbox else 1)
+            behind = self.reader.count(BEHIND) if self.is_outbox else self._numbers_behind(position)
         except (SchemaError, Refused):  # it is not there any more
-            newest = []
-        if self.is_outbox:
-            behind = len(newest)
-        elif not newest:
             behind = 0
-        else:
-            behind = newest[-1] - (position if position not in (None, LOWEST) else 0)
         return TableStatus(str(self.entry.source), position, max(0, behind), len(self.gaps.ranges))
+
+    def _numbers_behind(self, position: int | None) -> int:
+        newest = self.reader.newest(1)
+        return newest[0] - (position if position not in (None, LOWEST) else 0) if newest else 0
 
 
 def next_rows(tables: Sequence[WatchedTable]) -> list[tuple[WatchedTable, RowBatch]]:

@@ -545,3 +545,14 @@ class TestPostgreSQL:
             assert cep.poll() == 2
             cep.drop()
         shop.do("DROP SCHEMA shop CASCADE", "DROP SCHEMA own CASCADE")
+
+
+def test_the_status_counts_an_outbox(shop: Shop) -> None:
+    writers.create(shop.engine, "orders")
+    with shop.connect() as cep:
+        cep.register_stream("changes", changes_of="orders")
+        shop.do(*["INSERT INTO orders (amount) VALUES (1)"] * 3)
+        assert cep.status().tables["changes"].behind == 3
+        cep.poll()
+        assert cep.status().tables["changes"].behind == 0
+        cep.drop()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import threading
 import time
 from typing import Any
 
@@ -19,7 +18,7 @@ POLL = 20
 """Milliseconds between two looks at tables that do not change."""
 
 MOMENT = 0.1
-"""Seconds after which a waiting listener looks whether `run` was stopped."""
+"""Seconds after which a pause looks whether `run` was stopped."""
 
 RETRY = 10.0
 """Seconds between two attempts to listen."""
@@ -55,10 +54,17 @@ def log_errors(errors: list[Exception]) -> None:
         logging.getLogger("bridge").error("%s", raised, exc_info=raised)
 
 
+class StopFlag:
+    """Whether `run` is to end. It has no lock, as a signal handler that sets it may have interrupted `run` anywhere."""
+
+    def __init__(self) -> None:
+        self.is_set = False
+
+
 class _Rest:
     """A pause between two looks, which ends early when `run` is stopped or, on PostgreSQL, by NOTIFY."""
 
-    def __init__(self, database: Database, stopped: threading.Event) -> None:
+    def __init__(self, database: Database, stopped: StopFlag) -> None:
         self._stopped = stopped
         self._database = database
         self._listener: Listener | None = None
@@ -67,10 +73,10 @@ class _Rest:
     def rest(self, seconds: float) -> None:
         """Rests for as long; shorter than a moment without the listener, which would not hear of `stop`."""
         end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0 and not self._stopped.is_set():
+        while (left := end - time.monotonic()) > 0 and not self._stopped.is_set:
             listener = self._heard() if seconds > MOMENT else None
             if listener is None:
-                self._stopped.wait(left)
+                time.sleep(min(left, MOMENT))
                 continue
             try:
                 if listener.wait(min(left, MOMENT)):
@@ -86,7 +92,7 @@ class _Rest:
         return self._listener
 
     def close(self) -> None:
-        self._stopped.clear()
+        self._stopped.is_set = False
         if self._listener is not None:
             self._listener.close()
 
@@ -96,7 +102,7 @@ class Watching(Access):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._stopped = threading.Event()
+        self._stopped = StopFlag()
 
     def poll(self) -> int:
         """Reads the rows of all tables that were committed and not read yet, and pushes them; waits for none.
@@ -157,7 +163,7 @@ class Watching(Access):
         """
         pauses = Pauses(poll)
         with contextlib.closing(_Rest(self.database, self._stopped)) as rest:
-            while not self._stopped.is_set():
+            while not self._stopped.is_set:
                 errors: list[Exception] = []
                 pause = pauses.after(self._step(errors))
                 log_errors(errors)
@@ -171,7 +177,7 @@ class Watching(Access):
         ...     cep.stop()
         ...     cep.run()
         """
-        self._stopped.set()
+        self._stopped.is_set = True
 
     def _step(self, errors: list[Exception]) -> int:
         """Reads and pushes some rows; gives their number, and what processors raised."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import random
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -556,3 +557,17 @@ def test_the_status_counts_an_outbox(shop: Shop) -> None:
         cep.poll()
         assert cep.status().tables["changes"].behind == 0
         cep.drop()
+
+
+def test_a_signal_handler_may_stop_a_run_in_the_same_thread(shop: Shop) -> None:
+    """Wherever it interrupts the run, also in its pause."""
+    writers.create(shop.engine, "orders")
+    with shop.connect() as cep:
+        cep.register_stream("orders", table="orders", position="id")
+        before = signal.signal(signal.SIGALRM, lambda *_: cep.stop())
+        try:
+            for _ in range(20):
+                signal.setitimer(signal.ITIMER_REAL, random.uniform(0.001, 0.05))
+                cep.run()
+        finally:
+            signal.signal(signal.SIGALRM, before)

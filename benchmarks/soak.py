@@ -109,7 +109,7 @@ def plot(found: list[dict[str, float]], path: str) -> None:
         points = [(each["events"] / 1e6, each[name]) for each in found if name in each]
         axis.plot(*zip(*points, strict=True), marker="." if name == "restart" else None, color="black")
         axis.set_title(title, fontsize=10)
-        axis.set_ylim(bottom=0)
+        axis.set_ylim(0, 1.15 * max(value for _, value in points))
         axis.set_xlabel("million events")
     figure.savefig(path, dpi=110)
 

@@ -23,7 +23,7 @@ TIMED = [
 ABSENT = "select x.k as k from pattern [every x=s(a = 1) -> (timer:interval(300 msec) and not s(k = x.k, a = 2))]"
 
 
-@pytest.mark.parametrize("case", TIMED[::16], ids=lambda case: case.id)
+@pytest.mark.parametrize("case", TIMED[::32], ids=lambda case: case.id)
 def test_nothing_is_reported_before_the_next_deadline(case: Case):
     check_deadlines(case)
 

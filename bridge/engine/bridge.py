@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 from bridge.engine.definitions import Definitions
+from bridge.engine.destinations import Destinations
 from bridge.engine.event import Event, LateEvent
 from bridge.engine.inspection import Inspection
 from bridge.engine.own_place import own_place
@@ -17,7 +18,7 @@ from bridge.errors import DatabaseError, ProcessorError, SchemaError
 from windows.databases import Database, Refused
 
 
-class Bridge(Definitions, Pushes, Watching, Inspection):
+class Bridge(Definitions, Destinations, Pushes, Watching, Inspection):
     """Event processing on one database; `bridge.connect` opens one.
 
     The rules of time and order are those of docs/semantics.md. A bridge may be used by several threads, one call at a time,

@@ -152,6 +152,6 @@ TYPES: dict[str, dict[str, Kind]] = {"duckdb": DUCKDB, "sqlite": SQLITE, "postgr
 REFUSALS = (
     "NaN and Infinity among decimals", "(after year 10K)", "(before year 1)", "MariaDB computes with the numbers of an ENUM",
     "to double precision", "duration[us]", "type Range", "a DECIMAL has 1 to 38 digits", "Decimal precision out of range",
-    "a column has values of several types", "out of range in Python",
+    "a column has values of several types", "out of range in Python", "function max(",
 )  # fmt: skip
 """Parts of the messages of what is refused: values that neither Python nor Arrow has, and means of what is not a number."""

@@ -248,8 +248,9 @@ def _text(value: Any) -> str:
     if isinstance(value, datetime.timedelta):
         seconds = abs(value) // datetime.timedelta(seconds=1)
         value = f"{'-' * (value.days < 0)}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{value.microseconds:06}"
+    value = str(value).replace("None", "NULL")
     value = "".join(c for c in unicodedata.normalize("NFKD", str(value)) if not unicodedata.combining(c))
-    return re.sub(r"(\.0*|\+00|\+00:00|/32|(?<=\+0\d):00)$", "", re.sub(r"[\[\]{} ]", "", str(value).casefold()))
+    return re.sub(r"(\.0*|\+00|\+00:00|/32|/128|(?<=\+0\d):00)$", "", re.sub(r"[\[\]{} ]", "", str(value).casefold()))
 
 
 class Forced:

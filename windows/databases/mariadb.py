@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, cast
 
 import sqlalchemy as sa
-from sqlglot import TokenType, exp
+from sqlglot import exp
 from sqlglot.dialects.mysql import MySQL as _MySQL
-from sqlglot.parsers.mysql import MySQLParser
 
 from windows.databases.alchemy import Server, aggregate_doubles, as_double, standard_type
 from windows.databases.base import LOCK_TIMEOUT, Convert
@@ -25,8 +24,8 @@ from windows.nested import (
 from windows.schema import Attribute, Schema, TypeMismatch, relation_schema
 from windows.sql import table_of
 
-MODE = "ANSI_QUOTES,PIPES_AS_CONCAT,NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION"
-"""Double quotes for names, `||` for texts, texts without escapes, as in other databases; what does not fit is an error."""
+MODE = "ANSI_QUOTES,NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION"
+"""Double quotes for names and texts without escapes, as in other databases; values that do not fit are errors."""
 
 
 INDEXED = 100
@@ -56,17 +55,6 @@ _NOT_HASHED = ("DECIMAL", "TIMESTAMP")
 
 class MariaDB(_MySQL):
     """sqlglot's dialect for connections in `MODE`."""
-
-    DPIPE_IS_STRING_CONCAT = True
-
-    class Parser(MySQLParser):
-        DISJUNCTION: ClassVar[Any] = {k: v for k, v in MySQLParser.DISJUNCTION.items() if k != TokenType.DPIPE}
-
-        def _parse_bitwise(self) -> exp.Expr | None:
-            this = super()._parse_bitwise()
-            while self._match(TokenType.DPIPE):
-                this = self.expression(exp.DPipe(this=this, expression=super()._parse_bitwise(), safe=True))
-            return this
 
     class Tokenizer(_MySQL.Tokenizer):
         QUOTES: ClassVar[list[str | tuple[str, str]]] = ["'"]

@@ -137,8 +137,8 @@ def differences(cep: Any, kind: Kind, forced: Forced, shapes: Sequence[str] = tu
     matrix = Matrix(cep, kind)
     for ends in (True, False) if kind.ends else (False,):
         comparisons = matrix.known(matrix.comparisons, ends)
-        is_number = kind.declared == "BIT(8)"  # MariaDB's, which leaves it as a number
-        arithmetic = matrix.known({n: text for n, text in ARITHMETIC.items() if n != "||" or not is_number}, ends)
+        is_or = cep.database.dialect == "mariadb"  # in a plain SELECT there
+        arithmetic = matrix.known({n: text for n, text in ARITHMETIC.items() if n != "||" or not is_or}, ends)
         asked = comparisons | (matrix.known(_results(arithmetic), ends) if forced.tried else {})
         for shape in shapes if asked else ():
             for strategy in forced.each():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
 import signal
@@ -146,5 +147,6 @@ class _Lines(logging.Formatter):
     """One line per record, without tracebacks."""
 
     def format(self, record: logging.LogRecord) -> str:
+        record = copy.copy(record)  # other handlers show the traceback
         record.exc_info = record.exc_text = None
         return super().format(record).replace("\n", " ")

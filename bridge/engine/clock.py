@@ -17,6 +17,11 @@ SHORTEST = 0.001
 """Seconds between two ticks at least."""
 
 
+def wall_clock() -> int:
+    """The time by the wall clock, in milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
 class SystemClock:
     """Calls `tick(milliseconds since 1970)` ten times a second, from a thread that ends with the bridge.
 
@@ -29,10 +34,6 @@ class SystemClock:
         self._thread = threading.Thread(target=self._run, name="cep-bridge clock", daemon=True)
         self._thread.start()
 
-    @staticmethod
-    def milliseconds() -> int:
-        return time.time_ns() // 1_000_000
-
     def stop(self) -> None:
         self._stopped.set()
         if threading.current_thread() is not self._thread:
@@ -44,9 +45,9 @@ class SystemClock:
         while not self._stopped.wait(pause):
             pause = TICK
             try:
-                due = self._tick(self.milliseconds())
+                due = self._tick(wall_clock())
                 if due is not None:
-                    pause = max(SHORTEST, min(TICK, (due - self.milliseconds()) / 1000))
+                    pause = max(SHORTEST, min(TICK, (due - wall_clock()) / 1000))
             except Closed:
                 return
             except BaseException:

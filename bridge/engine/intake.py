@@ -11,6 +11,7 @@ from bridge.engine.catalogue import StreamEntry
 from bridge.engine.conform import _conformed
 from bridge.errors import OrderError, SchemaError
 from bridge.sources.arrow import as_arrow, milliseconds
+from bridge.stores.statement import converted
 from windows.arrow import values_of
 from windows.databases import Database
 from windows.schema import TypeMismatch
@@ -239,6 +240,15 @@ def even(count: int, size: int) -> int:
     return -(-count // -(-count // size)) if count else size
 
 
+def batch_of(stream: StreamEntry, table: pa.Table) -> EventBatch:
+    """The batch of a table of `ts`, `seq` and the attributes: as tuples where the driver takes other values than Arrow has."""
+    if not any(stream.encoders):
+        return EventBatch(stream, table=table)
+    encoders = (None, None, *stream.encoders)
+    rows = zip(*map(values_of, table.columns), strict=True)
+    return EventBatch(stream, rows=[tuple(converted(row, encoders)) for row in rows])
+
+
 @dataclasses.dataclass
 class _Columns:
     """Rows of one stream; `ranks`: their places, from 0, in a chunk of several streams."""
@@ -257,11 +267,7 @@ class _Columns:
         first_number = seq + 1
         numbers = np.arange(first_number, first_number + count) if self.ranks is None else self.ranks + first_number
         table = self.table.add_column(1, "seq", pa.array(numbers))
-        if any(self.stream.encoders):
-            rows = zip(*map(values_of, table.columns), strict=True)
-            encoded = [(ts, number, *self._encoded(values)) for ts, number, *values in rows]
-            return [EventBatch(self.stream, rows=encoded)], count, first, last
-        return [EventBatch(self.stream, table=table)], count, first, last
+        return [batch_of(self.stream, table)], count, first, last
 
     def within(self, start: int, stop: int) -> _Columns | None:
         """The rows of ranks from `start` to before `stop`, ranked from 0; None if there are none."""
@@ -269,10 +275,6 @@ class _Columns:
         if first == last:
             return None
         return _Columns(self.stream, self.table.slice(first, last - first), self.ranks[first:last] - start)
-
-    def _encoded(self, values: list[Any]) -> list[Any]:
-        pairs = zip(self.stream.encoders, values, strict=True)
-        return [encode(value) if encode and value is not None else value for encode, value in pairs]
 
 
 def merged_chunks(streams: list[tuple[StreamEntry, Any]], timestamp: str, size: int) -> Iterator[Chunk]:

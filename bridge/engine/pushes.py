@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bridge.engine.access import Access, locked
+from bridge.engine.clock import wall_clock
 
 if TYPE_CHECKING:
     from bridge.engine.clock import SystemClock
@@ -289,4 +290,4 @@ class Pushes(Access):
         """The clock's time, or the newest time seen where events were ahead of the clock."""
         if self._clock is None:
             raise SchemaError('an event needs its timestamp (or connect(clock="system"), which gives it the present)')
-        return max(self._clock.milliseconds(), self._runner.now)
+        return max(wall_clock(), self._runner.now)

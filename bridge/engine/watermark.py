@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from bridge.engine.catalogue import StreamEntry
+from bridge.engine.clock import wall_clock
 from bridge.engine.own_table import OwnTable
 from bridge.engine.runner import Runner
 from windows.times import BEGINNING
@@ -16,11 +16,6 @@ TIMES = "cep_watermark"
 
 ALL = ""
 """The name under which the times of all streams together are stored."""
-
-
-def milliseconds() -> int:
-    """The time by the wall clock, in milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +33,7 @@ class Watermark:
     `lateness`: Milliseconds that events may come out of order. `is_live`: whether time passes by the wall clock.
     """
 
-    def __init__(self, runner: Runner, lateness: int, is_live: bool, present: Callable[[], int] = milliseconds) -> None:
+    def __init__(self, runner: Runner, lateness: int, is_live: bool, present: Callable[[], int] = wall_clock) -> None:
         self._runner = runner
         self.lateness = lateness
         self._is_live = is_live

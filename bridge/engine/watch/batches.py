@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from bridge.engine.catalogue import StreamEntry
-from bridge.engine.intake import EventBatch
+from bridge.engine.intake import EventBatch, batch_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -111,13 +111,4 @@ class ArrowBatch:
 
         times = np.maximum(self.times, oldest)
         table = self.table.add_column(0, "ts", pa.array(times)).add_column(1, "seq", pa.array(np.asarray(numbers)))
-        if not any(stream.encoders):
-            return EventBatch(stream, table=table, positions=self.positions.tolist())
-        rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
-        encoders = (None, None, *stream.encoders)
-        return EventBatch(stream, rows=[_encoded(row, encoders) for row in rows], positions=self.positions.tolist())
-
-
-def _encoded(row: tuple[Any, ...], encoders: Sequence[Any]) -> tuple[Any, ...]:
-    pairs = zip(row, encoders, strict=True)
-    return tuple(encode(value) if encode is not None and value is not None else value for value, encode in pairs)
+        return dataclasses.replace(batch_of(stream, table), positions=self.positions.tolist())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 
+from bridge.check.types import UNKNOWN
 from bridge.engine.catalogue import StreamEntry
 from bridge.engine.runner import Runner
 from bridge.engine.watch.reader import columns_of, reading
@@ -90,4 +91,4 @@ def _type_of_time(source: TableSource, database: Database) -> str:
         return "TIMESTAMP"
     column = columns_of(source, database)[source.timestamp.lower()]
     is_instant = column.name.lower() in {name.lower() for name in database.in_utc(source.table)}
-    return "TIMESTAMP" if is_instant or column.type == "UNKNOWN" else column.type
+    return "TIMESTAMP" if is_instant or column.type == UNKNOWN else column.type

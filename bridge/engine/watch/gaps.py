@@ -20,7 +20,7 @@ GAPS = 100_000
 """Gaps that are remembered; beyond that the oldest are forgotten."""
 
 FEW = 500
-"""Gaps that are always asked, by one statement."""
+"""Gaps that one statement asks. So many are asked each time."""
 
 FRESH = 2.0
 """Seconds for which a gap is asked each time, where there are more."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from bridge.check.types import UNKNOWN
 from bridge.engine.catalogue import StreamEntry
+from bridge.engine.clock import wall_clock
 from bridge.engine.conform import cast_column
 from bridge.engine.watch.batches import ArrowBatch, TableRow
+from bridge.engine.watch.gaps import FEW
 from bridge.errors import SchemaError, nearest
 from bridge.query.table_source import TableSource
 from bridge.stores.statement import converted
@@ -19,14 +21,10 @@ from windows.arrow import arrow_type
 from windows.databases import Database
 from windows.schema import Attribute, Schema, TypeMismatch, is_reserved
 from windows.sql import table_of
-from windows.types import TypeMismatch as UnknownType
-from windows.types import canonical_type, quoted
+from windows.types import quoted
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-ASKED_AT_ONCE = 500
-"""Gaps that one statement asks."""
 
 
 class TableReader:
@@ -78,7 +76,7 @@ class TableReader:
             if (positions[1:] == positions[:-1]).any():
                 return None
             times = (
-                np.full(len(positions), time.time_ns() // 1_000_000)
+                np.full(len(positions), wall_clock())
                 if self.source.timestamp is None
                 else (TimeUnit(self.source.unit).to_times(table.column(1)).to_numpy())
             )
@@ -115,8 +113,8 @@ class TableReader:
 
     def rows_in(self, ranges: Sequence[tuple[int, int]]) -> Iterator[TableRow]:
         """The rows whose positions are in these ranges, in order."""
-        for start in range(0, len(ranges), ASKED_AT_ONCE):
-            some = ranges[start : start + ASKED_AT_ONCE]
+        for start in range(0, len(ranges), FEW):
+            some = ranges[start : start + FEW]
             singles = [str(first) for first, last in some if first == last]
             parts = [f"{self._position} BETWEEN {first} AND {last}" for first, last in some if first < last]
             parts += [f"{self._position} IN ({', '.join(singles)})"] if singles else []
@@ -174,7 +172,7 @@ class TableReader:
     def _times(self, values: list[Any]) -> Sequence[int | str]:
         """The times in milliseconds; of a value that is not a time, why."""
         if self.source.timestamp is None:
-            return [time.time_ns() // 1_000_000] * len(values)
+            return [wall_clock()] * len(values)
         import pyarrow as pa
 
         from bridge.sources.arrays import Unfit
@@ -229,7 +227,7 @@ def schema_of(source: TableSource, declared: Schema | None, database: Database) 
         kind = "TIMESTAMP" if column.name.lower() in instants else column.type
         if is_reserved(column.name):
             left_out.append(f"{column.name} (the name is the bridge's own)")
-        elif not _is_known(kind):
+        elif kind == UNKNOWN:
             left_out.append(f"{column.name} (its type)")
         else:
             attributes.append(Attribute(column.name, kind))
@@ -247,13 +245,6 @@ def declaration(name: str, schema: Schema, source: TableSource) -> str:
     CREATE STREAM orders (id BIGINT) FROM TABLE orders (POSITION id, SINCE NOW)
     """
     return f"CREATE STREAM {quoted(name)} ({schema}) FROM {source}"
-
-
-def _is_known(kind: str) -> bool:
-    try:
-        return bool(canonical_type(kind))
-    except UnknownType:
-        return False
 
 
 def reading(attribute: Attribute, known: dict[str, Attribute], instants: dict[str, str], database: Database) -> str:
@@ -280,4 +271,4 @@ def _whole(value: Any, source: TableSource) -> int:
 
 
 def _shown(kind: str) -> str:
-    return "of a type that is unknown" if kind == "UNKNOWN" else kind
+    return "of a type that is unknown" if kind == UNKNOWN else kind

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bridge.engine.catalogue import StreamEntry
+from bridge.engine.clock import wall_clock
 from bridge.engine.durable import LoggedCall
 from bridge.engine.own_table import OwnTable
 from bridge.engine.push_queue import PushQueue
@@ -158,7 +159,7 @@ class Watcher:
 
         Raises `ProcessorError` if a processor raised; the rows are in.
         """
-        begun = time.time_ns() // 1_000_000
+        begun = wall_clock()
         tables = self.tables
         try:
             for table in tables:

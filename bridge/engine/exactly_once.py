@@ -6,7 +6,7 @@ Both are written in the transaction of the push, so after a crash they are as fa
 from __future__ import annotations
 
 import collections
-import dataclasses
+import functools
 import json
 from typing import Any, NamedTuple
 
@@ -49,7 +49,8 @@ class EventIds:
         """Notes the id of an event, before the transaction of its push."""
         if self._runner.is_durable:
             self._table.make()
-        return _EventReceipt(self, stream, event_id, ts, self._oldest())
+        event = (stream, event_id, ts, self._oldest())
+        return Receipt(functools.partial(self.write, *event), functools.partial(self.add, *event))
 
     def write(self, stream: str, event_id: object, ts: int, oldest: int | None) -> None:
         """Stores an id, inside the transaction of its push, and removes those before the `oldest`."""
@@ -138,7 +139,7 @@ class SourcePositions:
         if self._runner.is_durable:
             self._table.make()
         state = SourceState(position) if done is None else SourceState(self.of(source), position, done)
-        return _PositionReceipt(self, source, state)
+        return Receipt(functools.partial(self.write, source, state), functools.partial(self.set, source, state))
 
     def write(self, source: str, state: SourceState) -> None:
         """Stores where a source stands, inside the transaction of its push."""
@@ -170,31 +171,3 @@ class SourcePositions:
 def _check_source(source: object) -> None:
     if not isinstance(source, str) or not source:
         raise SchemaError(f"a source is a name, not {source!r}")
-
-
-@dataclasses.dataclass
-class _EventReceipt:
-    ids: EventIds
-    stream: str
-    event_id: object
-    ts: int
-    oldest: int | None
-
-    def write(self) -> None:
-        self.ids.write(self.stream, self.event_id, self.ts, self.oldest)
-
-    def remember(self) -> None:
-        self.ids.add(self.stream, self.event_id, self.ts, self.oldest)
-
-
-@dataclasses.dataclass
-class _PositionReceipt:
-    positions: SourcePositions
-    source: str
-    state: SourceState
-
-    def write(self) -> None:
-        self.positions.write(self.source, self.state)
-
-    def remember(self) -> None:
-        self.positions.set(self.source, self.state)

@@ -60,7 +60,8 @@ class Failures:
             if not failing:
                 raise error
             self._runner.exclude(name for group in failing for name in group)
-            return run([_Outcome(self._runner, group, _text(own)) for group, own in failing.items()])
+            outcomes = [_Outcome(self._runner, group, _text(own)) for group, own in failing.items()]
+            return run([Receipt(outcome.write, outcome.remember) for outcome in outcomes])
         finally:
             self._runner.exclude(())
 

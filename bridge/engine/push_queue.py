@@ -136,11 +136,15 @@ class PushQueue:
 
         accepted = self.push_chunks(rest, receipts)
         if not is_last[0]:  # there were no events
-            receipt = self.positions.receipt(source, position)
-            with self._runner.transaction():
-                receipt.write()
-            receipt.remember()
+            self.note([self.positions.receipt(source, position)])
         return accepted
+
+    def note(self, receipts: Sequence[Receipt]) -> None:
+        """Notes what a push without events says."""
+        with self._runner.transaction():
+            for receipt in receipts:
+                receipt.write()
+        self._remember([], receipts)
 
     def push_chunks(
         self, chunks: Iterator[Chunk], receipts: Callable[[int], Sequence[Receipt]] = lambda done: ()
@@ -200,17 +204,17 @@ class PushQueue:
         if count == 1 and reorder is None and not receipts:
             batches[0].stream.events += 1
         else:
-            self._note([] if reorder is not None else batches, receipts)
+            self._remember([] if reorder is not None else batches, receipts)
         self._deliver(results)
 
     def _note_interrupted(
         self, reorder: Reorder | None, batches: Sequence[EventBatch], receipts: Sequence[Receipt]
     ) -> None:
         """A push has taken effect, and was interrupted since then: its results are delivered later."""
-        self._note([] if reorder is not None else batches, receipts)
+        self._remember([] if reorder is not None else batches, receipts)
         self._undelivered += deliveries(self._runner.uncommitted)
 
-    def _note(self, batches: Sequence[EventBatch], receipts: Sequence[Receipt]) -> None:
+    def _remember(self, batches: Sequence[EventBatch], receipts: Sequence[Receipt]) -> None:
         """Counts the events of a push that has taken effect, and remembers its receipts."""
         _count(batches)
         for receipt in receipts:
@@ -322,8 +326,7 @@ class PushQueue:
             results, receipts = self._recover(
                 error, before, (), lambda all_: self._run_reordered([], receipts=all_, moves=moves)
             )
-            for receipt in receipts:
-                receipt.remember()
+            self._remember([], receipts)
         self._deliver(results)
 
     def finish(self) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from bridge.engine.catalogue import QueryEntry
 from bridge.engine.due_times import DueTimes
@@ -24,14 +24,14 @@ from windows.times import BEGINNING
 NOTHING: Mapping[str, Any] = {}
 
 
-class Receipt(Protocol):
-    """What is noted of a push, such as the position of its source: written in its transaction, and remembered after it."""
+class Receipt(NamedTuple):
+    """What is noted of a push, such as the position of its source.
 
-    def write(self) -> None:
-        """Stores it, inside the transaction."""
+    `write` stores it inside the transaction of the push, and `remember` is called once that has taken effect.
+    """
 
-    def remember(self) -> None:
-        """The transaction has taken effect."""
+    write: Callable[[], None]
+    remember: Callable[[], None] = lambda: None
 
 
 class TrialOver(Exception):

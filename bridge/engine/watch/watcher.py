@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 import logging
 import time
 from collections.abc import Sequence
@@ -128,10 +128,7 @@ class Watcher:
         ranges = list(between(recent))
         if since == NOW and 0 < len(recent) < RECENT:
             ranges.insert(0, (LOWEST, recent[0] - 1))
-        receipts = self._receipts(table, GapChange(newest, [], ranges))
-        for receipt in receipts:
-            receipt.write()
-            receipt.remember()
+        self._pushes.note(self._receipts(table, GapChange(newest, [], ranges)))
         table.forget()
 
     def forget(self, entry: StreamEntry) -> None:
@@ -181,12 +178,11 @@ class Watcher:
         for table, batch in taken:
             positions = sorted([*map(int, batch.positions), *(row.position for row in batch.wrong)])
             if table.is_outbox:
-                receipts.append(_OutboxReceipt(self._runner, table, positions))
+                receipts.append(Receipt(functools.partial(self._remove, table, positions)))
             else:
                 receipts += self._receipts(table, table.gaps.change(positions))
             if batch.wrong:
-                self._pushes.late_events.make()
-                receipts.append(_WrongRows(self._pushes, table.entry, batch.wrong))
+                receipts.append(self._wrong(table.entry, batch.wrong))
         oldest = self._runner.now if self._pushes.reorder is None else EARLIEST
         numbers = numbers_of(taken, self._runner.seq)
         events = [
@@ -195,11 +191,7 @@ class Watcher:
             if len(batch.times)
         ]
         if not events:
-            with self._runner.transaction():
-                for receipt in receipts:
-                    receipt.write()
-            for receipt in receipts:
-                receipt.remember()
+            self._pushes.note(receipts)
             self._pushes.call_late_processors()
             return
         times = [batch.times for _, batch in taken if len(batch.times)]
@@ -215,13 +207,25 @@ class Watcher:
 
     def _receipts(self, table: WatchedTable, change: GapChange) -> list[Receipt]:
         """What is noted with rows of a table: its position, and its gaps."""
-        receipts: list[Receipt] = [self._pushes.positions.receipt(table.source, change.newest)]
         if (change.removed or change.added) and self._runner.is_durable:
             self._gaps.make()
-        receipts.append(_GapReceipt(self, table, change))
-        return receipts
+        gaps = Receipt(functools.partial(self._write, table, change), functools.partial(self._apply, table, change))
+        return [self._pushes.positions.receipt(table.source, change.newest), gaps]
 
-    def write(self, table: WatchedTable, change: GapChange) -> None:
+    def _wrong(self, entry: StreamEntry, rows: Sequence[TableRow]) -> Receipt:
+        """Rows that are not events: they are late events."""
+        late_events = self._pushes.late_events
+        late_events.make()
+        late = [late_events.wrong_row(entry, row.ts, row.values, str(row.problem)) for row in rows]
+        return Receipt(functools.partial(late_events.store, late), functools.partial(self._pushes.report_late, late))
+
+    def _remove(self, table: WatchedTable, positions: Sequence[int]) -> None:
+        """Removes rows of an outbox, inside the transaction that pushes them."""
+        quoted = self._runner.database.quoted
+        outbox, listed = quoted(table.reader.source.table), ", ".join(map(str, positions))
+        self._runner.database.execute(f"DELETE FROM {outbox} WHERE {quoted(NUMBER)} IN ({listed})")
+
+    def _write(self, table: WatchedTable, change: GapChange) -> None:
         """Stores what has changed in the gaps of a table, inside the transaction of the push."""
         if not self._gaps.is_made:
             return
@@ -232,7 +236,7 @@ class Watcher:
         if change.added:
             self._gaps.insert_all([(table.source, first, last) for first, last in change.added])
 
-    def apply(self, table: WatchedTable, change: GapChange) -> None:
+    def _apply(self, table: WatchedTable, change: GapChange) -> None:
         """Remembers what has changed in the gaps of a table, once the push has taken effect."""
         table.gaps.apply(change, time.monotonic())
         if surplus := table.gaps.surplus():
@@ -242,56 +246,10 @@ class Watcher:
             )  # fmt: skip
             forgotten = GapChange(change.newest, surplus, [])
             with self._runner.transaction():
-                self.write(table, forgotten)
+                self._write(table, forgotten)
             table.gaps.apply(forgotten, time.monotonic())
 
     def _delete(self, condition: str, values: Sequence[Any]) -> None:
         database = self._runner.database
         text = f"DELETE FROM {self._gaps.text} WHERE {self._gaps.quoted('source')} = {database.placeholder}{condition}"
         database.execute_bound(text, values)
-
-
-class _WrongRows:
-    """Rows that are not events: they are late events."""
-
-    def __init__(self, pushes: PushQueue, entry: StreamEntry, rows: Sequence[TableRow]) -> None:
-        self._pushes = pushes
-        wrong_row = pushes.late_events.wrong_row
-        self._late = [wrong_row(entry, row.ts, row.values, str(row.problem)) for row in rows]
-
-    def write(self) -> None:
-        self._pushes.late_events.store(self._late)
-
-    def remember(self) -> None:
-        self._pushes.report_late(self._late)
-
-
-@dataclasses.dataclass
-class _OutboxReceipt:
-    """Rows of an outbox that have been pushed: they are removed."""
-
-    runner: Runner
-    table: WatchedTable
-    positions: Sequence[int]
-
-    def write(self) -> None:
-        reads = self.table.reader.source
-        quoted = self.runner.database.quoted
-        listed = ", ".join(map(str, self.positions))
-        self.runner.database.execute(f"DELETE FROM {quoted(reads.table)} WHERE {quoted(NUMBER)} IN ({listed})")
-
-    def remember(self) -> None:
-        pass
-
-
-@dataclasses.dataclass
-class _GapReceipt:
-    watcher: Watcher
-    table: WatchedTable
-    change: GapChange
-
-    def write(self) -> None:
-        self.watcher.write(self.table, self.change)
-
-    def remember(self) -> None:
-        self.watcher.apply(self.table, self.change)

@@ -55,12 +55,12 @@ def watch(
     Results that go nowhere else (INTO TABLE, --into, --webhook, --notify, another query) are lines of JSON on standard output.
     """
     with exit_on_error():
-        from bridge.cli.service.settings import Settings
+        from bridge.cli.service.settings import WatchSettings
         from bridge.cli.why import refuse_new_file
 
         scripts = [options.script_of(path, language=language, db=url) for path in queries]
         connection: dict[str, Any] = {"name": name, "schema": schema, "lateness": lateness or 0, "standby": standby}
-        settings = Settings(
+        settings = WatchSettings(
             url, scripts, connection, options.pairs_of("into", into, "QUERY=TABLE"),
             options.pairs_of("datastore", datastore, "NAME=URL"), options.pairs_of("webhook", webhook, "QUERY=URL"),
             [_channel(text) for text in notify], attempts, on_error, poll, health, keep,

@@ -18,7 +18,7 @@ from bridge.engine.catalogue import Catalogue, QueryEntry, ScriptEntry, StreamEn
 from bridge.engine.layout import laid_out
 from bridge.engine.one_event import facts_of, one_event_plan
 from bridge.engine.results import ResultStatement
-from bridge.engine.watch.reader import TableReader
+from bridge.engine.watch.reader import RowReader
 from bridge.errors import QueryError
 from bridge.query.epl_columns import Enumeration
 from bridge.query.epl_output import OutputEvery, Snapshot
@@ -198,7 +198,7 @@ class _Explanation:
     def _reading(self, stream: StreamEntry) -> Iterator[str]:
         """How the rows of a table become the events of a stream."""
         if stream.source is not None:
-            statement = TableReader(self.database, stream).statement(
+            statement = RowReader(self.database, stream).statement(
                 None if stream.reads is not None else 0, READ_AT_ONCE
             )
             after = (

@@ -15,7 +15,7 @@ from sqlglot import Dialect, ErrorLevel, exp
 from windows.databases.json_values import JsonValues
 from windows.databases.own_types import OwnType
 from windows.databases.refused import Refused
-from windows.databases.triggers import ChangeTriggers, NotedColumn, Outbox
+from windows.databases.triggers import ChangeOutbox, ChangeTriggers, NotedColumn
 from windows.schema import Attribute, Schema, type_of_arrow
 from windows.sql import neutralize, table_of
 from windows.types import is_nested
@@ -235,9 +235,11 @@ class Database(JsonValues, abc.ABC):
 
     def _outbox(
         self, table: str, schema: str, outbox: str, columns: Sequence[NotedColumn], time: NotedColumn | None
-    ) -> Outbox:
+    ) -> ChangeOutbox:
         """The outbox for the triggers of this database; `schema`: where it is, quoted and with a dot, or nothing."""
-        return Outbox(table_of(table).sql(self.dialect, identify=True), schema, outbox, columns, time, self.quoted)
+        return ChangeOutbox(
+            table_of(table).sql(self.dialect, identify=True), schema, outbox, columns, time, self.quoted
+        )
 
     @abc.abstractmethod
     def table_names(self) -> list[str]:

@@ -18,7 +18,7 @@ from windows.databases.base import LOCK_TIMEOUT, NESTED_LOOP, Row
 from windows.databases.own_types import OwnType, postgresql_types
 from windows.databases.postgresql_arrow import array_of, columns_as_arrays
 from windows.databases.postgresql_json import PostgreSQLJson
-from windows.databases.postgresql_listen import Listener
+from windows.databases.postgresql_listen import PostgreSQLListener
 from windows.databases.refused import ConnectionLost, Refused
 from windows.databases.triggers import ChangeTriggers, NotedColumn, postgresql_triggers
 from windows.schema import Schema, TypeMismatch, relation_schema
@@ -194,8 +194,8 @@ class PostgreSQL(PostgreSQLJson, Server):
         )
         return {name: "({} AT TIME ZONE 'UTC')" for (name,) in rows}
 
-    def listener(self) -> Listener:
-        return Listener(self.engine)
+    def listener(self) -> PostgreSQLListener:
+        return PostgreSQLListener(self.engine)
 
     identity: ClassVar[str] = "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
 

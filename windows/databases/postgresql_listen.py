@@ -11,7 +11,7 @@ from windows.databases.refused import ConnectionLost
 from windows.databases.triggers import CHANNEL
 
 
-class Listener:
+class PostgreSQLListener:
     """A connection of its own on the channel `cep_bridge`, which outboxes notify, and applications may."""
 
     def __init__(self, engine: sa.Engine) -> None:

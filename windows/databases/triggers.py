@@ -22,7 +22,7 @@ class NotedColumn(NamedTuple):
     reads: str
 
 
-class Outbox(NamedTuple):
+class ChangeOutbox(NamedTuple):
     """Which table's changes are noted where: names quoted for SQL, and the columns that are noted.
 
     `time`: the column with the time of a change; None for the present. `quoted` quotes a name.
@@ -64,7 +64,7 @@ class ChangeTriggers(NamedTuple):
     drop: list[str]
 
 
-def postgresql_triggers(outbox: Outbox) -> ChangeTriggers:
+def postgresql_triggers(outbox: ChangeOutbox) -> ChangeTriggers:
     """One function for all operations. It has the rights of the bridge, so writers need none on the outbox."""
     function = f"{outbox.schema}{outbox.quoted(outbox.name + '_note')}"
     trigger = outbox.quoted(outbox.name + "_note")
@@ -84,17 +84,17 @@ def postgresql_triggers(outbox: Outbox) -> ChangeTriggers:
     return ChangeTriggers([create_function, create_trigger], [drop])
 
 
-def mariadb_triggers(outbox: Outbox, schema: str) -> ChangeTriggers:
+def mariadb_triggers(outbox: ChangeOutbox, schema: str) -> ChangeTriggers:
     """Triggers are in the `schema` of their table, and run with the rights of the bridge."""
     return _one_per_operation(outbox, schema, "UTC_TIMESTAMP(6)", "{}")
 
 
-def sqlite_triggers(outbox: Outbox) -> ChangeTriggers:
+def sqlite_triggers(outbox: ChangeOutbox) -> ChangeTriggers:
     """Triggers in the file of the table."""
     return _one_per_operation(outbox, "", "STRFTIME('%Y-%m-%d %H:%M:%f', 'now')", "BEGIN {}; END")
 
 
-def _one_per_operation(outbox: Outbox, schema: str, present: str, body: str) -> ChangeTriggers:
+def _one_per_operation(outbox: ChangeOutbox, schema: str, present: str, body: str) -> ChangeTriggers:
     """A trigger per operation, which sees the new row, the old row, or both."""
     names = {operation: f"{schema}{outbox.quoted(f'{outbox.name}_{operation}')}" for operation in OPERATIONS}
     create = []

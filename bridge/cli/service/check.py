@@ -7,13 +7,13 @@ import dataclasses
 from collections.abc import Iterator
 
 import bridge
-from bridge.cli.service.settings import Settings
+from bridge.cli.service.settings import WatchSettings
 from bridge.engine.own_place import has_schema
 from bridge.engine.resume import OBJECTS
 from bridge.engine.session import session_of
 from bridge.engine.stored_status import StoredStatus, stored_status
 from bridge.engine.watch.changes import changes_schema
-from bridge.engine.watch.reader import schema_of
+from bridge.engine.watch.columns import TableColumns
 from bridge.errors import BridgeError, DatabaseError
 from bridge.frontends.statements import CreateTableStream
 from bridge.history.deployment import Deployment
@@ -25,7 +25,7 @@ from windows.databases import Database, Refused, dialect_of, open_database
 from windows.schema import Schema
 
 
-def report(settings: Settings) -> str:
+def report(settings: WatchSettings) -> str:
     """What a start would do, as text.
 
     Raises:
@@ -44,7 +44,7 @@ def report(settings: Settings) -> str:
 
 
 class _Report:
-    def __init__(self, settings: Settings, database: Database) -> None:
+    def __init__(self, settings: WatchSettings, database: Database) -> None:
         self._settings, self._database = settings, database
         self._streams = {
             stream.name: self._schema(stream) for script in settings.scripts for stream in script.table_streams
@@ -60,7 +60,7 @@ class _Report:
         yield "nothing was done"
 
     def _schema(self, stream: CreateTableStream) -> Schema:
-        schema, _ = schema_of(stream.source, stream.schema, self._database)
+        schema, _ = TableColumns(stream.source, self._database).schema(stream.schema)
         return changes_schema(schema) if stream.source.changes else schema
 
     def _stored_status(self) -> StoredStatus | None:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bridge.cli.service.settings import Settings
+from bridge.cli.service.settings import WatchSettings
 from bridge.engine.bridge import Bridge
 from bridge.engine.named_processors import Result
 from bridge.engine.session import session_of
@@ -56,7 +56,7 @@ def _plain(value: Any) -> Any:
 class Outputs:
     """The named processors of one start: they get what earlier starts have not had."""
 
-    def __init__(self, cep: Bridge, settings: Settings) -> None:
+    def __init__(self, cep: Bridge, settings: WatchSettings) -> None:
         self._cep, self._settings = cep, settings
         self.broken: OSError | None = None
         """Why standard output takes no more lines."""
@@ -111,7 +111,7 @@ class Outputs:
         database.fetch_bound(f"SELECT CAST(pg_notify({mark}, {mark}) AS TEXT)", [channel, text])
 
 
-def refuse_notify(cep: Bridge, settings: Settings) -> None:
+def refuse_notify(cep: Bridge, settings: WatchSettings) -> None:
     """Raises SourceError for --notify on a database without NOTIFY."""
     if settings.notify and cep.database.dialect != "postgres":
         raise SourceError(

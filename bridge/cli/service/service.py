@@ -14,7 +14,7 @@ from typing import Any
 import bridge
 from bridge.cli.service.health import Monitor, serve
 from bridge.cli.service.outputs import WEBHOOK, Outputs, refuse_notify
-from bridge.cli.service.settings import Settings
+from bridge.cli.service.settings import WatchSettings
 from bridge.cli.service.webhooks import Webhook
 from bridge.engine.subscription import Subscription
 from bridge.errors import DatabaseError, SchemaError
@@ -32,7 +32,7 @@ _log = logging.getLogger("bridge.watch")
 class Service:
     """Runs until SIGTERM or SIGINT. A bridge that was opened once is opened again for as long as the database is away."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: WatchSettings) -> None:
         self._settings = settings
         self._ending = threading.Event()
         self._cep: bridge.Bridge | None = None

@@ -15,7 +15,7 @@ from windows.databases import dialect_of
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
+class WatchSettings:
     """The database, the scripts, and where results go.
 
     connection: The options of `bridge.connect`. into: Tables of results, by query. webhooks: URLs, by query.

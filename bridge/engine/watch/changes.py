@@ -11,7 +11,7 @@ import contextlib
 from bridge.check.types import UNKNOWN
 from bridge.engine.catalogue import StreamEntry
 from bridge.engine.runner import Runner
-from bridge.engine.watch.reader import columns_of, reading
+from bridge.engine.watch.columns import TableColumns
 from bridge.errors import SchemaError
 from bridge.query.table_source import TableSource
 from bridge.query.time_rules import TimeRules
@@ -75,20 +75,14 @@ def _drop(database: Database, triggers: ChangeTriggers) -> None:
 
 
 def _triggers(database: Database, outbox: str, schema: Schema, source: TableSource) -> ChangeTriggers:
-    known = columns_of(source, database)
-    instants = {name.lower(): text for name, text in database.in_utc(source.table).items()}
+    known = TableColumns(source, database)
     own = schema.attributes[1 : 1 + len(schema) // 2]
-    columns = [NotedColumn(known[each.name.lower()].name, reading(each, known, instants, database)) for each in own]
-    time = None
-    if source.timestamp is not None:
-        column = known[source.timestamp.lower()]
-        time = NotedColumn(column.name, instants.get(column.name.lower(), "{}"))
-    return database.change_triggers(source.table, outbox, columns, time)
+    columns = [NotedColumn(known[each.name].name, known.value(each)) for each in own]
+    time = source.timestamp
+    noted = None if time is None else NotedColumn(known[time].name, known.time(time))
+    return database.change_triggers(source.table, outbox, columns, noted)
 
 
 def _type_of_time(source: TableSource, database: Database) -> str:
-    if source.timestamp is None:
-        return "TIMESTAMP"
-    column = columns_of(source, database)[source.timestamp.lower()]
-    is_instant = column.name.lower() in {name.lower() for name in database.in_utc(source.table)}
-    return "TIMESTAMP" if is_instant or column.type == UNKNOWN else column.type
+    kind = "TIMESTAMP" if source.timestamp is None else TableColumns(source, database).type_of(source.timestamp)
+    return "TIMESTAMP" if kind == UNKNOWN else kind

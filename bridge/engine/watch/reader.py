@@ -6,20 +6,18 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sqlglot import exp
-
-from bridge.check.types import UNKNOWN
 from bridge.engine.catalogue import StreamEntry
 from bridge.engine.clock import wall_clock
 from bridge.engine.conform import cast_column
 from bridge.engine.watch.batches import ArrowBatch, TableRow
+from bridge.engine.watch.columns import TableColumns
 from bridge.engine.watch.gaps import FEW
-from bridge.errors import SchemaError, nearest
+from bridge.errors import SchemaError
 from bridge.query.table_source import TableSource
 from bridge.stores.statement import converted
 from windows.arrow import arrow_type
 from windows.databases import Database
-from windows.schema import Attribute, Schema, TypeMismatch, is_reserved
+from windows.schema import Schema, TypeMismatch
 from windows.sql import table_of
 from windows.types import quoted
 
@@ -27,26 +25,24 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class TableReader:
+class RowReader:
     """The statements that read the rows of a table for a stream."""
 
     def __init__(self, database: Database, entry: StreamEntry) -> None:
         source = entry.reads or entry.source
-        assert source is not None
+        assert source is not None and source.position is not None
         self._database, self._entry, self.source = database, entry, source
         self._decoders = [database.decoder(attribute.type) for attribute in entry.schema]
-        known = columns_of(self.source, database)
-        self._position = self._column(known[position_of(self.source).lower()].name)
-        instants = {name.lower(): text for name, text in database.in_utc(self.source.table).items()}
-        columns = [self._position, self._time(known, instants)]
+        known = TableColumns(source, database)
+        self._position = self._column(known[source.position].name)
+        columns = [self._position, self._time(known)]
         for attribute in entry.schema:
-            if attribute.name.lower() not in known:
+            if attribute.name not in known:
                 raise SchemaError(
                     f"{source.table} has no column {attribute.name!r} any more, which the stream {entry.name!r} has: "
                     "remove_stream and register_stream with the columns of now"
                 )
-            column = self._column(known[attribute.name.lower()].name)
-            columns.append(reading(attribute, known, instants, database).replace("{}", column))
+            columns.append(known.value(attribute).replace("{}", self._column(known[attribute.name].name)))
         listed = ", ".join(f"{column} AS {database.quoted(f'c{place}')}" for place, column in enumerate(columns))
         self.head = f"SELECT {listed} FROM {self._table}"
         """The SELECT without its conditions."""
@@ -142,12 +138,9 @@ class TableReader:
         """A column of the table, with its table: SQLite reads a quoted name that is not a column as a text."""
         return f"{self._database.quoted('t')}.{self._database.quoted(name)}"
 
-    def _time(self, known: dict[str, Attribute], instants: dict[str, str]) -> str:
-        column = self.source.timestamp
-        if column is None:
-            return "NULL"
-        found = known[column.lower()]
-        return instants.get(found.name.lower(), "{}").replace("{}", self._column(found.name))
+    def _time(self, known: TableColumns) -> str:
+        name = self.source.timestamp
+        return "NULL" if name is None else known.time(name).replace("{}", self._column(known[name].name))
 
     def _events(self, rows: list[Any]) -> list[TableRow]:
         if not rows:
@@ -187,57 +180,6 @@ class TableReader:
         return [found for value in values for found in self._times([value])]
 
 
-def columns_of(source: TableSource, database: Database) -> dict[str, Attribute]:
-    """The columns of the table by their names in lower case. Raises `SchemaError` where something is not as it should be."""
-    found = database.relation(source.table)
-    if found is None:
-        raise SchemaError(f"there is no table {source.table!r} in the database that could be read as a stream")
-    known = {column.name.lower(): column for column in found}
-    for what, column in (("position", source.position), ("timestamp", source.timestamp)):
-        if column is not None and column.lower() not in known:
-            hint = nearest(column, [each.name for each in found])
-            raise SchemaError(f"{source.table} has no column {column!r} for the {what}{hint}")
-    kind = known[position_of(source).lower()].type if source.position is not None else "BIGINT"
-    if kind not in ("SMALLINT", "INTEGER", "BIGINT", "DECIMAL(20, 0)"):
-        raise SchemaError(
-            f"the position {source.position!r} of {source.table} is {_shown(kind)}, and must be a whole number, as of a sequence "
-            f"or AUTO_INCREMENT: CREATE STREAM … FROM CHANGES OF {source.table} reads a table without one"
-        )
-    return known
-
-
-def position_of(source: TableSource) -> str:
-    """The column of positions."""
-    assert source.position is not None
-    return source.position
-
-
-def schema_of(source: TableSource, declared: Schema | None, database: Database) -> tuple[Schema, list[str]]:
-    """The attributes of the stream, and why columns were left out; all columns of known types unless some are declared."""
-    known = columns_of(source, database)
-    if declared is not None:
-        for attribute in declared:
-            if attribute.name.lower() not in known:
-                hint = nearest(attribute.name, [each.name for each in known.values()])
-                raise SchemaError(f"{source.table} has no column {attribute.name!r}{hint}")
-        return declared, []
-    instants = {name.lower() for name in database.in_utc(source.table)}
-    attributes, left_out = list[Attribute](), list[str]()
-    for column in known.values():
-        kind = "TIMESTAMP" if column.name.lower() in instants else column.type
-        if is_reserved(column.name):
-            left_out.append(f"{column.name} (the name is the bridge's own)")
-        elif kind == UNKNOWN:
-            left_out.append(f"{column.name} (its type)")
-        else:
-            attributes.append(Attribute(column.name, kind))
-    if not attributes:
-        raise SchemaError(
-            f"{source.table} has no column that could be an attribute: left out are {', '.join(left_out)}"
-        )
-    return Schema(tuple(attributes)), left_out
-
-
 def declaration(name: str, schema: Schema, source: TableSource) -> str:
     """The statement that declares a stream with its columns.
 
@@ -245,18 +187,6 @@ def declaration(name: str, schema: Schema, source: TableSource) -> str:
     CREATE STREAM orders (id BIGINT) FROM TABLE orders (POSITION id, SINCE NOW)
     """
     return f"CREATE STREAM {quoted(name)} ({schema}) FROM {source}"
-
-
-def reading(attribute: Attribute, known: dict[str, Attribute], instants: dict[str, str], database: Database) -> str:
-    """SQL that reads a column as an attribute, with {} for the column: cast where it is declared to be of another type."""
-    column = known[attribute.name.lower()]
-    if attribute.type == "TIMESTAMP" and (text := instants.get(column.name.lower())):
-        return text
-    if attribute.type == column.type or (kind := database.value_type(attribute)) is None:
-        return "{}"
-    hole = "cep_column"
-    cast = exp.Cast(this=exp.column(hole, quoted=True), to=exp.DataType.build(kind, dialect=database.dialect, udt=True))
-    return database.render(cast).replace(database.quoted(hole), "{}")
 
 
 def _whole(value: Any, source: TableSource) -> int:
@@ -268,7 +198,3 @@ def _whole(value: Any, source: TableSource) -> int:
     raise SchemaError(
         f"the position {source.position!r} of {source.table} is {value!r} in a row: it must be a whole number"
     )
-
-
-def _shown(kind: str) -> str:
-    return "of a type that is unknown" if kind == UNKNOWN else kind

@@ -13,7 +13,7 @@ from bridge.engine.catalogue import StreamEntry
 from bridge.engine.intake import Sizes
 from bridge.engine.watch.batches import RowBatch, TupleBatch
 from bridge.engine.watch.gaps import LOWEST, Gaps
-from bridge.engine.watch.reader import TableReader
+from bridge.engine.watch.reader import RowReader
 from bridge.errors import SchemaError
 from windows.databases import Database, Refused
 
@@ -62,9 +62,9 @@ class WatchedTable:
     """When its numbers were last compared with those that were read, in seconds."""
 
     @functools.cached_property
-    def reader(self) -> TableReader:
+    def reader(self) -> RowReader:
         """The statements that read it. Raises `SchemaError` where it does not have the columns."""
-        return TableReader(self.database, self.entry)
+        return RowReader(self.database, self.entry)
 
     @property
     def source(self) -> str:

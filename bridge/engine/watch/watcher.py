@@ -16,8 +16,9 @@ from bridge.engine.push_queue import PushQueue
 from bridge.engine.runner import Receipt, Runner
 from bridge.engine.watch.batches import RowBatch, TableRow
 from bridge.engine.watch.changes import NUMBER, add_table_stream, changes_schema, create_triggers, drop_triggers
+from bridge.engine.watch.columns import TableColumns
 from bridge.engine.watch.gaps import GAPS, LOWEST, GapChange, Gaps, between
-from bridge.engine.watch.reader import declaration, schema_of
+from bridge.engine.watch.reader import declaration
 from bridge.engine.watch.watched_table import TableStatus, WatchedTable, next_rows, numbers_of
 from bridge.errors import NameTaken, SchemaError
 from bridge.query.table_source import BEGINNING, NOW, TableSource
@@ -75,7 +76,7 @@ class Watcher:
 
     def register(self, name: str, declared: Schema | None, source: TableSource, rules: TimeRules) -> bool:
         """Registers a stream of a table; False if it is there already. Another one of this name raises `NameTaken`."""
-        schema, left_out = schema_of(source, declared, self._runner.database)
+        schema, left_out = TableColumns(source, self._runner.database).schema(declared)
         schema = changes_schema(schema) if source.changes else schema
         if source.changes and not self._runner.is_durable and self._runner.database.is_durable:
             raise SchemaError(

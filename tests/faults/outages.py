@@ -18,7 +18,6 @@ import struct
 import sys
 import tempfile
 import time
-import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -26,7 +25,7 @@ import sqlalchemy as sa
 
 import bridge
 from tests.faults.killing import check, work
-from tests.support import servers
+from tests.support import runs, servers
 from tests.support.proxy import Proxy
 
 PATIENCE = 60
@@ -51,14 +50,7 @@ class Program:
 
     def __init__(self, url: str, log: pathlib.Path, seed: int, **options: Any) -> None:
         self._work = functools.partial(work, url, log, seed, _pushed, **options)
-        self.process = os.fork()
-        if self.process == 0:
-            try:
-                self._run()
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                os._exit(1)
+        self.process = runs.forked(self._run, status=1)
 
     def _run(self) -> None:
         while True:

@@ -6,7 +6,7 @@ import dataclasses
 import importlib.util
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -90,6 +90,24 @@ def present(request: pytest.FixtureRequest) -> Database:
     if missing:
         pytest.skip(missing)
     return found
+
+
+def prepared_servers(postgresql: Callable[[], Any], mariadb: Callable[[], Any]) -> Any:
+    """A fixture that is what either context manager gives; skipped where there is no such server."""
+
+    def prepared(request: Any) -> Iterator[Any]:
+        try:
+            with {"PostgreSQL": postgresql, "MariaDB": mariadb}[request.param]() as found:
+                yield found
+        except servers.MissingError as error:
+            pytest.skip(str(error))
+
+    return pytest.fixture(params=["PostgreSQL", "MariaDB"])(prepared)
+
+
+def statements_of(block: str) -> list[str]:
+    """The statements of a page's block of SQL."""
+    return [statement for statement in block.split(";\n") if statement.strip()]
 
 
 def one_of(databases: Sequence[Database]) -> Any:

@@ -17,21 +17,32 @@ phase = mmap.mmap(-1, 1)
 """What the run is doing, as both processes see it."""
 
 
-def killed(work: Callable[[], object], seed: int, longest: float, waits: bool) -> int:
-    """Runs `work` and kills it after at most `longest` seconds, from its start or (`waits`) from its first push.
-
-    Anything else that ends it is an error. Gives what it was doing.
-    """
-    phase[0] = STARTING
+def forked(work: Callable[[], object], status: int = 0) -> int:
+    """Runs `work` in a process forked from this one, which ends with this status, or with 1 after an error; gives its number."""
     child = os.fork()
     if child == 0:
         try:
             work()
         except BaseException:
             traceback.print_exc()
-        finally:
             os._exit(1)
-    while waits and phase[0] == STARTING and not os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+        os._exit(status)
+    return child
+
+
+def has_ended(child: int) -> bool:
+    """Whether a process has ended, whose status is still to be asked for."""
+    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def killed(work: Callable[[], object], seed: int, longest: float, waits: bool) -> int:
+    """Runs `work` and kills it after at most `longest` seconds, from its start or (`waits`) from its first push.
+
+    Anything else that ends it is an error. Gives what it was doing.
+    """
+    phase[0] = STARTING
+    child = forked(work, status=1)
+    while waits and phase[0] == STARTING and not has_ended(child):
         time.sleep(0.001)
     time.sleep(random.Random(-seed).uniform(0, longest))
     os.kill(child, signal.SIGKILL)

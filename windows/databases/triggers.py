@@ -58,16 +58,18 @@ class ChangeOutbox(NamedTuple):
 
 
 class ChangeTriggers(NamedTuple):
-    """The statements that make and drop triggers."""
+    """The names of triggers, and the statements that make and drop them."""
 
+    names: list[str]
     create: list[str]
     drop: list[str]
 
 
 def postgresql_triggers(outbox: ChangeOutbox) -> ChangeTriggers:
     """One function for all operations. It has the rights of the bridge, so writers need none on the outbox."""
-    function = f"{outbox.schema}{outbox.quoted(outbox.name + '_note')}"
-    trigger = outbox.quoted(outbox.name + "_note")
+    name = f"{outbox.name}_note"
+    trigger = outbox.quoted(name)
+    function = f"{outbox.schema}{trigger}"
     after = "(CASE TG_OP WHEN 'DELETE' THEN OLD.{} ELSE NEW.{} END)"
     values = outbox.values("LOWER(TG_OP)", "(clock_timestamp() AT TIME ZONE 'UTC')", after, "OLD.{}")
     insert = f"INSERT INTO {outbox.place} ({outbox.listed}) VALUES ({values});"
@@ -81,7 +83,7 @@ def postgresql_triggers(outbox: ChangeOutbox) -> ChangeTriggers:
         f"FOR EACH ROW EXECUTE FUNCTION {function}()"
     )
     drop = f"DROP FUNCTION IF EXISTS {function}() CASCADE"  # only the owner of the table may drop its trigger by name
-    return ChangeTriggers([create_function, create_trigger], [drop])
+    return ChangeTriggers([name], [create_function, create_trigger], [drop])
 
 
 def mariadb_triggers(outbox: ChangeOutbox, schema: str) -> ChangeTriggers:
@@ -96,11 +98,13 @@ def sqlite_triggers(outbox: ChangeOutbox) -> ChangeTriggers:
 
 def _one_per_operation(outbox: ChangeOutbox, schema: str, present: str, body: str) -> ChangeTriggers:
     """A trigger per operation, which sees the new row, the old row, or both."""
-    names = {operation: f"{schema}{outbox.quoted(f'{outbox.name}_{operation}')}" for operation in OPERATIONS}
-    create = []
+    names = {operation: f"{outbox.name}_{operation}" for operation in OPERATIONS}
+    create, drop = list[str](), list[str]()
     for operation, name in names.items():
+        trigger = f"{schema}{outbox.quoted(name)}"
         after, before = "OLD.{}" if operation == "delete" else "NEW.{}", "NULL" if operation == "insert" else "OLD.{}"
         values = outbox.values(f"'{operation}'", present, after, before)
         insert = body.replace("{}", f"INSERT INTO {outbox.place} ({outbox.listed}) VALUES ({values})")
-        create.append(f"CREATE TRIGGER {name} AFTER {operation.upper()} ON {outbox.table} FOR EACH ROW {insert}")
-    return ChangeTriggers(create, [f"DROP TRIGGER IF EXISTS {name}" for name in names.values()])
+        create.append(f"CREATE TRIGGER {trigger} AFTER {operation.upper()} ON {outbox.table} FOR EACH ROW {insert}")
+        drop.append(f"DROP TRIGGER IF EXISTS {trigger}")
+    return ChangeTriggers(list(names.values()), create, drop)

@@ -12,7 +12,7 @@ from bridge.engine.own_place import has_schema
 from bridge.engine.resume import OBJECTS
 from bridge.engine.session import session_of
 from bridge.engine.stored_status import StoredStatus, stored_status
-from bridge.engine.watch.changes import changes_schema
+from bridge.engine.watch.changes import changes_schema, triggers_of
 from bridge.engine.watch.columns import TableColumns
 from bridge.errors import BridgeError, DatabaseError
 from bridge.frontends.statements import CreateTableStream
@@ -108,9 +108,8 @@ class _Report:
         for stream in self._table_streams():
             if stream.source.changes:
                 outbox = self._database.own_name(f"cep_changes_{stream.name.lower()}")
-                ends = ["note"] if self._database.dialect == "postgres" else ["insert", "update", "delete"]
-                names = ", ".join(f"{outbox}_{end}" for end in ends)
-                yield f"on {stream.source.table}: {names}, which write into {outbox}"
+                triggers = triggers_of(self._database, outbox, self._streams[stream.name], stream.source)
+                yield f"on {stream.source.table}: {', '.join(triggers.names)}, which write into {outbox}"
 
     def _queries(self) -> Iterator[str]:
         stored = {} if self._stored is None else {

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bridge.cli.service.target import Target
+from bridge.engine.watching import POLL
 from bridge.errors import SourceError, nearest
 from bridge.history.deployment import refuse_duplicates
 from bridge.history.script import ReplayScript
@@ -32,7 +33,7 @@ class WatchSettings:
     notify: Sequence[tuple[str, str]] = ()
     attempts: int = 10
     on_error: str = "stop"
-    poll: Any = 20
+    poll: Any = POLL
     health: int | None = None
     keep: bool = False
 

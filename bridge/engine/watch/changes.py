@@ -53,7 +53,7 @@ def _outbox_columns(database: Database, schema: Schema, source: TableSource) -> 
 def create_triggers(runner: Runner, entry: StreamEntry) -> None:
     """Makes the triggers of a stream of changes. Raises `SchemaError` where the database refuses, and leaves none behind."""
     assert entry.source is not None and entry.reads is not None
-    triggers = _triggers(runner.database, entry.reads.table, entry.schema, entry.source)
+    triggers = triggers_of(runner.database, entry.reads.table, entry.schema, entry.source)
     try:
         for statement in triggers.create:
             runner.database.execute(statement)
@@ -66,7 +66,7 @@ def create_triggers(runner: Runner, entry: StreamEntry) -> None:
 def drop_triggers(database: Database, outbox: str, schema: Schema, source: TableSource) -> None:
     """Drops the triggers of a stream of changes; nothing where the table is not there any more."""
     if database.relation(source.table) is not None:
-        _drop(database, _triggers(database, outbox, schema, source))
+        _drop(database, triggers_of(database, outbox, schema, source))
 
 
 def _drop(database: Database, triggers: ChangeTriggers) -> None:
@@ -74,7 +74,8 @@ def _drop(database: Database, triggers: ChangeTriggers) -> None:
         database.execute(statement)
 
 
-def _triggers(database: Database, outbox: str, schema: Schema, source: TableSource) -> ChangeTriggers:
+def triggers_of(database: Database, outbox: str, schema: Schema, source: TableSource) -> ChangeTriggers:
+    """The triggers that note the changes of a table as events of this schema."""
     known = TableColumns(source, database)
     own = schema.attributes[1 : 1 + len(schema) // 2]
     columns = [NotedColumn(known[each.name].name, known.value(each)) for each in own]

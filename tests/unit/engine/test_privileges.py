@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 import bridge
 from tests.support import servers
+from tests.support.databases import prepared_servers, statements_of
 from windows.databases import Refused
 
 PAGE = (pathlib.Path(__file__).parents[3] / "docs" / "security.md").read_text()
@@ -24,16 +25,7 @@ def statements(database: str) -> list[str]:
     """The statements of the page for this database."""
     blocks = re.findall(r"^(\w+)[^\n]*:\n\n```text\n(.*?)```", PAGE, re.DOTALL | re.MULTILINE)
     (found,) = (block for name, block in blocks if name == database)
-    return [statement for statement in found.split(";\n") if statement.strip()]
-
-
-@pytest.fixture(params=["PostgreSQL", "MariaDB"])
-def url(request: Any) -> Iterator[str]:
-    try:
-        with {"PostgreSQL": on_postgresql, "MariaDB": on_mariadb}[request.param]() as found:
-            yield found
-    except servers.MissingError as error:
-        pytest.skip(str(error))
+    return statements_of(found)
 
 
 @contextlib.contextmanager
@@ -63,6 +55,9 @@ def on_mariadb() -> Iterator[str]:
     finally:
         for statement in ("DROP DATABASE cep", "DROP DATABASE shop", "DROP USER cep@'%'"):
             cursor.execute(statement)
+
+
+url = prepared_servers(on_postgresql, on_mariadb)
 
 
 def test_a_bridge_runs_with_the_privileges_of_the_page(url: str):

@@ -8,7 +8,6 @@ import pathlib
 import random
 import sqlite3
 import threading
-import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -59,16 +58,9 @@ def kill_again_and_again(url: str, write: Callable[[], object], most: int, **sou
     This process has no connection open, as a process with one of SQLite must not be forked.
     """
     opened(url, **source).close()
-    writer = os.fork()
-    if writer == 0:
-        try:
-            write()
-        except BaseException:
-            traceback.print_exc()
-            os._exit(1)
-        os._exit(0)
+    writer = runs.forked(write)
     kills = 0
-    while kills < most and not os.waitid(os.P_PID, writer, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+    while kills < most and not runs.has_ended(writer):
         kills += 1
         runs.killed(lambda: work(url, **source), kills, 0.4, True)
     assert os.waitpid(writer, 0)[1] == 0

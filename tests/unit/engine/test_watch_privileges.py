@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 import bridge
 from tests.support import servers
+from tests.support.databases import prepared_servers, statements_of
 from windows.databases import Refused
 
 PAGE = (pathlib.Path(__file__).parents[3] / "docs" / "watch.md").read_text()
@@ -29,16 +30,7 @@ def statements(database: str) -> list[str]:
     """The statements of the page for this database."""
     blocks = re.findall(r"^```text\n(CREATE (?:ROLE|DATABASE) cep.*?)```", PAGE, re.DOTALL | re.MULTILINE)
     (found,) = (block for block in blocks if ("ROLE" in block) == (database == "PostgreSQL"))
-    return [statement for statement in found.split(";\n") if statement.strip()]
-
-
-@pytest.fixture(params=["PostgreSQL", "MariaDB"])
-def place(request: Any) -> Iterator[Place]:
-    try:
-        with {"PostgreSQL": on_postgresql, "MariaDB": on_mariadb}[request.param]() as found:
-            yield found
-    except servers.MissingError as error:
-        pytest.skip(str(error))
+    return statements_of(found)
 
 
 @contextlib.contextmanager
@@ -89,6 +81,9 @@ def on_mariadb() -> Iterator[Place]:
     finally:
         for statement in ("DROP DATABASE cep", "DROP DATABASE shop", "DROP USER cep@'%'"):
             cursor.execute(statement)
+
+
+place = prepared_servers(on_postgresql, on_mariadb)
 
 
 def test_tables_and_changes(place: Place) -> None:

@@ -47,23 +47,18 @@ class LateEvents:
                 database.execute(f"ALTER TABLE {self._name} ADD COLUMN {database.quoted(name)} {_COLUMNS[name]}")
         self._is_made = True
 
-    def event(self, stream: StreamEntry, ts: int, values: Sequence[Any], kind: str, milliseconds: int) -> LateEvent:
-        """What is said of an event that is not taken."""
-        watermark = self._watermark()
-        match kind:
-            case "late":
-                reason = f"{milliseconds} ms before the watermark (lateness {self._lateness} ms)"
-            case "ahead":
-                reason = f"{milliseconds} ms ahead (max_ahead {stream.rules.max_ahead} ms)"
-            case _:
-                reason = "an event of this id is in"
+    def event(
+        self, stream: StreamEntry, ts: int, values: Sequence[Any], kind: str, milliseconds: int = 0, problem: str = ""
+    ) -> LateEvent:
+        """What is said of an event that is not taken; `problem`: why a row of a table is not an event."""
+        reasons = {
+            LATE: f"{milliseconds} ms before the watermark (lateness {self._lateness} ms)",
+            AHEAD: f"{milliseconds} ms ahead (max_ahead {stream.rules.max_ahead} ms)",
+            DUPLICATE: "an event of this id is in",
+            WRONG: problem,
+        }
         payload = dict(zip(stream.schema.names, values, strict=True))
-        return LateEvent(stream.name, payload, ts, watermark, reason, kind, milliseconds)
-
-    def wrong_row(self, stream: StreamEntry, ts: int, values: Sequence[Any], reason: str) -> LateEvent:
-        """What is said of a row of a table that is not an event, with the values of the driver."""
-        payload = dict(zip(stream.schema.names, values, strict=True))
-        return LateEvent(stream.name, payload, ts, self._watermark(), reason, WRONG, 0)
+        return LateEvent(stream.name, payload, ts, self._watermark(), reasons[kind], kind, milliseconds)
 
     def store(self, late: Sequence[LateEvent]) -> None:
         """Stores them, inside the transaction of their push."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -84,11 +85,7 @@ class PushQueue:
     def drop_duplicate(self, stream: StreamEntry, ts: int, values: Sequence[Any]) -> None:
         """Notes an event whose id is known."""
         self.duplicates += 1
-        late = self.late_events.event(stream, ts, values, DUPLICATE, 0)
-        self.late_events.make()
-        with self._runner.transaction():
-            self.late_events.store([late])
-        self._late.append(late)
+        self.note([self.late_receipt([self.late_events.event(stream, ts, values, DUPLICATE)])])
         self.call_late_processors()
 
     def resume(self) -> None:
@@ -413,9 +410,14 @@ class PushQueue:
         finally:
             self.call_late_processors()
 
-    def report_late(self, late: Sequence[LateEvent]) -> None:
-        """Late events that are stored; the late processors get them with the results of this push."""
-        self._late += late
+    def late_receipt(self, late: list[LateEvent]) -> Receipt:
+        """Notes late events; the late processors get them with the results of the push, or by `call_late_processors`."""
+        self.late_events.make()
+
+        def remember() -> None:  # a push in between has another list
+            self._late += late
+
+        return Receipt(functools.partial(self.late_events.store, late), remember)
 
     def call_late_processors(self) -> None:
         """Calls the late processors with what they still have to get."""

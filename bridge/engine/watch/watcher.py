@@ -11,10 +11,11 @@ from typing import Any
 from bridge.engine.catalogue import StreamEntry
 from bridge.engine.clock import wall_clock
 from bridge.engine.durable import LoggedCall
+from bridge.engine.late_events import WRONG
 from bridge.engine.own_table import OwnTable
 from bridge.engine.push_queue import PushQueue
 from bridge.engine.runner import Receipt, Runner
-from bridge.engine.watch.batches import RowBatch, TableRow
+from bridge.engine.watch.batches import RowBatch
 from bridge.engine.watch.changes import NUMBER, add_table_stream, changes_schema, create_triggers, drop_triggers
 from bridge.engine.watch.columns import TableColumns
 from bridge.engine.watch.gaps import GAPS, LOWEST, GapChange, Gaps, between
@@ -183,7 +184,9 @@ class Watcher:
             else:
                 receipts += self._receipts(table, table.gaps.change(positions))
             if batch.wrong:
-                receipts.append(self._wrong(table.entry, batch.wrong))
+                late_event = functools.partial(self._pushes.late_events.event, table.entry, kind=WRONG)
+                late = [late_event(row.ts, row.values, problem=str(row.problem)) for row in batch.wrong]
+                receipts.append(self._pushes.late_receipt(late))
         oldest = self._runner.now if self._pushes.reorder is None else EARLIEST
         numbers = numbers_of(taken, self._runner.seq)
         events = [
@@ -212,13 +215,6 @@ class Watcher:
             self._gaps.make()
         gaps = Receipt(functools.partial(self._write, table, change), functools.partial(self._apply, table, change))
         return [self._pushes.positions.receipt(table.source, change.newest), gaps]
-
-    def _wrong(self, entry: StreamEntry, rows: Sequence[TableRow]) -> Receipt:
-        """Rows that are not events: they are late events."""
-        late_events = self._pushes.late_events
-        late_events.make()
-        late = [late_events.wrong_row(entry, row.ts, row.values, str(row.problem)) for row in rows]
-        return Receipt(functools.partial(late_events.store, late), functools.partial(self._pushes.report_late, late))
 
     def _remove(self, table: WatchedTable, positions: Sequence[int]) -> None:
         """Removes rows of an outbox, inside the transaction that pushes them."""

@@ -67,7 +67,7 @@ def watching(url: str, since: str) -> Any:
 
 
 def history(url: str, rows: int) -> str:
-    """Rows that are there, beside a push of the same rows as Arrow."""
+    """Reads a table that has rows already, and pushes the same rows as Arrow."""
     import numpy as np
     import pyarrow as pa
 
@@ -128,7 +128,7 @@ def latency(url: str, rows: int) -> str:
 
 
 def write(url: str, seconds: float, rate: float, batch: int, out: Any) -> None:
-    """Inserts `batch` rows a transaction, `rate` rows a second, and tells how many, and how long a transaction took."""
+    """Inserts `batch` rows per transaction and `rate` rows per second; puts their number and the median time into `out`."""
     engine = sa.create_engine(url)
     values = ", ".join(f"({number % 100}, {number % 1000})" for number in range(batch))
     statement = sa.text(f"INSERT INTO {TABLE} (customer, amount) VALUES {values}")
@@ -146,7 +146,7 @@ def write(url: str, seconds: float, rate: float, batch: int, out: Any) -> None:
     out.put((len(taken) * batch, statistics.median(taken) * 1_000))
 
 
-def write_together(url: str, seconds: float, rate: float) -> tuple[int, float]:
+def run_writers(url: str, seconds: float, rate: float) -> tuple[int, float]:
     """The rows of four writers, and the median of the milliseconds of a transaction of 25 rows."""
     context = multiprocessing.get_context("spawn")
     out = context.Queue()
@@ -162,7 +162,7 @@ def write_together(url: str, seconds: float, rate: float) -> tuple[int, float]:
 def load(url: str, seconds: float, rate: float) -> str:
     """What the watcher, with 20 queries, costs the writers, and whether it keeps up."""
     with table(url):
-        alone, before = write_together(url, seconds, rate)
+        alone, before = run_writers(url, seconds, rate)
     with table(url), watching(url, "now") as cep:
         for number in range(10):
             cep.create_query(f"high_{number}", f"SELECT id FROM {TABLE} WHERE amount > {980 + number}")
@@ -175,7 +175,7 @@ def load(url: str, seconds: float, rate: float) -> str:
         result: list[tuple[int, float]] = []
 
         def writing() -> None:
-            result.append(write_together(url, seconds, rate))
+            result.append(run_writers(url, seconds, rate))
             stopped.set()
 
         thread = threading.Thread(target=writing)

@@ -11,10 +11,10 @@ from bridge.engine.bridge import Bridge
 from bridge.engine.create import retold
 from bridge.engine.session import session_of
 from bridge.engine.subscription import waits
+from bridge.engine.watch.changes import noted_columns
 from bridge.errors import InUse, NameTaken, QueryError
 from bridge.frontends.statements import CreateTableStream
 from bridge.history.script import ReplayScript
-from windows.schema import Schema
 
 
 class Deployment:
@@ -90,7 +90,7 @@ class Deployment:
 
     def _register_table(self, stream: CreateTableStream) -> None:
         """Registers the stream of a table. One that is there keeps its attributes if the table has got further columns."""
-        options = _options(stream)
+        options = {**stream.source.arguments, **stream.rules._asdict()}
         try:
             self._cep.register_stream(stream.name, stream.schema, **options)
         except NameTaken as error:
@@ -98,11 +98,10 @@ class Deployment:
             if stream.schema is not None or known is None:
                 error.add_note("under another name it is a new stream, and the one of before is removed")
                 raise
-            columns = known.attributes[1 : 1 + len(known) // 2] if stream.source.changes else known.attributes
-            self._cep.register_stream(stream.name, Schema(columns), **options)
+            columns = noted_columns(known) if stream.source.changes else known
+            self._cep.register_stream(stream.name, columns, **options)
             self._note(
-                f"the columns of {stream.source.table} have changed, the stream {stream.name} has those of before: "
-                f"{Schema(columns)}"
+                f"the columns of {stream.source.table} have changed, the stream {stream.name} has those of before: {columns}"
             )
 
     def _remove_streams(self) -> None:
@@ -193,12 +192,3 @@ def refuse_duplicates(scripts: Sequence[ReplayScript]) -> None:
 def _streams_of(script: ReplayScript) -> set[str]:
     """The streams that a script declares, in lower case."""
     return {name.lower() for name in (*script.streams, *(stream.name for stream in script.table_streams))}
-
-
-def _options(stream: CreateTableStream) -> dict[str, Any]:
-    """The arguments of `Bridge.register_stream`."""
-    source = stream.source
-    named = {"timestamp": source.timestamp, "timestamp_unit": source.unit, **stream.rules._asdict()}
-    if source.changes:
-        return {"changes_of": source.table, **named}
-    return {"table": source.table, "position": source.position, "since": source.since, **named}

@@ -49,6 +49,14 @@ class TableSource:
         return other is not None and dataclasses.replace(self, since=NOW) == dataclasses.replace(other, since=NOW)
 
     @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of `Bridge.register_stream` that name it, as `source_of` takes them."""
+        named = {"timestamp": self.timestamp, "timestamp_unit": self.unit}
+        if self.changes:
+            return {"changes_of": self.table, **named}
+        return {"table": self.table, "position": self.position, "since": self.since, **named}
+
+    @property
     def as_json(self) -> dict[str, Any]:
         """The fields that are not their defaults, for `of_json`."""
         return {

@@ -60,7 +60,7 @@ class Monitor:
         self._webhooks, self._cep = webhooks, cep
 
     def lose(self) -> None:
-        """There is no bridge for the time being."""
+        """The bridge is closed, until `follow` is called with another one."""
         self._cep = None
         self.state = {**self._about(), "healthy": False, "caught_up": False}
 

@@ -1,4 +1,4 @@
-"""The process of `cepbridge watch`: opens the bridge, deploys the scripts, and reads tables until it is told to stop."""
+"""The process of `cepbridge watch`: opens the bridge, deploys the scripts, and reads tables until a signal ends it."""
 
 from __future__ import annotations
 

@@ -32,6 +32,15 @@ def changes_schema(columns: Schema) -> Schema:
     return Schema((Attribute(OPERATION, "VARCHAR"), *columns, *old))
 
 
+def noted_columns(changes: Schema) -> Schema:
+    """The columns whose changes have these attributes.
+
+    >>> print(noted_columns(changes_schema(Schema.of("id BIGINT, status VARCHAR"))))
+    id BIGINT, status VARCHAR
+    """
+    return Schema(changes.attributes[1 : 1 + len(changes) // 2])
+
+
 def add_table_stream(runner: Runner, name: str, schema: Schema, source: TableSource, rules: TimeRules) -> StreamEntry:
     """Adds a stream of a table, inside a transaction; with the outbox of its changes, but without its triggers."""
     ranks = [entry.rank for entry in runner.catalogue.streams.values()]
@@ -77,8 +86,7 @@ def _drop(database: Database, triggers: ChangeTriggers) -> None:
 def triggers_of(database: Database, outbox: str, schema: Schema, source: TableSource) -> ChangeTriggers:
     """The triggers that note the changes of a table as events of this schema."""
     known = TableColumns(source, database)
-    own = schema.attributes[1 : 1 + len(schema) // 2]
-    columns = [NotedColumn(known[each.name].name, known.value(each)) for each in own]
+    columns = [NotedColumn(known[each.name].name, known.value(each)) for each in noted_columns(schema)]
     time = source.timestamp
     noted = None if time is None else NotedColumn(known[time].name, known.time(time))
     return database.change_triggers(source.table, outbox, columns, noted)

@@ -68,7 +68,7 @@ def resident_megabytes() -> float:
 
 
 def soak(url: str, count: int, seconds: float) -> Iterator[dict[str, float]]:
-    """Pushes `events` events, for at most `seconds`, and measures now and then."""
+    """Pushes `count` events, for at most `seconds`, and measures now and then."""
     cep, began = open_bridge(url, fresh=True), time.monotonic()
     step, path = max(BATCH, count // 50 // BATCH * BATCH), pathlib.Path(url.split("///", 1)[-1])
     at, since = time.monotonic(), 0

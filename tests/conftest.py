@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.databases import DATABASES, one_of
+from tests.support.databases import DATABASES, one_of, refuse_missing
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -36,11 +36,8 @@ server = one_of([database for database in DATABASES if database.variable])
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """One session for all tests; where Spark is missing they are skipped, but fail where CI is set."""
-    missing = _missing()
-    if missing and os.environ.get("CI"):
-        pytest.fail(missing)
-    if missing:
-        pytest.skip(missing)
+    if missing := _missing():
+        refuse_missing(missing)
     from bridge.spark.sessions import session
 
     # Code that runs for seconds is not worth the second compiler, which takes half of the CPU.

@@ -7,7 +7,7 @@ import importlib.util
 import os
 import pathlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -84,23 +84,27 @@ DATABASES = (
 def present(request: pytest.FixtureRequest) -> Database:
     """A database; one that is missing is skipped, with the reason, but fails where CI is set."""
     found: Database = request.param
-    missing = found.missing()
-    if missing and os.environ.get("CI"):
-        pytest.fail(missing)
-    if missing:
-        pytest.skip(missing)
+    if missing := found.missing():
+        refuse_missing(missing)
     return found
 
 
+def refuse_missing(reason: str) -> NoReturn:
+    """Skips a test for this reason; fails it where CI is set."""
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
 def prepared_servers(postgresql: Callable[[], Any], mariadb: Callable[[], Any]) -> Any:
-    """A fixture that is what either context manager gives; skipped where there is no such server."""
+    """A fixture that is what either context manager gives; without such a server it is skipped, but fails where CI is set."""
 
     def prepared(request: Any) -> Iterator[Any]:
         try:
             with {"PostgreSQL": postgresql, "MariaDB": mariadb}[request.param]() as found:
                 yield found
         except servers.MissingError as error:
-            pytest.skip(str(error))
+            refuse_missing(str(error))
 
     return pytest.fixture(params=["PostgreSQL", "MariaDB"])(prepared)
 

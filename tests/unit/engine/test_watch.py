@@ -16,7 +16,7 @@ import sqlalchemy as sa
 import bridge
 from bridge.engine.watch.gaps import FEW, GAPS, LOWEST, GapChange, Gaps, between
 from tests.support import writers
-from tests.support.databases import DATABASES, Database, one_of
+from tests.support.databases import DATABASES, Database, one_of, refuse_missing
 
 shared = one_of([database for database in DATABASES if database.name != "duckdb"])
 """The databases that other programs write at the same time."""
@@ -457,7 +457,7 @@ class TestPostgreSQL:
     def shop(self, tmp_path: pathlib.Path) -> Iterator[Shop]:
         (database,) = [database for database in DATABASES if database.name == "postgresql"]
         if reason := database.missing():
-            pytest.skip(reason)
+            refuse_missing(reason)
         made = Shop(database, tmp_path)
         yield made
         made.engine.dispose()

@@ -18,8 +18,9 @@ lint: $(READY)
 types: $(READY)
 	$(PYTHON) -m mypy
 
+# A test that hangs fails, with the stacks of its threads, and its worker is replaced.
 test: $(READY)
-	$(PYTHON) -m pytest -q -n 2 --dist loadgroup -m "not long"
+	$(PYTHON) -m pytest -q -n 2 --dist loadgroup --timeout 300 --timeout-method thread -m "not long"
 
 long: $(READY)
 	$(PYTHON) -m pytest -q -n 2 --dist loadgroup -m long

@@ -1,8 +1,11 @@
-"""Servers that crash, networks that fail, and leaders that are killed: `python -m tests.faults.outages FAULT KIND TIMES`.
+"""Servers that crash, networks that fail, and leaders that are killed.
+
+    python -m tests.faults.outages FAULT KIND TIMES [SEED [QUERIES]]
 
 FAULT is `server` (it is ended and started again), `network` (all connections are cut, sometimes new ones are refused for a
 while) or `leader` (its process is killed, and one that stands by takes over). KIND is `postgresql` or `mariadb`, and for a
-leader also `sqlite`. The program and the comparison are those of `killing`.
+leader also `sqlite`. The program and the comparison are those of `killing`; QUERIES are the names of some of its queries
+that read nothing which statements change, with commas between them.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from typing import Any
 import sqlalchemy as sa
 
 import bridge
+from tests.faults import killing
 from tests.faults.killing import check, work
 from tests.support import runs, servers
 from tests.support.proxy import Proxy
@@ -165,8 +169,11 @@ def _spread(seconds: list[float]) -> dict[str, float]:
     return {"median": round(ordered[len(ordered) // 2], 3), "longest": round(ordered[-1], 3)}
 
 
-def main(fault: str, kind: str, times: str, seed: str = "0") -> None:
+def main(fault: str, kind: str, times: str, seed: str = "0", queries: str = "") -> None:
     """Prints the figures of one run."""
+    if queries:
+        killing.QUERIES = {name: killing.PLAIN[name] for name in queries.split(",")}
+        killing.DECLARED = {}
     with tempfile.TemporaryDirectory() as folder:
         place = pathlib.Path(folder)
         if fault == "leader":

@@ -1,14 +1,28 @@
-"""A run of a program that is killed: in a process forked from this one, so that it need not import anything."""
+"""A run of a program that is killed: in a process forked from this one, so that it need not import anything.
+
+A process with threads must not be forked, as a lock that another thread holds is never released in the child. The tests'
+own process has threads, so a test starts such a program as a process of its own, by `figures_of`.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import mmap
 import os
+import pathlib
 import random
 import signal
+import subprocess
+import sys
 import time
 import traceback
 from collections.abc import Callable
+from typing import Any
+
+ROOT = pathlib.Path(__file__).parents[2]
+PATIENCE = 60
+"""Seconds that a run may take to begin its work."""
 
 STARTING, WAITING, PUSHING = range(3)
 """What a run is doing."""
@@ -42,7 +56,11 @@ def killed(work: Callable[[], object], seed: int, longest: float, waits: bool) -
     """
     phase[0] = STARTING
     child = forked(work, status=1)
+    end = time.monotonic() + PATIENCE
     while waits and phase[0] == STARTING and not has_ended(child):
+        if time.monotonic() > end:
+            os.kill(child, signal.SIGABRT)
+            raise SystemExit(f"run {seed} did not begin its work within {PATIENCE} seconds")
         time.sleep(0.001)
     time.sleep(random.Random(-seed).uniform(0, longest))
     os.kill(child, signal.SIGKILL)
@@ -50,3 +68,32 @@ def killed(work: Callable[[], object], seed: int, longest: float, waits: bool) -
     if not os.WIFSIGNALED(status):
         raise SystemExit(f"run {seed} ended by itself with status {status}")
     return phase[0]
+
+
+def figures_of(module: str, *arguments: object, within: float) -> Any:
+    """What a program prints as JSON; it and the processes that it has forked are ended after `within` seconds.
+
+    Raises:
+        AssertionError: it failed, or did not end; with what it wrote to its standard error.
+    """
+    program = subprocess.Popen(
+        [sys.executable, "-X", "faulthandler", "-m", module, *map(str, arguments)],
+        cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        out, errors = program.communicate(timeout=within)
+    except subprocess.TimeoutExpired:
+        _end_group(program, signal.SIGABRT)  # each process prints where it is
+        time.sleep(1)
+        _end_group(program, signal.SIGKILL)
+        raise AssertionError(f"{module} did not end within {within} seconds:\n{program.communicate()[1]}") from None
+    finally:
+        _end_group(program, signal.SIGKILL)
+    assert program.returncode == 0, errors
+    return json.loads(out)
+
+
+def _end_group(program: subprocess.Popen[str], by: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(program.pid, by)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import sqlite3
 import threading
 import time
 from typing import Any
@@ -73,6 +74,40 @@ class Writers:
                     done += size
         except Exception as error:
             self.failed.append(error)
+
+
+class Changes:
+    """Threads that insert, update and delete rows, in transactions of which some are rolled back, by `count` statements each."""
+
+    def __init__(self, engine: sa.Engine, table: str, number: int, count: int) -> None:
+        self._engine, self._table, self._count = engine, table, count
+        self._threads = [threading.Thread(target=self._run, args=(n,), daemon=True) for n in range(number)]
+
+    def run(self) -> None:
+        for thread in self._threads:
+            thread.start()
+        for thread in self._threads:
+            thread.join()
+
+    def _run(self, number: int) -> None:
+        rng, table = random.Random(number), self._table
+        for step in range(self._count):
+            with (
+                contextlib.suppress(sa.exc.OperationalError, sqlite3.OperationalError),
+                self._engine.connect() as connection,
+            ):
+                what = rng.choice(["INSERT", "INSERT", "UPDATE", "DELETE"])
+                one = f"(SELECT MAX(id) FROM (SELECT id FROM {table} WHERE writer = 'w{number}') AS own)"
+                statement = {
+                    "INSERT": f"INSERT INTO {table} (writer, amount) VALUES ('w{number}', {step})",
+                    "UPDATE": f"UPDATE {table} SET amount = {step} WHERE id = {one}",
+                    "DELETE": f"DELETE FROM {table} WHERE id = {one}",
+                }[what]
+                connection.execute(sa.text(statement))
+                if rng.random() < 0.1:
+                    connection.rollback()
+                else:
+                    connection.commit()
 
 
 def rows_of(engine: sa.Engine, table: str) -> list[Any]:

@@ -116,7 +116,7 @@ class Watch:
     def health(self, path: str = "/") -> tuple[int, dict[str, Any]]:
         url = self.said.partition("shown at ")[2].split("\n")[0]
         try:
-            with urllib.request.urlopen(url.rstrip("/") + path) as answer:
+            with urllib.request.urlopen(url.rstrip("/") + path, timeout=60) as answer:
                 return answer.status, json.load(answer)
         except urllib.error.HTTPError as error:
             return error.code, json.load(error)

@@ -31,7 +31,7 @@ class WebShop:
         self.unpaid: set[int] = set()
 
     def ask(self, method: str, path: str) -> Any:
-        with urllib.request.urlopen(urllib.request.Request(self.url + path, method=method)) as answer:
+        with urllib.request.urlopen(urllib.request.Request(self.url + path, method=method), timeout=60) as answer:
             return json.loads(answer.read())
 
     def customers(self, number: int) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -13,6 +10,7 @@ import pytest
 import bridge
 from tests.faults import killing
 from tests.support.databases import Database
+from tests.support.runs import figures_of
 
 CALLS = (
     "execute",
@@ -105,22 +103,14 @@ def opened(url: str) -> bridge.Bridge:
 
 @pytest.mark.parametrize("runs", [5, pytest.param(2_000, marks=pytest.mark.long)])
 def test_a_program_that_is_killed(tmp_path: pathlib.Path, runs: int) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "tests.faults.killing",
-        f"sqlite:///{tmp_path}/killed.db",
-        str(runs),
-        "7",
-        str(tmp_path),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60 + 10 * runs, check=False)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["results"] > 0
+    url = f"sqlite:///{tmp_path}/killed.db"
+    found = figures_of("tests.faults.killing", url, runs, 7, tmp_path, within=60 + 10 * runs)
+    assert found["results"] > 0
 
 
 @pytest.mark.long
 def test_a_program_that_is_killed_on_other_databases(database: Database, tmp_path: pathlib.Path) -> None:
     if database.name == "sqlite":
         pytest.skip("see the test before")
-    killing.main(database.durable(tmp_path), 200, 7, str(tmp_path), "sqlite://")
+    found = figures_of("tests.faults.killing", database.durable(tmp_path), 200, 7, tmp_path, "sqlite://", within=2_000)
+    assert found["results"] > 0

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-import pathlib
 from typing import Any
 
 import pytest
 
-from tests.faults import killing, outages
+from tests.support import servers
+from tests.support.databases import refuse_missing
+from tests.support.runs import figures_of
 
 LEADERS = ("sqlite", "postgresql", "mariadb")
 SERVERS = ("postgresql", "mariadb")
 
 
-def faults(fault: str, kind: str, times: int, folder: pathlib.Path) -> dict[str, Any]:
-    if fault == "leader":
-        return outages.kill_leaders(kind, times, folder)
-    return outages.run_faults(fault, kind, times, folder)
+def faults(fault: str, kind: str, times: int, *rest: str) -> Any:
+    try:
+        {"postgresql": servers.postgresql_programs, "mariadb": servers.mariadb_program, "sqlite": str}[kind]()
+    except servers.MissingError as error:
+        refuse_missing(str(error))
+    return figures_of("tests.faults.outages", fault, kind, times, *rest, within=180 + 70 * times)
 
 
 @pytest.mark.parametrize(
     ("fault", "kind"), [("server", "postgresql"), ("network", "mariadb"), ("leader", "sqlite")], ids=str
 )
-def test_a_few_queries_survive_a_fault(
-    fault: str, kind: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    few = {name: killing.PLAIN[name] for name in ("filtered", "mean", "absent")}
-    monkeypatch.setattr(killing, "QUERIES", few)
-    monkeypatch.setattr(killing, "DECLARED", {})
-    found = faults(fault, kind, 1, tmp_path)
-    assert found["results"] > 0
-    assert found["longest"] < outages.PATIENCE
+def test_a_few_queries_survive_a_fault(fault: str, kind: str) -> None:
+    assert faults(fault, kind, 1, "0", "filtered,mean,absent")["results"] > 0
 
 
 @pytest.mark.long
@@ -43,5 +39,5 @@ def test_a_few_queries_survive_a_fault(
     ],
     ids=str,
 )
-def test_all_queries_survive_many_faults(fault: str, kind: str, tmp_path: pathlib.Path) -> None:
-    assert faults(fault, kind, 100, tmp_path)["results"] > 0
+def test_all_queries_survive_many_faults(fault: str, kind: str) -> None:
+    assert faults(fault, kind, 100)["results"] > 0

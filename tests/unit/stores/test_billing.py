@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import json
-import os
 import pathlib
 import random
 import subprocess
@@ -15,6 +13,7 @@ from typing import Any
 import pytest
 
 import bridge
+from tests.support.runs import figures_of
 
 DAY = 86_400_000
 EXAMPLES = pathlib.Path(__file__).parents[3] / "examples"
@@ -142,11 +141,7 @@ def test_the_command_runs_and_explains_a_script(tmp_path: pathlib.Path) -> None:
 def killed(kind: str, folder: pathlib.Path, runs: int) -> dict[str, int]:
     """What `killing` tells of so many runs on a database in a file; it fails where a bill is wrong after one of them."""
     url = f"{kind}:///{folder}/bills.db"
-    environment = {**os.environ, "PYTHONPATH": str(EXAMPLES.parent)}
-    command = [sys.executable, "-m", "tests.support.killing", url, str(runs), "1"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    assert done.returncode == 0, done.stderr
-    told: dict[str, int] = json.loads(done.stdout)
+    told: dict[str, int] = figures_of("tests.support.killing", url, runs, 1, within=60 + 5 * runs)
     assert told["starting"] + told["waiting"] + told["pushing"] == runs
     return told
 

@@ -70,6 +70,7 @@ def check(function: Callable[..., Any], arguments: dict[str, Any]) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_a_method(method: str, cep: bridge.Bridge) -> None:
     for arguments in calls(getattr(cep, method), RIGHT):
+        cep.stop()  # so that `run` ends
         check(getattr(cep, method), arguments)
     list(cep.query("SELECT v FROM s"))
 

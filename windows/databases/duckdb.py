@@ -7,6 +7,7 @@ import functools
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import duckdb
@@ -24,8 +25,11 @@ from windows.sql import table_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-BULK_ROWS = 64
-"""The number of rows from which Arrow is faster than binding row by row."""
+BOUND_VALUES = 256
+"""The number of values up to which rows are bound in one statement: for more Arrow is faster.
+
+Measured per row of 4 columns: 0.35 ms for 1 row bound, 0.46 for 10, 0.8 for 32, 1.4 for 64; by Arrow 1.2 ms for any of these.
+"""
 
 
 STATEMENT_LIMIT = 1_000
@@ -103,15 +107,11 @@ class DuckDB(Database):
         return [column[0] for column in self._run(f"SELECT * FROM ({sql}) LIMIT 0").description or []]
 
     def insert(self, table: str, width: int, rows: Sequence[Row]) -> None:
-        if len(rows) >= BULK_ROWS:
+        if len(rows) * width > BOUND_VALUES and len(rows) > 1:
             self._insert_bulk(table, rows)
-            return
-        sql = f"INSERT INTO {table} VALUES ({', '.join('?' * width)})"
-        try:
-            for row in rows:
-                self.connection.execute(self._prepared(sql), row)
-        except duckdb.Error as error:
-            raise Refused(error, sql) from None
+        elif rows:
+            marks = f"({', '.join('?' * width)})"
+            self._bound(f"INSERT INTO {table} VALUES {', '.join([marks] * len(rows))}", [*chain.from_iterable(rows)])
 
     def fetch_bound(self, sql: str, values: Sequence[Any]) -> list[Row]:
         return self._bound(sql, values).fetchall()

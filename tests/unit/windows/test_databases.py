@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import datetime
 import decimal
 import pathlib
+import random
 import re
 import sys
 from collections.abc import Iterator
@@ -459,3 +461,31 @@ def test_duckdb_joins_by_both_bounds_of_a_range():
     assert "IE Join" in plan or "IE_JOIN" in plan
     ((disabled,),) = database.fetch("SELECT current_setting('disabled_optimizers')")
     assert disabled == "common_subplan"
+
+
+VALUES: dict[str, list[Any]] = {
+    "BOOLEAN": [True, False, None],
+    "BIGINT": [1, 2**63 - 1, -(2**63), None],
+    "DOUBLE": [1.0, float("nan"), float("inf"), -0.0, 5e-324, None],
+    "VARCHAR": ["", "1", "\u00e9\U0001f600", "a\nb", None],
+    "DECIMAL(38,10)": [decimal.Decimal("1.5"), decimal.Decimal("1234567890123456789012345678.0123456789"), None],
+    "DECIMAL(38,0)": [decimal.Decimal("12345678901234567890123456789012345678"), decimal.Decimal(1), None],
+    "TIMESTAMP": [datetime.datetime(2020, 1, 1, 1, 2, 3, 456789), datetime.datetime(1, 1, 1), None],
+    "DOUBLE[]": [[], [1.0, None], None],
+    "STRUCT(a INTEGER, b VARCHAR)[]": [[], [{"a": 1, "b": "x"}], [None], None],
+}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_duckdb_stores_rows_together_as_one_by_one(seed: int) -> None:
+    draw = random.Random(seed)
+    kinds = draw.sample(list(VALUES), draw.randint(1, 6))
+    rows = [tuple(draw.choice(VALUES[kind]) for kind in kinds) for _ in range(draw.randint(2, 80))]
+    with contextlib.closing(open_database("duckdb://")) as database:
+        for name in ("single", "several"):
+            database.execute(f"CREATE TABLE {name} ({', '.join(f'c{n} {kind}' for n, kind in enumerate(kinds))})")
+        for row in rows:
+            database.insert("single", len(kinds), [row])
+        database.insert("several", len(kinds), rows)
+        database.insert("several", len(kinds), [])
+        assert repr(database.fetch("FROM several")) == repr(database.fetch("FROM single"))

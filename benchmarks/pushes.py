@@ -1,0 +1,104 @@
+"""The cost of a push by its number of events: one event, and small batches.
+
+    python -m benchmarks.pushes                          # DuckDB and SQLite in memory
+    python -m benchmarks.pushes sqlite:// --sizes 1,10 --query "A B"
+
+The figures are events per second of CPU time of this process, for databases that run in it, else of wall time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import statistics
+import time
+import warnings
+from collections.abc import Iterator
+
+import click
+
+import bridge
+
+SYMBOLS = 100
+SIZES = (1, 2, 5, 10, 50, 150, 1_000)
+MATCH = """SELECT * FROM trades MATCH_RECOGNIZE (PARTITION BY symbol MEASURES A.price AS price
+    PATTERN ({}) WITHIN 1 S DEFINE A AS price > 900, B AS price < 100)"""
+QUERIES = {
+    "filter": "SELECT symbol, price FROM trades WHERE price > 990",
+    "AVG by key": "SELECT symbol, AVG(price) AS mean FROM trades WINDOW(RANGE 1 S) GROUP BY symbol",
+    "A B": MATCH.format("A B"),
+    "A NOT B": MATCH.format("A NOT B"),
+    "every a -> b": "select a.price as p, b.price as q from pattern [every a=trades(price > 900) -> "
+    "b=trades(symbol = a.symbol and price < 100)]",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class PushCost:
+    """The median over the runs of the seconds per push of `size` events."""
+
+    database: str
+    query: str
+    size: int
+    seconds: float
+
+
+def measure(url: str, query: str, sizes: tuple[int, ...], seconds: float, runs: int) -> Iterator[PushCost]:
+    """The cost of a push of each size; the sizes take turns, so that other load of the machine affects all of them."""
+    clock = time.process_time if url.startswith(("duckdb", "sqlite")) else time.perf_counter
+    with bridge.connect(url) as cep, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cep.register_stream("trades", "symbol VARCHAR, price DOUBLE")
+        cep.create_query("q", QUERIES[query], language="epl" if "->" in query else "sql")
+        cep.add_output_processor("q", lambda event: None)
+        events, found = _events(), dict[int, list[float]]()
+        _push(cep, events, 1_000, 1)  # the window is full from the start
+        for _ in range(runs):
+            for size in sizes:
+                before, pushes, end = clock(), 0, time.perf_counter() + seconds / runs
+                while pushes < 5 or time.perf_counter() < end:
+                    _push(cep, events, 1, size)
+                    pushes += 1
+                found.setdefault(size, []).append((clock() - before) / pushes)
+        for size, times in found.items():
+            yield PushCost(url, query, size, statistics.median(times))
+
+
+def _push(cep: bridge.Bridge, events: Iterator[tuple[tuple[str, float], int]], pushes: int, size: int) -> None:
+    for _ in range(pushes):
+        if size == 1:
+            cep.push_event("trades", *next(events))
+        else:
+            cep.push_events("trades", [next(events) for _ in range(size)])
+
+
+def _events() -> Iterator[tuple[tuple[str, float], int]]:
+    """One trade per millisecond."""
+    draw, ts = random.Random(1), 0
+    while True:
+        ts += 1
+        yield (f"S{draw.randrange(SYMBOLS)}", float(draw.randrange(1_000))), ts
+
+
+def _numbers(context: click.Context, option: click.Parameter, text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split(",")))
+
+
+@click.command()
+@click.argument("urls", nargs=-1)
+@click.option("--sizes", default=",".join(map(str, SIZES)), callback=_numbers, help="The events of a push.")
+@click.option("--query", multiple=True, type=click.Choice(list(QUERIES)), help="A query. Repeatable. Default: all.")
+@click.option("--seconds", default=1.0, show_default=True, help="Seconds per figure, shared by its runs.")
+@click.option("--runs", default=3, show_default=True, help="Runs per figure.")
+def main(urls: tuple[str, ...], sizes: tuple[int, ...], query: tuple[str, ...], seconds: float, runs: int) -> None:
+    """Measure the cost of a push by its number of events, with one query at a time."""
+    click.echo(f"| events per second, by events per push | {' | '.join(map('{:,}'.format, sizes))} |")
+    click.echo(f"|---|{'---:|' * len(sizes)}")
+    for url in urls or ("duckdb://", "sqlite://"):
+        for name in query or QUERIES:
+            rates = [f"{cost.size / cost.seconds:,.0f}" for cost in measure(url, name, sizes, seconds, runs)]
+            click.echo(f"| {url}: {name} | {' | '.join(rates)} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -224,6 +224,26 @@ def spark(
 
 @main.command()
 @click.option(
+    "--database",
+    multiple=True,
+    default=("duckdb://", "sqlite://"),
+    show_default=True,
+    help="A database, as a URL. Repeatable.",
+)
+@click.option("--seconds", default=2.0, show_default=True, help="Seconds per figure.")
+@click.option("--runs", default=3, show_default=True, help="Runs per figure, of both ways in turns.")
+@click.option("--linger", default="5 MS", show_default=True)
+def gathering(database: tuple[str, ...], seconds: float, runs: int, linger: str) -> None:
+    """Measure single pushes from eight threads, with `linger` and without."""
+    from benchmarks import gathering as benchmark
+
+    with progress_line(BridgeError):
+        found = list(benchmark.measure(database, seconds, runs, linger, show_progress))
+    click.echo(benchmark.markdown(found))
+
+
+@main.command()
+@click.option(
     "--database", multiple=True, default=("duckdb://",), show_default=True, help="A database, as a URL. Repeatable."
 )
 @click.option(

@@ -34,6 +34,7 @@ from typing import Any
 
 from bridge.engine.bridge import Bridge, Event, LateEvent
 from bridge.engine.connect import IN_MEMORY, connect
+from bridge.engine.gathering import Push
 from bridge.engine.limits import Limits
 from bridge.engine.named_processors import Result
 from bridge.engine.status import QueryStatus, StatementTimes, Status
@@ -205,7 +206,7 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "Aggregate", "Attribute", "Batch", "Bridge", "BridgeError", "Closed", "Correlate", "DatabaseError", "Definition", "Event",
     "Filter", "InUse", "IntoTable", "LateEvent", "Letter", "Limits", "Map", "Match", "MultiFilter", "NameTaken", "Now",
-    "OrderError", "Output", "ProcessorError", "QueryError", "QueryStatus",
+    "OrderError", "Output", "ProcessorError", "Push", "QueryError", "QueryStatus",
     "Range", "ReadSQL", "Relation", "Result", "Rows", "Schema", "SchemaError", "Script", "SourceError", "Statement",
     "StatementTimes", "Status", "Stream",
     "Unbounded", "Union", "UnknownName", "UpdateSQL", "Window", "col", "connect", "file_sink", "file_source", "lit", "replay",

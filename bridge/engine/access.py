@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
+from bridge.engine.gathering import Gathering
 from bridge.engine.named_processors import NamedProcessors
 from bridge.engine.push_queue import PushQueue
 from bridge.engine.refusal import own_error
@@ -30,22 +31,23 @@ R = TypeVar("R")
 
 
 def locked(method: Callable[P, R]) -> Callable[P, R]:
-    """A method that runs alone, on an open bridge; what a database or library refuses is an error of the bridge."""
+    """A method that runs alone, on an open bridge, after the events that were pushed before.
+
+    What a database or library refuses is an error of the bridge.
+    """
 
     @functools.wraps(method)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         self: Any = args[0]
         self._refuse_other_process()
         with self._lock:
-            if self._closed:
-                raise Closed("the bridge is closed")
-            if self._resumption is not None and method.__name__ not in ("register_datastore", "drop"):
-                raise BridgeError(self._resumption.awaited)
+            self._refuse_if_not_ready(method.__name__)
             try:
+                if self._gathering is not None:
+                    self._gathering.push_waiting()
                 return method(*args, **kwargs)
             except Exception as error:
-                self._last_error = without_password(f"{type(error).__name__}: {error}")
-                own = own_error(error)
+                own = self._noted(error)
                 if isinstance(own, DatabaseError):
                     self._pushes.reopen_if_lost()  # for the next call
                 if own is None or own is error:
@@ -53,6 +55,11 @@ def locked(method: Callable[P, R]) -> Callable[P, R]:
                 raise own from (None if isinstance(error, (Refused, TypeMismatch)) else error)
 
     return call
+
+
+def is_owned(lock: Any) -> bool:
+    """Whether the present thread holds a lock, as it does where an output processor calls the bridge."""
+    return bool(lock._is_owned())
 
 
 class Access:
@@ -71,6 +78,8 @@ class Access:
         self.database = database
         self._process = os.getpid()
         self._lock = threading.RLock()
+        self._gathering: Gathering | None = None
+        """The events that wait to be pushed together, with `linger`."""
         self._closed = False
         self._last_error: str | None = None
         self._times: Times | None = None
@@ -102,6 +111,17 @@ class Access:
                 self._resumption.end()
                 self._pushes.catch_up()
                 self._resumption = None
+
+    def _refuse_if_not_ready(self, method: str) -> None:
+        if self._closed:
+            raise Closed("the bridge is closed")
+        if self._resumption is not None and method not in ("register_datastore", "drop"):
+            raise BridgeError(self._resumption.awaited)
+
+    def _noted(self, error: Exception) -> BridgeError | None:
+        """The bridge's own error for an error of a call, which is the newest one that `status` shows."""
+        self._last_error = without_password(f"{type(error).__name__}: {error}")
+        return own_error(error)
 
     def _refuse_other_process(self) -> None:
         """A forked process shares the connection, and may have copied the lock while another thread held it."""

@@ -49,6 +49,22 @@ class AsyncBridge:
 
         return call
 
+    async def push_event(self, stream: str, payload: Any, timestamp: Any = None, *, event_id: Any = None) -> None:
+        """`Bridge.push_event`; with `linger`, what tasks push meanwhile is pushed together with it."""
+        gathering = self._cep._gathering
+        if gathering is None:
+            await self._run(self._cep.push_event, stream, payload, timestamp, event_id=event_id)
+            return
+        loop = asyncio.get_running_loop()
+        done = loop.create_future()
+        push = self._cep._gather(gathering, stream, payload, timestamp, event_id, waits=False)
+        push.add_done_callback(lambda _: loop.call_soon_threadsafe(_settle, done))
+        try:
+            await done
+            push.result()
+        finally:
+            await self._deliver()
+
     async def add_output_processor(
         self, query: str, function: Callable[[Any], Any], batch: bool = False, *, name: str | None = None
     ) -> Any:
@@ -123,6 +139,11 @@ class AsyncBridge:
             await self._run(self._cep.__exit__, kind, error, traceback)
         finally:
             self._executor.shutdown(wait=False)
+
+
+def _settle(done: asyncio.Future[None]) -> None:
+    if not done.done():  # else it was cancelled
+        done.set_result(None)
 
 
 class Opening:

@@ -9,12 +9,13 @@ from typing import Any
 from bridge.engine.definitions import Definitions
 from bridge.engine.destinations import Destinations
 from bridge.engine.event import Event, LateEvent
+from bridge.engine.gathering import SIZE, Gathering
 from bridge.engine.inspection import Inspection
 from bridge.engine.own_place import own_place
 from bridge.engine.pushes import Pushes
 from bridge.engine.resume import discard_state
 from bridge.engine.watching import Watching
-from bridge.errors import DatabaseError, ProcessorError, SchemaError
+from bridge.errors import BridgeError, DatabaseError, SchemaError
 from windows.databases import Database, Refused
 
 
@@ -35,10 +36,13 @@ class Bridge(Definitions, Destinations, Pushes, Watching, Inspection):
         standby: Wait for as long as another bridge is at work in the database, and go on where it ends (rule D9).
         name: The name of the bridge, where several have their state in one database.
         schema: The schema of the bridge's tables (MariaDB: a database).
+        linger: Milliseconds, or a text such as "5 MS", that a pushed event may wait for others, to be pushed together with them
+            (rule T7). `push_event` then returns at once. None: each push is in when it returns.
+        batch: With `linger`, how many events are pushed together without waiting longer.
 
     Raises:
         DatabaseError: Another bridge is at work in the database.
-        SchemaError: `lateness`, `clock`, `name` or `schema` is wrong.
+        SchemaError: `lateness`, `clock`, `name`, `schema`, `linger` or `batch` is wrong.
 
     >>> from windows.databases import open_database
     >>> cep = Bridge(open_database())
@@ -62,9 +66,13 @@ class Bridge(Definitions, Destinations, Pushes, Watching, Inspection):
         standby: bool = False,
         name: str | None = None,
         schema: str | None = None,
+        linger: Any = None,
+        batch: int = SIZE,
     ) -> None:
         own_place(database, name, schema)
         super().__init__(database, lateness, event_ids, durable, fresh, standby, is_live=clock is not None)
+        if linger is not None:
+            self._gathering = Gathering(self._runner, self._pushes, self._push_waiting, linger, batch)
         self._keeps_state = self._runner.is_durable
         self._clock = self._system_clock(clock)
 
@@ -97,6 +105,7 @@ class Bridge(Definitions, Destinations, Pushes, Watching, Inspection):
         Raises:
             DatabaseError: The database refuses.
             ProcessorError: A processor raised that got results which an interruption had left.
+            BridgeError: As `flush`.
 
         >>> import bridge
         >>> cep = bridge.connect()
@@ -113,6 +122,9 @@ class Bridge(Definitions, Destinations, Pushes, Watching, Inspection):
         with self._lock:
             if self._closed:
                 return
+            if self._gathering is not None:
+                self._gathering.close()
+                self._gathering.push_waiting()
             self._closed = self._pushes.closed = True
             try:
                 self._pushes.deliver()  # what an interruption has left
@@ -120,6 +132,8 @@ class Bridge(Definitions, Destinations, Pushes, Watching, Inspection):
                 self._end()
         if self._clock is not None:
             self._clock.stop()
+        if self._gathering is not None:
+            self._gathering.raise_failure()
 
     def drop(self) -> None:
         """Ends the bridge and removes its state from the database: all its tables but result tables and late events.
@@ -164,7 +178,7 @@ class Bridge(Definitions, Destinations, Pushes, Watching, Inspection):
     def __exit__(self, kind: object, *_: object) -> None:
         try:
             self.close()
-        except ProcessorError:
+        except BridgeError:
             if kind is None:
                 raise
             logging.getLogger("bridge").exception("while the bridge was closed after an error")

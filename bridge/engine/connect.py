@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bridge.engine.bridge import Bridge
+from bridge.engine.gathering import SIZE
 from bridge.errors import DatabaseError
 
 IN_MEMORY = "duckdb://"
@@ -22,6 +23,8 @@ def connect(
     standby: bool = False,
     name: str | None = None,
     schema: str | None = None,
+    linger: Any = None,
+    batch: int = SIZE,
 ) -> Bridge:
     """Opens a bridge on a database.
 
@@ -45,13 +48,16 @@ def connect(
             tables, and is opened by its name.
         schema: The schema of the bridge's tables (MariaDB: a database), which is created if it is not there. Tables of other
             schemas are found as before; on MariaDB they are named with their database.
+        linger: Milliseconds, or a text such as "5 MS", that a pushed event may wait for others, to be pushed together with them
+            (rule T7). `push_event` then returns at once. None: each push is in when it returns.
+        batch: With `linger`, how many events are pushed together without waiting longer.
 
     Returns:
         The bridge; as a context manager it closes itself.
 
     Raises:
         DatabaseError: The database cannot be opened, another bridge is at work in it, or its state cannot be resumed.
-        SchemaError: `lateness`, `clock`, `name` or `schema` is wrong.
+        SchemaError: `lateness`, `clock`, `name`, `schema`, `linger` or `batch` is wrong.
 
     >>> with connect("sqlite://") as cep:
     ...     cep.register_stream("s", "a INTEGER")
@@ -65,7 +71,7 @@ def connect(
         try:
             return Bridge(
                 opened, lateness, clock, durable=durable, fresh=fresh, event_ids=event_ids, standby=standby, name=name,
-                schema=schema,
+                schema=schema, linger=linger, batch=batch,
             )  # fmt: skip
         except BaseException:
             opened.close()

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bridge.engine.access import Access, locked
+from bridge.engine.access import Access, is_owned, locked
 from bridge.engine.clock import wall_clock
 
 if TYPE_CHECKING:
     from bridge.engine.clock import SystemClock
+    from bridge.engine.gathering import Gathering, Push
 from bridge.engine.intake import EventBatch, batches_of, chunks, merged_chunks
 from bridge.engine.runner import Receipt
 from bridge.errors import SchemaError
@@ -21,7 +22,6 @@ class Pushes(Access):
 
     _clock: SystemClock | None = None
 
-    @locked
     def push_event(
         self,
         stream: str,
@@ -29,8 +29,8 @@ class Pushes(Access):
         timestamp: Any = None,
         *,
         event_id: Any = None,
-    ) -> None:
-        """Pushes one event, and delivers the results before it returns.
+    ) -> Push | None:
+        """Pushes one event, and delivers the results before it returns; with `linger` it returns at once.
 
         Args:
             stream: The name of a registered stream.
@@ -39,6 +39,10 @@ class Pushes(Access):
                 with `clock="system"`.
             event_id: What identifies the event in its stream. One whose id is known is dropped, so a producer that does not
                 know whether its push has taken effect can repeat it (rule D4).
+
+        Returns:
+            None; with `linger` (rule T7) the push, whose `result()` waits until the event is in and raises what else this
+            raises. An output processor pushes at once there, too.
 
         Raises:
             SchemaError: The payload does not fit the schema, or the timestamp is missing.
@@ -55,6 +59,53 @@ class Pushes(Access):
         ...     cep.push_event("trades", ["ACME", 9.5], 2000)
         Event(payload={'symbol': 'ACME'}, timestamp=1000)
         """
+        if self._gathering is not None and not is_owned(self._lock):
+            return self._gather(self._gathering, stream, payload, timestamp, event_id)
+        self._push_event(stream, payload, timestamp, event_id)
+        return None
+
+    def _gather(
+        self, gathering: Gathering, stream: str, payload: Any, timestamp: Any, event_id: Any, waits: bool = True
+    ) -> Push:
+        """Lets an event wait for others; `waits`: whether this may wait in turn while very many events do."""
+        self._refuse_other_process()
+        self._refuse_if_not_ready("push_event")
+        try:
+            entry = self._catalogue.stream_entry(stream)
+            ts = milliseconds(timestamp) if timestamp is not None else None if self._clock else self._present()
+            values = tuple(entry.row(payload))
+        except Exception as error:
+            own = self._noted(error)
+            if own is None or own is error:
+                raise
+            raise own from None
+        return gathering.add(entry, ts, values, event_id, waits=waits)
+
+    @locked
+    def flush(self) -> None:
+        """With `linger`: pushes the events that wait, now (rule T7).
+
+        Raises:
+            BridgeError: The first error of a `push_event` since the last call, unless its result has been asked for.
+
+        >>> import bridge
+        >>> with bridge.connect("sqlite://", linger="5 MS") as cep:
+        ...     cep.create_query("high", "SELECT a FROM s[a: INTEGER] WHERE a > 5")
+        ...     handle = cep.add_output_processor("high", print)
+        ...     for a in (3, 7):
+        ...         push = cep.push_event("s", [a], 1000)
+        ...     cep.flush()
+        Event(payload={'a': 7}, timestamp=1000)
+        """
+        if self._gathering is not None:
+            self._gathering.raise_failure()
+
+    @locked
+    def _push_waiting(self) -> None:
+        """Whatever is called with the lock pushes what waits; this does no more."""
+
+    @locked
+    def _push_event(self, stream: str, payload: Any, timestamp: Any, event_id: Any) -> None:
         entry = self._catalogue.stream_entry(stream)
         ts = self._present() if timestamp is None else milliseconds(timestamp)
         row = (ts, self._runner.seq + 1, *entry.row(payload))

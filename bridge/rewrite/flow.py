@@ -10,7 +10,16 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from bridge.rewrite.variants import StatementWriter, Variants
-from windows.sql import aliased, column, column_of, lexicographically_before, number, parenthesized, qualify_columns
+from windows.sql import (
+    aliased,
+    column,
+    column_of,
+    lexicographically_before,
+    number,
+    parenthesized,
+    qualify_columns,
+    row_number,
+)
 from windows.times import NEVER
 
 TIMES = ("ts", "seq", "_expires")
@@ -123,6 +132,14 @@ class Flow:
         """Whether its content is the last rows of a window, ordered by their numbers alone."""
         numbered = self.last is not None and self.content is not None and NTH in self.content.columns
         return numbered and not (self.timed or self.order or self.jumping or self.late)
+
+    @property
+    def place_of_event(self) -> exp.Expr:
+        """The place of an arrival among those of its event, from 0: the same however many events are pushed at once (rule D5)."""
+        if not self.order:
+            return number(0)
+        place = row_number([column("ts"), column("seq")], map(column, self.order))
+        return exp.paren(exp.Sub(this=place, expression=number(1)))
 
     def change(self, names: tuple[str, ...], columns: Mapping[str, exp.Expr]) -> Flow:
         """The flow with other attributes (a map)."""

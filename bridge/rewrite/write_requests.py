@@ -22,10 +22,10 @@ from bridge.rewrite.network import Network, rewrite
 from bridge.stores import statement
 from bridge.stores.check import RESULT_ID, parameter_of
 from windows.databases import Database
-from windows.sql import column, number
+from windows.sql import column
 
 SEQ, PLACE, VALUE = "letter_seq", "letter_place", "value_"
-"""Columns of write requests: the number of the event, the row's place among those of one `seq`, and the values."""
+"""Columns of write requests: the number of the event, the row's place among those of that event, and the values."""
 
 Queries = Mapping[str, tuple[Node, str | None]]
 WriteNode = UpdateSQL | IntoTable
@@ -60,8 +60,7 @@ def _(node: WriteRequests, names: Namespace) -> ResolvedNode:
 @rewrite.register
 def _(node: WriteRequests, network: Network, need: Need) -> Flow:
     below = network.rewrite(node.input, Need.ARRIVALS)
-    place = column(below.order[0]) if below.order else number(0)
-    columns: dict[str, exp.Expr] = {SEQ: column("seq"), PLACE: exp.cast(place, "BIGINT")}
+    columns: dict[str, exp.Expr] = {SEQ: column("seq"), PLACE: exp.cast(below.place_of_event, "BIGINT")}
     for position, value in enumerate(node.values or ()):
         is_id = isinstance(value, exp.Column) and value.name == RESULT_ID and RESULT_ID not in below.names
         columns[f"{VALUE}{position}"] = exp.cast(exp.null(), "VARCHAR") if is_id else value

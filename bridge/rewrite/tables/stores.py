@@ -86,7 +86,7 @@ def _(node: IntoTable, network: Network, need: Need) -> Flow:
 def _system_columns(node: IntoTable, below: Flow) -> dict[str, tuple[str, exp.Expr]]:
     """The columns that a table has besides the row's: their types and values, by name."""
     ts, seq, *order = (below.arrivals.columns[name] for name in ("ts", "seq", *below.order))
-    place = _place_of_event(below)
+    place = below.arrivals.value(below.place_of_event)
     parts = [exp.cast(value.copy(), "VARCHAR") for value in (ts, seq, place)]
     name = concatenated([_text(f"{node.writer}/"), parts[0], _text("/"), parts[1], _text("/"), parts[2]])
     newest = exp.select(exp.Max(this=column(RESULT_NUMBER))).from_(table(node.table))
@@ -95,14 +95,6 @@ def _system_columns(node: IntoTable, below: Flow) -> dict[str, tuple[str, exp.Ex
     known = {RESULT_ID: ("VARCHAR", name), RESULT_NUMBER: ("BIGINT", counted)}
     taken = {name.lower() for name in below.names}
     return {name: known[name] for name in node.system if name not in taken}
-
-
-def _place_of_event(below: Flow) -> exp.Expr:
-    """The place of a row among those of its event, from 0: the same however many events are pushed at once (rule D5)."""
-    if not below.order:
-        return number(0)
-    ts, seq, *order = (below.arrivals.columns[name].copy() for name in ("ts", "seq", *below.order))
-    return exp.paren(exp.Sub(this=row_number([ts, seq], order), expression=number(1)))
 
 
 def _text(text: str) -> exp.Expr:
@@ -154,7 +146,7 @@ def _names(node: ReadSQL, below: Flow) -> tuple[str, ...]:
 def _rows(node: ReadSQL | UpdateSQL, below: Flow) -> exp.Select:
     """What a call reads: ts, seq and place of the arrivals, their columns, then the parameters."""
     order = [below.arrivals.columns[name].copy() for name in ("ts", "seq", *below.order)]
-    place = exp.cast(_place_of_event(below), "BIGINT")
+    place = exp.cast(below.arrivals.value(below.place_of_event), "BIGINT")
     select = below.arrivals.select(["ts", "seq"]).select(aliased(place, "_place"))
     select = select.select(*(aliased(below.arrivals.columns[name].copy(), name) for name in below.names))
     for position, parameter in enumerate(node.parameters):

@@ -287,9 +287,7 @@ class _Explanation:
         entry, result = self.entry, self.entry.results.of(self.entry.variant("few", shared=False))
         report = ResultStatement([entry], result.statement, result.text)
         streams = [self.catalogue.streams[name] for name in sorted(entry.sources)]
-        return [
-            each for each in streams if one_event_plan(each, entry.operators, [report], entry.timed, (), self.database)
-        ]
+        return [each for each in streams if one_event_plan(each, entry.operators, [report], (), self.database)]
 
     def _rules(self, bound: Iterable[StreamEntry]) -> Iterator[str]:
         """The optimisation rules that change the statement printed, and those for an event that is pushed alone."""

@@ -1,25 +1,32 @@
 """Plans for an event pushed alone: its values are bound in the statements in place of the inbox, which is not filled.
 
 The statements are those of any push, and shorter: the results of one event have one `ts` and `seq`, so they need not be
-sorted by them; joins with the inboxes of other streams, which are empty, are dropped.
+sorted by them; joins with the inboxes of other streams, which are empty, are dropped. A machine gets the event's rows from
+a SELECT of their own; where it reports nothing, what reads its results is left out.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlglot import exp
 
 from bridge.engine.catalogue import StreamEntry
 from bridge.engine.results import Results, ResultStatement, ResultStatements
+from bridge.patterns.live.statements import Arrivals
+from bridge.rewrite.network import CLOCK
 from bridge.rewrite.optimize import optimize
 from bridge.rewrite.optimize.rule import Facts, OneRow
-from bridge.rewrite.plan import Insert, Operator, Purge
+from bridge.rewrite.plan import Insert, Operator, Purge, RowCall, Rows
 from windows.databases import Database
 from windows.schema import Attribute
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _MARK = re.compile(r"cep_value_(\d+)_cep")
 
@@ -44,26 +51,120 @@ class BoundStatement(NamedTuple):
         return database.fetch(self.text)
 
 
-@dataclasses.dataclass(frozen=True)
-class OneEventPlan:
-    """What an event of one stream runs, pushed alone: the steps, what reads results, and the inboxes that steps fill."""
+class Statement(NamedTuple):
+    """A statement, and what is left of it while no machine has reported anything; None where nothing is left."""
 
-    steps: Sequence[BoundStatement]
-    results: Sequence[tuple[ResultStatement, BoundStatement]]
+    whole: BoundStatement
+    quiet: BoundStatement | None
+
+    def of(self, reported: bool) -> BoundStatement | None:
+        return self.whole if reported else self.quiet
+
+
+class MachineStep(NamedTuple):
+    """A machine, what reads its rows of an event (None: there are none), and what stores them."""
+
+    machine: RowCall
+    reads: Sequence[BoundStatement | None]
+    inserts: Sequence[BoundStatement]
+
+    def take(self, database: Database, row: Row, now: int, seq: int) -> pa.Table | None:
+        """The results; nothing is stored."""
+        arrived = [[] if bound is None else bound.read(database, row) for bound in self.reads]
+        return self.machine.take(database, arrived, now, seq)
+
+    def store(self, database: Database, row: Row) -> None:
+        """Stores what `take` has changed."""
+        for insert in self.inserts:
+            insert.run(database, row)
+        self.machine.write_progress(database, self.machine.progress())
+        if self.machine.is_checkpoint_due:
+            self.machine.checkpoint(database)
+
+
+class Outcome(NamedTuple):
+    """The results of an event, the inboxes of results that have rows then, and what machines have still to write."""
+
+    results: Results
+    filled: set[str]
+    progress: Sequence[tuple[RowCall, Rows]]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class OneEventPlan:
+    """What an event of one stream runs, pushed alone: the steps, what reads results, and the inboxes that INSERTs fill.
+
+    `stores`: the INSERTs that store the rows of machines, as for events in the inbox. `timed`: whether a statement reads the
+    clock.
+    """
+
+    steps: Sequence[Statement | MachineStep]
+    results: Sequence[tuple[ResultStatement, Statement]]
     inboxes: frozenset[str]
+    stores: Sequence[Insert]
     timed: bool
 
-    @property
+    @functools.cached_property
+    def machines(self) -> list[RowCall]:
+        """Its machines."""
+        return [step.machine for step in self.steps if isinstance(step, MachineStep)]
+
+    @functools.cached_property
     def is_one_select(self) -> bool:
         """Whether it writes nothing and reads by one statement at most, so that it needs no transaction."""
         return not self.steps and not self.timed and len(self.results) <= 1
 
-    def run(self, database: Database, row: Row) -> Results:
+    @functools.cached_property
+    def _is_quiet(self) -> bool:
+        """Whether only machines run while these report nothing."""
+        statements = [
+            *(step for step in self.steps if isinstance(step, Statement)),
+            *(each for _, each in self.results),
+        ]
+        return bool(self.machines) and all(statement.quiet is None for statement in statements)
+
+    @property
+    def can_store_later(self) -> bool:
+        """Whether an event may be stored with later ones: its rows are those of machines, which have them in memory."""
+        return self._is_quiet and all(each.is_restored and not each.is_checkpoint_due for each in self.machines)
+
+    @property
+    def reads_clock(self) -> bool:
+        """Whether a statement of the next push reads the time before it, or a machine does that makes its memory anew."""
+        return self.timed or not all(machine.is_restored for machine in self.machines)
+
+    def run(
+        self, database: Database, row: Row, now: int, seq: int, before_report: Callable[[], object] | None = None
+    ) -> Outcome:
+        """Runs an event of this `row`, time and number in a transaction.
+
+        `before_report`: the event is stored later, and this is called before the first results of a machine are written.
+        """
+        filled, progress, reported = set(self.inboxes), list[tuple[RowCall, Rows]](), False
         for step in self.steps:
-            step.run(database, row)
+            if isinstance(step, Statement):
+                if (bound := step.of(reported)) is not None:
+                    bound.run(database, row)
+                continue
+            machine, results = step.machine, step.take(database, row, now, seq)
+            if before_report is None:
+                step.store(database, row)
+            else:
+                progress.append((machine, machine.progress()))
+            if results is not None:
+                if not reported and before_report is not None:
+                    before_report()
+                reported = True
+                database.append(database.quoted(machine.table), results)
+                filled.add(machine.table)
+        return Outcome(self.read(database, row, reported), filled, progress)
+
+    def read(self, database: Database, row: Row, reported: bool = False) -> Results:
+        """The results, after all steps; `reported`: whether a machine has reported something."""
         found: Results = []
-        for result, bound in self.results:
-            found += result.distribute(bound.read(database, row))
+        for result, statement in self.results:
+            if (bound := statement.of(reported)) is not None:
+                found += result.distribute(bound.read(database, row))
         if len(self.results) > 1:
             found.sort(key=lambda result: result[0].number)
         return found
@@ -99,9 +200,8 @@ class OneEventPlans:
             operators = self._operators()
             concerned = [operator for operator in operators if operator.concerned(streams)]
             results = self._results.concerned(streams, 1, final=False)
-            timed = any(operator.timed for operator in operators)
             others = {other.inbox for other in self._streams.values()} - {stream.inbox}
-            self._known[name] = one_event_plan(stream, concerned, results, timed, others, self._database)
+            self._known[name] = one_event_plan(stream, concerned, results, others, self._database)
         return self._known[name]
 
 
@@ -113,31 +213,77 @@ def one_event_plan(
     stream: StreamEntry,
     operators: Sequence[Operator],
     results: Sequence[ResultStatement],
-    timed: bool,
     empty: Collection[str],
     database: Database,
 ) -> OneEventPlan | None:
     """The plan for an event of this stream, of these operators and result statements; None where one needs the inbox.
 
-    `timed`: whether an operator reads the clock; `empty`: the inboxes of the other streams.
+    `empty`: the inboxes of the other streams.
     """
-    steps = [step for operator in operators for step in operator.steps]
-    filled = frozenset(inbox for operator in operators for inbox in operator.inboxes)
     facts = facts_of(stream, empty, database)
-    if facts is None or not all(isinstance(step, (Insert, Purge)) for step in steps):
+    if facts is None:
         return None
     try:
-        steps_bound = [
-            _bound(step.statement("one") if isinstance(step, Insert) else step.statement(), facts, database)
-            for step in steps
-            if isinstance(step, (Insert, Purge))
-        ]
-        results_bound = [(result, _bound(_of_one_event(result), facts, database)) for result in results]
+        return _Planning(operators, facts, database).plan(results)
     except _Unbound:
         return None
-    written = [bound for bound in steps_bound if bound is not None]
-    read = [(result, bound) for result, bound in results_bound if bound is not None]
-    return OneEventPlan(written, read, filled, timed)
+
+
+class _Planning:
+    """The steps of a plan, bound one after the other."""
+
+    def __init__(self, operators: Sequence[Operator], facts: Facts, database: Database) -> None:
+        self._steps = [step for operator in operators for step in operator.steps]
+        self._machines = [step for step in self._steps if isinstance(step, RowCall)]
+        reported = {machine.table for machine in self._machines}
+        self._inboxes = frozenset(inbox for operator in operators for inbox in operator.inboxes) - reported
+        self._database, self._facts = database, facts
+        self._quiet = dataclasses.replace(facts, empty={*facts.empty, *reported})
+        self._derived = {*self._inboxes, *reported}
+
+    def plan(self, results: Sequence[ResultStatement]) -> OneEventPlan:
+        stored = {arrivals.table: step for step in self._machines for arrivals in step.arrivals}
+        inserts: dict[str, Insert] = {}
+        steps: list[Statement | MachineStep | None] = []
+        for step in self._steps:
+            if isinstance(step, RowCall):
+                steps.append(self._machine(step, inserts))
+            elif isinstance(step, Insert) and step.table in stored:
+                inserts[step.table] = step
+            elif isinstance(step, (Insert, Purge)):
+                steps.append(self._statement(functools.partial(_of_step, step)))
+            else:
+                raise _Unbound
+        read = [(each, self._statement(functools.partial(_of_one_event, each))) for each in results]
+        found = [step for step in steps if step is not None]
+        results_bound = [(each, statement) for each, statement in read if statement is not None]
+        statements = [*(step for step in found if isinstance(step, Statement)), *(each for _, each in results_bound)]
+        clock = self._database.own_name(CLOCK)
+        timed = any(clock in statement.whole.text for statement in statements)
+        return OneEventPlan(found, results_bound, self._inboxes, list(inserts.values()), timed)
+
+    def _statement(self, write: Callable[[], exp.Expr]) -> Statement | None:
+        whole = _bound(write(), self._facts, self._database)
+        if whole is None or not self._machines:
+            return None if whole is None else Statement(whole, whole)
+        return Statement(whole, _bound(write(), self._quiet, self._database))
+
+    def _machine(self, machine: RowCall, inserts: Mapping[str, Insert]) -> MachineStep:
+        if not machine.arrivals:
+            raise _Unbound
+        stored = (_bound(_of_step(inserts[each.table]), self._facts, self._database) for each in machine.arrivals)
+        reads = [self._arrivals(each) for each in machine.arrivals]
+        return MachineStep(machine, reads, [insert for insert in stored if insert is not None])
+
+    def _arrivals(self, arrivals: Arrivals) -> BoundStatement | None:
+        """What reads the rows of the event; raises _Unbound where they are results of another operator."""
+        if any(found.name in self._derived for found in arrivals.select.find_all(exp.Table)):
+            raise _Unbound
+        return _bound(arrivals.select.copy(), self._facts, self._database)
+
+
+def _of_step(step: Insert | Purge) -> exp.Expr:
+    return step.statement("one") if isinstance(step, Insert) else step.statement()
 
 
 def facts_of(stream: StreamEntry, empty: Collection[str], database: Database) -> Facts | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from bridge.engine.housekeeping import Housekeeping
 from bridge.engine.intake import EventBatch
 from bridge.engine.one_event import OneEventPlan, OneEventPlans
 from bridge.engine.plans import Plans
+from bridge.engine.postponed import PostponedEvent, PostponedEvents
 from bridge.engine.results import PUSHES, Results
 from bridge.errors import DatabaseError, QueryError
 from bridge.rewrite.conflicts import conflicts
@@ -55,6 +57,7 @@ class Runner(Plans):
         self._push_steps: dict[tuple[frozenset[str], bool, str], PushSteps] = {}
         self._one_event_plans = OneEventPlans(database, self.active_operators, self.results, self.catalogue.streams)
         self._due_times = DueTimes(database)
+        self._postponed = PostponedEvents(database, self._inboxes, self._tables)
         self._serial: bool | None = None
         self.uncommitted: Results = []
         """The results of the newest push, also where it is not known whether that has taken effect."""
@@ -118,22 +121,20 @@ class Runner(Plans):
     def run_push(self, batches: Sequence[EventBatch], count: int, ts: int, receipts: Sequence[Receipt] = ()) -> Results:
         """One push of `count` events up to the time `ts`, all of it or nothing, with what is noted of it.
 
-        A push that is one SELECT and no more needs no transaction.
+        A push that is one SELECT and no more needs no transaction, nor does one that can be stored with later ones.
         """
         self._settle(count)
         self.has_committed = False
         plan = self._one_event_plans.of(batches[0].stream) if count == 1 and batches[0].rows else None
         housekeeping = self._housekeeping
         inboxes = self._inboxes
-        busy = (
-            inboxes.filled
-            or inboxes.registered
-            or housekeeping.is_due(count)
-            or housekeeping.pane_inserts(self.seq, count)
-        )
+        busy = inboxes.registered or housekeeping.is_due(count) or housekeeping.pane_inserts(self.seq, count)
         needs_transaction = busy or self.is_durable or self._is_trial or self._limited
-        if plan is not None and plan.is_one_select and not needs_transaction:
-            return self._run_select(plan, batches[0], ts)
+        if plan is not None and not needs_transaction:
+            if plan.is_one_select and not inboxes.filled:
+                return self._run_select(plan, batches[0], ts)
+            if plan.can_store_later and not receipts and not self._one_by_one():
+                return self._run_postponed(plan, batches[0], ts)
         with self.transaction(self._inboxes.unregister()):
             results = self.uncommitted = self.run(batches, count, ts)
             for receipt in receipts:
@@ -155,10 +156,37 @@ class Runner(Plans):
 
     def _run_select(self, plan: OneEventPlan, batch: EventBatch, ts: int) -> Results:
         """One event whose plan is one SELECT: what `_run_batches` would do with it."""
-        results = plan.run(self.database, batch.rows[0])
+        results = plan.read(self.database, batch.rows[0])
         self._inboxes.skipped, self.seq, self.now = batch, self.seq + 1, ts
         self._housekeeping.since_purge += 1
         return results
+
+    def _run_postponed(self, plan: OneEventPlan, batch: EventBatch, ts: int) -> Results:
+        """One event that is stored with later ones; a transaction begins with the first results of a machine."""
+        remembered = self._position()
+        try:
+            with contextlib.ExitStack() as stack:
+                run = functools.partial(plan.run, self.database, batch.rows[0], ts, self.seq + 1)
+                outcome = run(lambda: self._begin_report(stack, plan, ts))
+                self._postponed.add(PostponedEvent(batch, plan, outcome.progress))
+                self._inboxes.filled = self._inboxes.filled | outcome.filled
+                self._inboxes.skipped, self.seq, self.now = batch, self.seq + 1, ts
+                self._housekeeping.since_purge += 1
+                self.uncommitted = outcome.results
+            self.has_committed = True
+        except BaseException:
+            if not self.has_committed:
+                self._go_back(remembered)
+            raise
+        return outcome.results
+
+    def _begin_report(self, stack: contextlib.ExitStack, plan: OneEventPlan, ts: int) -> None:
+        """Begins the transaction in which an event that is stored later has results."""
+        stack.enter_context(self.transaction(stores_postponed=False))
+        self._housekeeping.removed |= self._inboxes.empty()
+        self._inboxes.filled = set()
+        if plan.timed:
+            self._tables.set_clock(ts if self.now == BEGINNING else self.now, ts, self.seq + 1)
 
     def transaction_of_push(self, count: int | None = None) -> contextlib.AbstractContextManager[None]:
         """The transaction of a push of `count` events, or (None) of any number of pushes; `run` runs them in it.
@@ -242,15 +270,16 @@ class Runner(Plans):
         due = housekeeping.is_due(count)
         plan = one or self._steps(streams, final, "few" if count <= self.network.settings.few else "any")
         first = min((batch.first for batch in batches), default=ts)
-        if due or not batches or plan.timed or self.is_durable:
+        if due or not batches or self.is_durable or (plan.timed if one is None else one.reads_clock):
             # Time begins with the first event, or with the first timestamp that time is advanced to.
             self._tables.set_clock(first if self.now == BEGINNING else self.now, ts, self.seq + count)
         if isinstance(plan, OneEventPlan):
-            results = plan.run(self.database, batches[0].rows[0])
+            results, own, _ = plan.run(self.database, batches[0].rows[0], ts, self.seq + count)
+            filled |= own
         else:
             self._run_steps(plan.steps, ts, self.seq + count, final)
             results = self.results.read(self.database, streams, count, final, ts - first)
-        filled.update(plan.inboxes)
+            filled |= plan.inboxes
         for step in housekeeping.pane_inserts(self.seq, count):
             self.database.execute(self._tables.text(step))
         if due:
@@ -287,11 +316,21 @@ class Runner(Plans):
         return not all(getattr(step, "is_restored", True) for step in machines)
 
     def fill_inbox(self) -> None:
-        """Brings the event of the last push into its inbox, if that was skipped: the stream itself is to be read."""
-        if (batch := self._inboxes.skipped) is not None:
+        """Brings the event of the last push into its inbox, if that was skipped, and postponed ones into their tables.
+
+        The stream itself, or what is stored, is to be read.
+        """
+        if self._postponed or self._inboxes.skipped is not None:
             with self.transaction():
-                self._inboxes.filled = self._inboxes.filled | self._inboxes.fill([batch])
-                self._inboxes.skipped = None
+                if (batch := self._inboxes.skipped) is not None:
+                    self._inboxes.filled = self._inboxes.filled | self._inboxes.fill([batch])
+                    self._inboxes.skipped = None
+
+    def store_postponed(self) -> None:
+        """Brings postponed events into their tables, whose rows are to be counted."""
+        if self._postponed:
+            with self.transaction():
+                pass
 
     def _steps(self, streams: frozenset[str], final: bool, push: str) -> PushSteps:
         """What a push into these streams, of `few` events or `any` number, runs; worked out once."""
@@ -311,7 +350,10 @@ class Runner(Plans):
         """The statements that have read the results of a query, as they were made so far."""
         found = [(each, each.text) for push in PUSHES for each in self.results.of(push)]
         found += [(each, each.unordered) for each, _ in found if each.unordered is not None]
-        found += [(each, bound.text) for plan in self._one_event_plans.known for each, bound in plan.results]
+        found += [(each, one.whole.text) for plan in self._one_event_plans.known for each, one in plan.results]
+        found += [
+            (each, one.quiet.text) for plan in self._one_event_plans.known for each, one in plan.results if one.quiet
+        ]
         return {text for each, text in found if entry in each.members}
 
     def purge(self) -> None:
@@ -360,21 +402,23 @@ class Runner(Plans):
             self._is_trial = False
 
     @contextlib.contextmanager
-    def transaction(self, registered: Mapping[str, Any] = NOTHING) -> Iterator[None]:
+    def transaction(self, registered: Mapping[str, Any] = NOTHING, stores_postponed: bool = True) -> Iterator[None]:
         """All of the block or nothing: on an error the fields of this object go back, and Arrow tables are `registered`.
 
-        Within a transaction it is a part of that. An error of a COMMIT that has taken effect is ignored; an
-        interruption is raised, but the block is in.
+        Within a transaction it is a part of that. It begins by storing postponed events. An error of a COMMIT that has
+        taken effect is ignored; an interruption is raised, but the block is in.
         """
         if self._in_transaction:
             yield
             return
-        remembered = (self._inboxes.filled, self._inboxes.skipped, self.seq, self.now)
-        tables, since_purge = list(self._tables.names), self._housekeeping.since_purge
+        remembered, tables = self._position(), list(self._tables.names)
+        is_storing = stores_postponed and bool(self._postponed)
         self._in_transaction, self.has_committed, is_ending = True, False, False
         interruption: BaseException | None = None
         try:
             self.database.begin()  # inside: one that is interrupted may have begun the transaction
+            if is_storing:
+                self._postponed.store()
             yield
             if self._is_trial:
                 self.database.settle()
@@ -384,28 +428,37 @@ class Runner(Plans):
             self.database.commit()
         except BaseException as error:
             if not (is_ending and self.database.has_committed(error)):
-                self._undo(remembered, tables, since_purge, registered)
+                self._undo(remembered, tables, registered)
                 raise
             interruption = None if isinstance(error, Exception) else error
         finally:
             self._in_transaction = False
         self.has_committed = True
+        if is_storing:
+            self._postponed.clear()
         self.network.names.commit()
         self.log.commit()
         if interruption is not None:
             raise interruption
         self._housekeeping.tidy(self.seq)
 
-    def _undo(
-        self, remembered: tuple[Any, ...], tables: list[str], since_purge: int, registered: Mapping[str, Any]
-    ) -> None:
+    def _position(self) -> tuple[Any, ...]:
+        """What a push that takes effect changes of this object."""
+        return self._inboxes.filled, self._inboxes.skipped, self.seq, self.now, self._housekeeping.since_purge
+
+    def _go_back(self, position: tuple[Any, ...]) -> None:
+        """To where this object was before a push that has not taken effect."""
+        self._inboxes.filled, self._inboxes.skipped, self.seq, self.now, self._housekeeping.since_purge = position
+        self._postponed.undo(self.seq)
+        self._forget_steps()
+
+    def _undo(self, remembered: tuple[Any, ...], tables: list[str], registered: Mapping[str, Any]) -> None:
         """Rolls back, and brings the fields of this object back to what they were before the transaction."""
-        self._inboxes.filled, self._inboxes.skipped, self.seq, self.now = remembered
-        self._tables.names, self._housekeeping.since_purge = tables, since_purge
+        self._go_back(remembered)
+        self._tables.names = tables
         self._housekeeping.undo()
         self.network.names.rollback()
         self.log.rollback()
-        self._forget_steps()
         with contextlib.suppress(Refused):
             self.database.rollback()
         with contextlib.suppress(Refused):

@@ -151,6 +151,7 @@ def status_of(
     tables: dict[str, TableStatus] | None = None,
 ) -> Status:
     """The status of a bridge; counts the rows of its tables."""
+    runner.store_postponed()
     statements = {} if times is None else dict(times.statements)
     reorder = pushes.reorder
     now = None if runner.now == BEGINNING else runner.now

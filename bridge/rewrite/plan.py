@@ -7,15 +7,21 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, runtime_checkable
 
 from sqlglot import exp
 
+from bridge.patterns.live.statements import Arrivals
 from bridge.query.nodes import Node
 from bridge.rewrite.flow import Flow
 from bridge.rewrite.variants import StatementWriter, Variants
 from windows.databases import Database
 from windows.sql import derived_table, identifier, table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Rows: TypeAlias = "list[tuple[Any, ...]]"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,6 +139,31 @@ class Call(Protocol):
 
     def explained(self, pretty: Callable[[str], str]) -> str:
         """A script of the statements that it runs, with comments; `pretty` lays out SQL."""
+
+
+@runtime_checkable
+class RowCall(Protocol):
+    """A step that keeps the rows of its input in tables, and takes those of an event that is pushed alone by themselves.
+
+    See `bridge.patterns.live.machine.LiveMachine`.
+    """
+
+    table: str
+    arrivals: tuple[Arrivals, ...]
+
+    @property
+    def is_restored(self) -> bool: ...
+
+    @property
+    def is_checkpoint_due(self) -> bool: ...
+
+    def take(self, database: Database, arrived: Sequence[Rows], now: int, seq: int) -> pa.Table | None: ...
+
+    def progress(self) -> Rows: ...
+
+    def write_progress(self, database: Database, lines: Rows) -> None: ...
+
+    def checkpoint(self, database: Database) -> None: ...
 
 
 @runtime_checkable

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from bridge.errors import QueryError
 from bridge.patterns.live.bulk import Bulk, can_run_in_bulk
-from bridge.patterns.live.machine import Deadlines, LiveMachine, MachineState, program_listing
+from bridge.patterns.live.machine import Deadlines, LiveMachine, MachineState, Rows, program_listing
 from bridge.patterns.live.results import MatchReport, MatchRows
 from bridge.patterns.live.rows import BEGINNING, ColumnTypes, Key, LiveTask, Partition, RetainedRows, Row, RowId
 from bridge.patterns.live.statements import DecidedStatements
@@ -312,10 +312,13 @@ class DecidedMachine(LiveMachine):
                 self._retained = self._bulk.run(database, now, seq if final else None)
                 self.forget()
                 return
-        try:
+        with _refusing():
             super().run(database, now, seq, final)
-        except (SkipError, BudgetError) as error:
-            raise QueryError(str(error)) from error
+
+    def take(self, database: Database, arrived: Sequence[Rows], now: int, seq: int) -> pa.Table | None:
+        self._seq = seq
+        with _refusing():
+            return super().take(database, arrived, now, seq)
 
     def _is_for_bulk(self, count: int, final: bool) -> bool:
         """Whether the events are many, or in the end the rows that the machine would have to be restored from."""
@@ -331,9 +334,14 @@ class DecidedMachine(LiveMachine):
         retained, arrived = (database.fetch(sql) for sql in (self.statements.retained, self.statements.arrived))
         self._state.restore(retained, arrived, progress)
 
-    def advance(self, database: Database, now: int, seq: int, final: bool) -> pa.Table | None:
+    def advance(
+        self, database: Database, now: int, seq: int, final: bool, arrived: Sequence[Rows] | None = None
+    ) -> pa.Table | None:
         state = self._state
-        rows = database.fetch(self.statements.retained if final and self.ahead else self.statements.arrived)
+        if arrived is not None:
+            (rows,) = arrived
+        else:
+            rows = database.fetch(self.statements.retained if final and self.ahead else self.statements.arrived)
         end = (now, seq, 0) if final else None
         arrivals = state.arrivals(rows, end)
         fed = list(itertools.takewhile(lambda arrival: arrival.ready != end, arrivals))
@@ -345,14 +353,31 @@ class DecidedMachine(LiveMachine):
 
     @property
     def is_checkpoint_due(self) -> bool:
-        return True
+        """Its progress is all that it needs."""
+        return False
 
     def checkpoint(self, database: Database) -> None:
-        """Adds a line of progress for each partition that has moved on."""
-        if lines := list(self._state.release()):
-            database.insert(self.statements.progress_table, self.task.key_width + 8, lines)
+        self.write_progress(database, self.progress())
+
+    def progress(self) -> Rows:
+        """A line for each partition that has moved on."""
+        lines = list(self._state.release())
         self._retained = len(self._state.rows)
+        return lines
+
+    def write_progress(self, database: Database, lines: Rows) -> None:
+        if lines:
+            database.insert(self.statements.progress_table, self.task.key_width + 8, lines)
 
     def explained(self, pretty: Callable[[str], str]) -> str:
         intro = f"-- a machine reads these rows and writes matches, once they are decided, into {self.table}"
         return f"{intro}\n{pretty(self.statements.arrived)};\n{program_listing(self.task.program)}"
+
+
+@contextlib.contextmanager
+def _refusing() -> Iterator[None]:
+    """Within it errors of the machine are raised as QueryError."""
+    try:
+        yield
+    except (SkipError, BudgetError) as error:
+        raise QueryError(str(error)) from error

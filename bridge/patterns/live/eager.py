@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ from bridge import query
 from bridge.patterns.arrays import Array
 from bridge.patterns.live.eager_checkpoint import EagerCheckpoint
 from bridge.patterns.live.eager_state import EagerPartition, EagerState, Reporting
-from bridge.patterns.live.machine import CheckpointSchedule, LiveMachine, program_listing, time_before
+from bridge.patterns.live.machine import CheckpointSchedule, LiveMachine, Rows, program_listing, time_before
 from bridge.patterns.live.results import MatchReport, MatchRows
 from bridge.patterns.live.rows import ColumnTypes, LiveTask, Row
 from bridge.patterns.live.statements import EagerStatements
@@ -43,6 +43,7 @@ class EagerMachine(LiveMachine):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._schedule = CheckpointSchedule(self.checkpoint_rows)
         self.reporting = Reporting.of(self.node)
         # Results have measures only.
         self._output = dataclasses.replace(self.task, clause=dataclasses.replace(self.task.clause, partition_by=()))
@@ -99,14 +100,16 @@ class EagerMachine(LiveMachine):
 
     # A push -------------------------------------------------------------------------------------------------------------
 
-    def advance(self, database: Database, now: int, seq: int, final: bool) -> pa.Table | None:
+    def advance(
+        self, database: Database, now: int, seq: int, final: bool, arrived: Sequence[Rows] | None = None
+    ) -> pa.Table | None:
         """The end of the stream decides nothing: matches are reported as they are complete."""
         state = self._state
-        arrived = database.fetch(self.statements.arrived)
-        reports = [*state.feed(arrived, self._deletions(database)), *state.elapse(now)]
+        rows = database.fetch(self.statements.arrived) if arrived is None else sorted(arrived[0], key=self.task.row_id)
+        reports = [*state.feed(rows, self._deletions(database)), *state.elapse(now)]
         table = self._table(database, state, reports)
         state.release()
-        self._schedule.rows += len(arrived)
+        self._schedule.rows += len(rows)
         return table
 
     def _table(self, database: Database, state: EagerState, reports: list[MatchReport]) -> pa.Table | None:

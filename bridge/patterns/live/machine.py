@@ -5,16 +5,19 @@ from __future__ import annotations
 import abc
 import dataclasses
 import heapq
-from collections.abc import Callable, Iterator
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import pyarrow as pa
 
+from bridge.patterns.live.statements import Arrivals
 from windows.databases import Database
 from windows.databases.base import CLOCK
 
 Item = TypeVar("Item")
 Report = TypeVar("Report")
+
+Rows: TypeAlias = "list[tuple[Any, ...]]"
 
 
 class Deadlines(Generic[Item]):
@@ -92,6 +95,8 @@ class LiveMachine(abc.ABC):
 
     table: str
     """The name of the result table."""
+    arrivals: tuple[Arrivals, ...] = dataclasses.field(default=(), kw_only=True)
+    """What it reads of a push, one per table of rows; empty where a row's values depend on those of other rows."""
 
     def __post_init__(self) -> None:
         self._is_restored = False
@@ -117,17 +122,37 @@ class LiveMachine(abc.ABC):
         """Writes what `restore` needs of the memory into the tables."""
 
     @abc.abstractmethod
-    def advance(self, database: Database, now: int, seq: int, final: bool) -> pa.Table | None:
-        """Takes the rows of this push and the time up to `now`; returns the rows for the result table, if there are any."""
+    def advance(
+        self, database: Database, now: int, seq: int, final: bool, arrived: Sequence[Rows] | None = None
+    ) -> pa.Table | None:
+        """Takes the rows of this push and the time up to `now`; returns the rows for the result table, if there are any.
+
+        `arrived`: the rows that the SELECTs of `arrivals` give; None: they are read from the tables.
+        """
 
     @property
     @abc.abstractmethod
     def is_checkpoint_due(self) -> bool:
-        """Whether `run` ends with a checkpoint."""
+        """Whether the push under way ends with a checkpoint."""
 
     @abc.abstractmethod
     def explained(self, pretty: Callable[[str], str]) -> str:
         """What the machine does, and the statements whose rows it reads."""
+
+    def take(self, database: Database, arrived: Sequence[Rows], now: int, seq: int) -> pa.Table | None:
+        """Takes an event that is pushed alone, of which the SELECTs of `arrivals` give these rows; returns the results.
+
+        Neither are the rows stored in tables yet, nor the results, nor what `progress` gives then.
+        """
+        self.ensure_restored(database)
+        return self.advance(database, now, seq, False, arrived)
+
+    def progress(self) -> Rows:
+        """What is to be written of the last push, if that is more than rows and results."""
+        return []
+
+    def write_progress(self, database: Database, lines: Rows) -> None:  # noqa: B027 (most have none)
+        """Writes what `progress` has given."""
 
     def run(self, database: Database, now: int, seq: int, final: bool) -> None:
         """Takes this push, whose newest time and event are `now` and `seq`. `final`: nothing comes after it."""
@@ -135,6 +160,7 @@ class LiveMachine(abc.ABC):
         results = self.advance(database, now, seq, final)
         if results is not None:
             database.append(database.quoted(self.table), results)
+        self.write_progress(database, self.progress())
         if self.is_checkpoint_due:
             self.checkpoint(database)
 

@@ -3,6 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import NamedTuple
+
+from sqlglot import exp
+
+
+class Arrivals(NamedTuple):
+    """What a machine reads of the rows of a push that are stored in a table: a SELECT over the inboxes, not over the table.
+
+    It computes all that is stored of a row, so what cannot be stored fails with it.
+    """
+
+    table: str
+    select: exp.Select
 
 
 @dataclasses.dataclass(frozen=True)

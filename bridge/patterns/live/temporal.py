@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import heapq
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias, cast
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from bridge import query
-from bridge.patterns.live.machine import CheckpointSchedule, LiveMachine, MachineState, time_before
+from bridge.patterns.live.machine import CheckpointSchedule, LiveMachine, MachineState, Rows, time_before
 from bridge.patterns.live.results import system_columns
 from bridge.patterns.live.rows import BEGINNING, ColumnTypes, RowId
 from bridge.patterns.live.statements import TemporalTables
@@ -142,6 +143,10 @@ class TemporalMachine(LiveMachine):
     wholes: dict[int, exp.Expr]
     """Of events whose whole is a column of the result, the part that is the whole."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._schedule = CheckpointSchedule(self.checkpoint_rows)
+
     # The tables ---------------------------------------------------------------------------------------------------------
 
     def restore(self, database: Database) -> None:
@@ -212,10 +217,12 @@ class TemporalMachine(LiveMachine):
 
     # A push -------------------------------------------------------------------------------------------------------------
 
-    def advance(self, database: Database, now: int, seq: int, final: bool) -> pa.Table | None:
-        state, arrived = self._state, self._arrived(database)
-        reports = [*(report for event in arrived for report in state.feed(event)), *state.elapse(now)]
-        self._schedule.rows += len(arrived)
+    def advance(
+        self, database: Database, now: int, seq: int, final: bool, arrived: Sequence[Rows] | None = None
+    ) -> pa.Table | None:
+        state, events = self._state, self._arrived(database) if arrived is None else _events_of(arrived)
+        reports = [*(report for event in events for report in state.feed(event)), *state.elapse(now)]
+        self._schedule.rows += len(events)
         return self._results(database, reports) if reports else None
 
     def _arrived(self, database: Database) -> list[PatternEvent]:
@@ -223,11 +230,7 @@ class TemporalMachine(LiveMachine):
 
     def _events(self, database: Database, selects: list[str]) -> list[PatternEvent]:
         """The events of all inputs, in order."""
-        several = [
-            [PatternEvent(source, (row[0], row[1], row[2]), row[3], tuple(row[4:])) for row in database.fetch(select)]
-            for source, select in enumerate(selects)
-        ]
-        return list(heapq.merge(*several, key=lambda event: event.row_id))
+        return _events_of([database.fetch(select) for select in selects])
 
     def explained(self, pretty: Callable[[str], str]) -> str:
         intro = f"-- a machine reads these events and writes what makes the pattern true into {self.table}"
@@ -272,6 +275,18 @@ class TemporalMachine(LiveMachine):
         if isinstance(found, list):
             return database.list_value([event.values[at] for event in found])
         return None if found is None else found.values[at]
+
+
+_row_id_of = operator.attrgetter("row_id")
+
+
+def _events_of(inputs: Sequence[Rows]) -> list[PatternEvent]:
+    """The events of the rows of all inputs, in order."""
+    several = [
+        sorted((PatternEvent(source, (row[0], row[1], row[2]), row[3], tuple(row[4:])) for row in rows), key=_row_id_of)
+        for source, rows in enumerate(inputs)
+    ]
+    return several[0] if len(several) == 1 else list(heapq.merge(*several, key=_row_id_of))
 
 
 def _flatten(item: Any, lines: list[tuple[int, int]], held: dict[tuple[int, RowId], int]) -> None:

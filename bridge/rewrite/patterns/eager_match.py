@@ -11,6 +11,7 @@ from sqlglot import exp
 from bridge import query
 from bridge.errors import QueryError
 from bridge.patterns.conditions import conditions
+from bridge.patterns.live.statements import Arrivals
 from bridge.patterns.values import MatchAggregate, read
 from bridge.rewrite.flow import Flow, Need, Selection
 from bridge.rewrite.network import Network, add_table, rewrite
@@ -168,6 +169,7 @@ class _EagerMatchPlan:
         )
         by = shifts(self.values)
         select = self._known(self._logged(arrivals, max(-shift for shift in by)) if by else arrivals)
+        self.arrivals = () if by or self._deletions else (Arrivals(self.retained, select.copy()),)
         if by:
             new = is_of_this_push(self.below, "q")
             columns = [column_of("q", name) for name in select.named_selects]
@@ -285,6 +287,7 @@ class _EagerMatchPlan:
                 self.network.settings.checkpoint_rows,
                 self.current,
                 self.single,
+                arrivals=self.arrivals,
             )
         )
 

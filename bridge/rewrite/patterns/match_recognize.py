@@ -109,9 +109,9 @@ class _MatchRecognizePlan:
 
     def _add_rows(self) -> None:
         row = [*map(column, ("ts", "seq")), place_in_event(self.below), *map(column, self.below.names)]
-        select = exp.select(*row).from_(derived_table(self.below.arrivals.select(), "a"))
-        add_table(self.operator, self.rows, select, ((*self.keys, "ts"),))
-        self.operator.steps.append(Insert(self.rows, select))
+        self.stored = exp.select(*row).from_(derived_table(self.below.arrivals.select(), "a"))
+        add_table(self.operator, self.rows, self.stored, ((*self.keys, "ts"),))
+        self.operator.steps.append(Insert(self.rows, self.stored))
 
     def _add_progress(self) -> None:
         integers = [exp.alias_(bigint_zero(), name, quoted=True) for name in PROGRESS]
@@ -136,7 +136,7 @@ class _MatchRecognizePlan:
     def _add_machine(self) -> None:
         from bridge.patterns.live.decided import DecidedMachine
         from bridge.patterns.live.rows import LiveTask
-        from bridge.patterns.live.statements import DecidedStatements
+        from bridge.patterns.live.statements import Arrivals, DecidedStatements
         from bridge.patterns.task import symbol_set
 
         database = self.network.database
@@ -155,9 +155,16 @@ class _MatchRecognizePlan:
         program = program_of(self.clause)
         task = LiveTask(self.clause, self.conditions, program, self.measures, expressions, self.fields, behind)
         forgets = self._forgets_partitions(program, behind, ahead)
-        self.operator.steps.append(
-            DecidedMachine(self.results, task, statements, ahead, forgets, self.network.settings.bulk_events)
-        )
+        bulk = self.network.settings.bulk_events
+        arrivals = () if by else (Arrivals(self.rows, self._of_arrivals(values)),)
+        machine = DecidedMachine(self.results, task, statements, ahead, forgets, bulk, arrivals=arrivals)
+        self.operator.steps.append(machine)
+
+    def _of_arrivals(self, values: Sequence[exp.Expr]) -> exp.Select:
+        """`_retained` of the rows of this push, from the inbox; followed by the columns that are only stored."""
+        rest = [name for name in self.below.names if name not in self.keys and column(name) not in values]
+        select = exp.select(*self._known(values), *map(column, rest))
+        return select.from_(derived_table(self.stored.copy(), "r"))
 
     def _rows_behind(self, expressions: Sequence[exp.Expr]) -> int:
         """How many rows before the start of a match conditions and results read.
@@ -200,10 +207,16 @@ class _MatchRecognizePlan:
     def _retained(self, values: Sequence[exp.Expr], ahead: int) -> exp.Select:
         """All retained rows: key, id, symbol set and values; with NEXT also the number of rows from each one on, and 1 for
         a row of this push."""
-        columns = [*map(column, self.keys), *map(column, ROW_ID)]
-        computed = [aliased(with_neighbours(value, self.keys), f"_e{place}") for place, value in enumerate(values)]
         left = [aliased(newest_first(self.keys), "_left"), self._is_new()] if ahead else []
-        return exp.select(*columns, *computed, *left).from_(aliased_table(self.rows, "r"))
+        return exp.select(*self._known(values), *left).from_(aliased_table(self.rows, "r"))
+
+    def _known(self, values: Sequence[exp.Expr]) -> list[exp.Expr]:
+        """The columns of a row as the machine reads it: key, id, symbol set and values."""
+        columns = [*map(column, self.keys), *map(column, ROW_ID)]
+        return [
+            *columns,
+            *(aliased(with_neighbours(value, self.keys), f"_e{place}") for place, value in enumerate(values)),
+        ]
 
     def _is_new(self) -> exp.Expr:
         is_new = exp.Case().when(is_of_this_push(self.below, "r"), number(1)).else_(number(0))

@@ -12,6 +12,7 @@ from bridge import query
 from bridge.check import temporal as events
 from bridge.check.paths import column_of_path
 from bridge.patterns.conditions import conjoined
+from bridge.patterns.live.statements import Arrivals, TemporalTables
 from bridge.patterns.values import MatchExpression, Place, Value
 from bridge.query.epl_patterns import COUNT, EventColumns
 from bridge.query.nodes import Node
@@ -67,9 +68,9 @@ class _TemporalMatchPlan:
     operator: Operator
 
     def build(self) -> None:
-        from bridge.patterns.live.statements import TemporalTables
         from bridge.patterns.live.temporal import TemporalMachine
 
+        self.arrivals: list[Arrivals] = []
         self.events, self.state, self.results = (self.network.name(k, self.node) for k in ("held", "state", "matches"))
         self.rests = tuple(self._rest(kind) for kind in range(len(self.node.events)))
         self.values = tuple(self._valued(value, None) for value in self.node.values)
@@ -90,6 +91,7 @@ class _TemporalMatchPlan:
                 tables,
                 self.network.settings.checkpoint_rows,
                 self.wholes,
+                arrivals=tuple(self.arrivals),
             )
         )
 
@@ -179,6 +181,7 @@ class _TemporalMatchPlan:
         select = select.from_(derived_table(flow.arrivals.select(), "a"))
         add_table(self.operator, retained, select, (("ts", "seq"),))
         self.operator.steps.append(Insert(retained, select))
+        self.arrivals.append(Arrivals(retained, select))
         return retained
 
     def _symbol_set(self, kinds: Sequence[int]) -> exp.Expr:

@@ -1,0 +1,152 @@
+"""Events of which only machines keep rows are stored later, together: whatever happens in between, the rows are the same."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import bridge
+from windows.databases import Refused
+
+if TYPE_CHECKING:
+    from tests.support.databases import Database
+
+SCHEMA = "symbol VARCHAR, price DOUBLE"
+MATCH = """SELECT * FROM {0} MATCH_RECOGNIZE (PARTITION BY symbol MEASURES A.price AS a, COUNT(*) AS n {2}
+    PATTERN ({1}) WITHIN 20 MS DEFINE A AS price > 60, B AS price < 40)"""
+QUERIES = {
+    "a b": ("sql", MATCH.format("s", "A B", "")),
+    "a not b": ("sql", MATCH.format("s", "A NOT B", "")),
+    "numbered": ("sql", MATCH.format("s", "A Z*? B", ", MATCH_NUMBER() AS k")),
+    "unmatched": ("sql", MATCH.format("s", "A B+", "ALL ROWS PER MATCH WITH UNMATCHED ROWS")),
+    "of some": ("sql", MATCH.format("(SELECT symbol, price * 2 - 50 AS price FROM s WHERE price > 20)", "A B", "")),
+    "every": ("epl", "select a.price as p, b.price as q from pattern [every a=s(price > 60) -> b=s(symbol = a.symbol)]"),
+    "both": ("epl", "select a.price as p, b.price as q from pattern [every (a=s(price > 60) -> b=t(price < a.price))]"),
+    "late": ("epl", "select a.price as p from pattern [every a=s(price > 60) -> (timer:interval(7 msec) and not s(price < 20))]"),
+    "eager": ("epl", """select * from s match_recognize (partition by symbol measures A.price as a, last(B.price) as b
+        pattern (A B* C) define A as A.price > 60, B as B.price < A.price, C as C.price < 20)"""),
+}  # fmt: skip
+READER = "SELECT symbol, COUNT(*) AS n FROM {} GROUP BY symbol"
+
+
+def reported(cep: bridge.Bridge, names: list[str]) -> dict[str, list[Any]]:
+    """What each query reports, in order."""
+    cep.register_stream("s", SCHEMA)
+    cep.register_stream("t", SCHEMA)
+    found: dict[str, list[Any]] = {}
+    for number, name in enumerate(names):
+        language, text = QUERIES[name]
+        rows = found[name] = []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            cep.create_query(f"q{number}", text, language=language)
+        cep.add_output_processor(
+            f"q{number}", lambda event, rows=rows: rows.append((event.timestamp, repr(event.payload)))
+        )
+    return found
+
+
+def events_of(draw: random.Random, count: int) -> list[tuple[str, list[Any], int]]:
+    found, ts = [], 0
+    for _ in range(count):
+        ts += draw.choice((0, 1, 1, 2, 3, 9))
+        price = draw.choice((None, 10.0, 30.0, 70.0, 90.0, float(draw.randrange(100))))
+        found.append((draw.choice("ssst"), [draw.choice(("A", "B", None)), price], ts))
+    return found
+
+
+def failing(cep: bridge.Bridge, draw: random.Random, push: Callable[[], object]) -> None:
+    """A push in which something fails or is interrupted, so that it does not take effect."""
+    runner, database = cep._runner, cep.database
+    places = [(database, "begin"), (database, "append"), (database, "fetch_bound"), (runner._postponed, "add")]
+    place, name = draw.choice(places)
+    error = draw.choice((Refused("no"), KeyboardInterrupt()))
+
+    def fail(*arguments: Any) -> None:
+        raise error
+
+    before = cep._runner.seq
+    vars(place)[name], usual = fail, vars(place).get(name)
+    try:
+        with pytest.raises((bridge.BridgeError, KeyboardInterrupt)):
+            push()
+            raise KeyboardInterrupt  # it has not come to this
+    finally:
+        if usual is None:
+            del vars(place)[name]
+        else:
+            vars(place)[name] = usual
+    if cep._runner.seq == before:
+        push()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_rows_are_those_of_one_push(database: Database, seed: int) -> None:
+    draw = random.Random(seed)
+    names = draw.sample(list(QUERIES), 3)
+    events = events_of(draw, 150)
+    with database.connect(durable=False) as cep:
+        expected = reported(cep, names)
+        cep.push_all(events)
+        cep.advance_time(events[-1][2] + 100)
+    with database.connect(durable=False) as cep:
+        found, place, postponed = reported(cep, names), 0, False
+        while place < len(events):
+            step = draw.random()
+            size = draw.randint(2, 9) if step < 0.05 else 1
+            some = events[place : place + size]
+            place += size
+
+            def push(some: list[Any] = some) -> None:
+                if len(some) == 1:
+                    cep.push_event(*some[0])
+                else:
+                    cep.push_all(some)
+
+            if 0.05 < step < 0.15:
+                failing(cep, draw, push)
+            else:
+                push()
+            postponed |= bool(cep._runner._postponed)
+            if 0.15 < step < 0.2:
+                cep.advance_time(some[-1][2])
+            elif 0.2 < step < 0.25:
+                cep.purge()
+            elif 0.25 < step < 0.3:
+                cep.query("SELECT * FROM s")
+            elif 0.3 < step < 0.35:
+                cep._runner._forget_steps()
+            elif 0.35 < step < 0.4:
+                cep.create_query("more", READER.format("s WINDOW(RANGE 5 MS)"))
+                cep.remove_query("more")
+        cep.advance_time(events[-1][2] + 100)
+    assert found == expected
+    assert any(expected.values())
+    assert postponed
+
+
+def test_a_push_alone_runs_at_most_two_statements() -> None:
+    for name in ("a b", "a not b", "every", "eager"):
+        with bridge.connect("duckdb://") as cep:
+            reported(cep, [name])
+            for ts in range(10):
+                cep.push_event("s", ["A", 50.0], ts)
+            statements: list[str] = []
+            cep.add_tracer(lambda sql, seconds, rows, statements=statements: statements.append(sql))
+            cep.push_event("s", ["A", 50.0], 10)
+            assert len(statements) <= 2
+
+
+def test_rows_of_postponed_events_are_counted_and_read() -> None:
+    with bridge.connect("duckdb://") as cep:
+        reported(cep, ["a b"])
+        for ts in range(5):
+            cep.push_event("s", ["A", 70.0], ts)
+        assert cep._runner._postponed
+        assert cep.query("SELECT symbol, price FROM s") == [("A", 70.0)]
+        assert not cep._runner._postponed
+        assert cep.database.fetch("SELECT COUNT(*) FROM cep_rows_s") == [(5,)]

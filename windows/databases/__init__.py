@@ -112,11 +112,16 @@ def _class_of(name: str) -> type[Alchemy]:
     return next((each for each in defined if issubclass(each, Alchemy) and each.__module__ == module), Alchemy)
 
 
+SQLITE_STATEMENTS = 2_000
+"""Prepared statements that a connection to SQLite keeps: about 45 kB each. With Python's 128, some hundred queries would have
+their statements prepared again for every event."""
+
+
 def _engine(url: sa.URL) -> sa.Engine:
     """The engine of a URL.
 
-    A SQLite connection may be used by any thread, as the bridge admits one at a time. Python's driver keeps only 128
-    prepared statements by default. A password among the parameters would be shown by `repr`, unlike one in its place.
+    A SQLite connection may be used by any thread, as the bridge admits one at a time. A password among the parameters would be
+    shown by `repr`, unlike one in its place.
     """
     import sqlalchemy as sa
 
@@ -126,6 +131,6 @@ def _engine(url: sa.URL) -> sa.Engine:
         url = url.set(password=str(url.query[name])).difference_update_query([name])
     if url.get_backend_name() != "sqlite":
         return sa.create_engine(url)
-    prepared = {"cached_statements": 100_000} if url.drivername in ("sqlite", "sqlite+pysqlite") else {}
+    prepared = {"cached_statements": SQLITE_STATEMENTS} if url.drivername in ("sqlite", "sqlite+pysqlite") else {}
     pool = sa.StaticPool if url.database in (None, "", ":memory:") else sa.NullPool
     return sa.create_engine(url, poolclass=pool, connect_args={"check_same_thread": False, **prepared})

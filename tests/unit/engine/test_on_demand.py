@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pathlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -140,3 +142,23 @@ def test_the_content_of_a_query_leaves_out_what_having_does(cep: Bridge):
     cep.create_query("big", "SELECT k, SUM(v) AS x FROM sales WINDOW(RANGE 1 H) GROUP BY k HAVING SUM(v) > 10")
     cep.push_events("sales", [(["a", 5], 10_000), (["b", 1], 10_001), (["a", 100], 10_002)])
     assert list(cep.query("SELECT k, x FROM big")) == [("a", 105)]
+
+
+@pytest.mark.long
+def test_memory_does_not_grow_with_the_queries_that_were_answered(database: Database) -> None:
+    def megabytes() -> float:
+        return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+    with database.connect() as cep:
+        cep.register_stream("s", "a INTEGER, k VARCHAR")
+        cep.create_query("q", "SELECT k, SUM(a) AS total FROM s WINDOW(ROWS 5) GROUP BY k")
+        used = []
+        for number in range(6_000):
+            cep.query(f"SELECT {number} AS number, k FROM q")
+            if number % 200 == 0:
+                cep.create_query("r", f"SELECT a FROM s WHERE a > {number}")
+                cep.push_event("s", [number, "k"], number)
+                cep.remove_query("r")
+            if number % 3_000 == 2_999:
+                used.append(megabytes())
+        assert used[1] - used[0] < 15

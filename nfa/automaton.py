@@ -76,12 +76,12 @@ class Automaton:
         return "\n".join(("digraph {", *(f"  {line}" for line in lines), "}"))
 
     def __str__(self) -> str:
-        return "\n".join(f"{state}: {self._told(state)}" for state in range(self.states))
+        return "\n".join(f"{state}: {self._state_line(state)}" for state in range(self.states))
 
     def _shape(self, state: int) -> str:
         return "doublecircle" if state in self.accepting else "circle"
 
-    def _told(self, state: int) -> str:
+    def _state_line(self, state: int) -> str:
         moves = [f"{Symbol(symbol)} -> {after}" for before, symbol, after in self.transitions if before == state]
         return ", ".join([*moves, *(["accepting"] if state in self.accepting else [])])
 

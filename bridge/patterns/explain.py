@@ -35,11 +35,13 @@ def pretty(sql: str, database: Database) -> str:
 
 def clause_explanation(number: int, given: Input, database: Database) -> Iterator[str]:
     """The lines on one clause, the clauses counted from 1."""
-    asked = typed(prepare(database, given.clause, given.fields), database, given.source)
-    rows = SortedRows(database, given.source, asked.clause, asked.needed, asked.leave_as, f"_cep_rows_{number}")
-    task = asked.task(rows)
+    prepared = typed(prepare(database, given.clause, given.fields), database, given.source)
+    rows = SortedRows(
+        database, given.source, prepared.clause, prepared.needed, prepared.leave_as, f"_cep_rows_{number}"
+    )
+    task = prepared.task(rows)
     yield from _commented("", f"{number}. MATCH_RECOGNIZE over {' '.join(given.table.input.split())}")
-    lines = [*_clause_lines(given.clause, asked, task)]
+    lines = [*_clause_lines(given.clause, prepared, task)]
     yield from _commented(*("" if line == "" else f"  {line}" for line in lines))
     yield from ("", f"-- the rows of {number}, sorted; _p is the number of the partition" if rows.partitioned else
                 f"-- the rows of {number}, sorted")  # fmt: skip
@@ -47,8 +49,8 @@ def clause_explanation(number: int, given: Input, database: Database) -> Iterato
     yield from _read(number, task, database)
 
 
-def _clause_lines(clause: RowPattern, asked: PreparedClause, task: Task) -> Iterator[str]:
-    yield f"input: {', '.join(asked.fields)}"
+def _clause_lines(clause: RowPattern, prepared: PreparedClause, task: Task) -> Iterator[str]:
+    yield f"input: {', '.join(prepared.fields)}"
     yield from ("", "MATCH_RECOGNIZE (", *(f"  {part}" for part in clause_parts(clause)), ")", "", "conditions")
     defined = dict(clause.define)
     for condition in task.conditions:

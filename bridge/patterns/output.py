@@ -233,17 +233,17 @@ def evaluate_clause(
     Raises:
         QueryError: A name is not a column, AFTER MATCH SKIP leads nowhere (rule S3), or the result exceeds a limit.
     """
-    asked = typed(prepare(database, clause, fields), database, source)
-    with SortedRows(database, source, asked.clause, asked.needed, asked.leave_as) as rows:
-        task = asked.task(rows)
+    prepared = typed(prepare(database, clause, fields), database, source)
+    with SortedRows(database, source, prepared.clause, prepared.needed, prepared.leave_as) as rows:
+        task = prepared.task(rows)
         strategy = strategy or choose_for_rows(task).strategy
-        if strategy == "offsets" and (direct := offsets.evaluate_clause(task, asked.measures)) is not None:
+        if strategy == "offsets" and (direct := offsets.evaluate_clause(task, prepared.measures)) is not None:
             return with_count(*direct)
         found = matches(task, strategy)
         members = Members(found, task.program, rows.ends)
         which = output_rows(members, clause.per_match, len(rows))
-        columns = ResultColumns(database, rows, members, which, bool(asked.leave_as))
-        return with_count(columns.table(asked.clause, fields, asked.measures), len(which.match))
+        columns = ResultColumns(database, rows, members, which, bool(prepared.leave_as))
+        return with_count(columns.table(prepared.clause, fields, prepared.measures), len(which.match))
 
 
 def matches(task: Task, strategy: str | None = None) -> Matches:
@@ -260,13 +260,13 @@ def prepare(database: Database, clause: RowPattern, fields: Sequence[str]) -> Pr
         what = "WITH TIMED OUT MATCHES" if clause.timed_out else "NOT in PATTERN"
         raise QueryError(f"{what} needs a stream, on which time passes: create a query, replay the table")
     checked = _columns_known(clause, fields)
-    asked = conditions(checked, fields, database.is_aggregate)
+    read_conditions = conditions(checked, fields, database.is_aggregate)
     final = clause.per_match is PerMatch.ONE_ROW
     measures = [read(m.this, checked, fields, None, final, database.is_aggregate) for m in checked.measures]
-    rows_read = [c.row for c in asked if c.row is not None]
-    values_read = [*(c.rest for c in asked if c.rest is not None), *measures]
+    rows_read = [c.row for c in read_conditions if c.row is not None]
+    values_read = [*(c.rest for c in read_conditions if c.rest is not None), *measures]
     needed = _needed(checked, database.insertion_ordered, fields, rows_read, values_read)
-    return PreparedClause(checked, fields, asked, measures, needed)
+    return PreparedClause(checked, fields, read_conditions, measures, needed)
 
 
 def _columns_known(clause: RowPattern, fields: Sequence[str]) -> RowPattern:

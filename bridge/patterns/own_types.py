@@ -36,29 +36,29 @@ class PreparedClause:
         return Task(rows, self.clause, self.conditions, compile_program(self.clause.pattern))
 
 
-def typed(asked: PreparedClause, database: Database, source: Source) -> PreparedClause:
+def typed(prepared: PreparedClause, database: Database, source: Source) -> PreparedClause:
     """The clause with a CAST around each value that only the database can compare, which the matcher then does not compute.
 
     Values of other rows lose their type on the way through the matcher: an ENUM becomes a text.
     """
-    whole = [*(c.rest for c in asked.conditions if c.rest is not None), *asked.measures]
+    whole = [*(c.rest for c in prepared.conditions if c.rest is not None), *prepared.measures]
     atoms = {atom for valued in whole for atom in valued.atoms}
     rows = [atom.row for atom in atoms if isinstance(atom, Value)]
     rows += [column(name) for atom in atoms if isinstance(atom, MatchAggregate) for name in atom.columns]
-    rows += map(column, _columns_of_output(asked))
+    rows += map(column, _columns_of_output(prepared))
     own = _own_types(list(dict.fromkeys(rows)), database, source)
     if not own:
-        return asked
+        return prepared
     conditions = [
         c if c.rest is None else dataclasses.replace(c, rest=_cast(c.rest, own, database.keeps_collations))
-        for c in asked.conditions
+        for c in prepared.conditions
     ]
     measures = [
         measure if _is_computed(measure) else _cast(measure, own, database.keeps_collations)
-        for measure in asked.measures
+        for measure in prepared.measures
     ]
     leave_as = {row.name: kind.leave_as for row, kind in own.items() if isinstance(row, exp.Column) and kind.leave_as}
-    return dataclasses.replace(asked, conditions=tuple(conditions), measures=measures, leave_as=leave_as)
+    return dataclasses.replace(prepared, conditions=tuple(conditions), measures=measures, leave_as=leave_as)
 
 
 def _is_computed(measure: MatchExpression) -> bool:
@@ -66,10 +66,10 @@ def _is_computed(measure: MatchExpression) -> bool:
     return isinstance(measure.only, Value) and not isinstance(measure.only.row, exp.Column)
 
 
-def _columns_of_output(asked: PreparedClause) -> list[str]:
+def _columns_of_output(prepared: PreparedClause) -> list[str]:
     """The columns of the input that are columns of the output."""
-    keys = [key.name for key in asked.clause.partition_by]
-    return keys if asked.clause.per_match is PerMatch.ONE_ROW else list(asked.fields)
+    keys = [key.name for key in prepared.clause.partition_by]
+    return keys if prepared.clause.per_match is PerMatch.ONE_ROW else list(prepared.fields)
 
 
 def _own_types(rows: Sequence[exp.Expr], database: Database, source: Source) -> dict[exp.Expr, OwnType]:

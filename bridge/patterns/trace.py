@@ -35,29 +35,29 @@ BUDGET = 50_000
 
 def why(database: Database, given: Input, row: Mapping[str, Any], ts: Any, runs: int) -> Why:
     """Tells of one row of a clause's input; QueryError unless exactly one row has these values."""
-    asked = typed(prepare(database, given.clause, given.fields), database, given.source)
-    wanted = _wanted(asked, row, ts)
+    prepared = typed(prepare(database, given.clause, given.fields), database, given.source)
+    wanted = _wanted(prepared, row, ts)
     condition = functools.reduce(lambda left, right: exp.And(this=left, expression=right), starmap(_equal, wanted))
     count = _count(database, given.source, condition)
     if count != 1:
         pairs = " and ".join(f"{name} = {value!r}" for name, value in wanted)
         more = "no row has" if not count else f"{count} rows have"
         raise QueryError(f"{more} {pairs}; columns are {', '.join(given.fields)}")
-    source = _partition(database, given.source, asked, condition)
-    with SortedRows(database, source, asked.clause, list(given.fields), asked.leave_as) as rows:
+    source = _partition(database, given.source, prepared, condition)
+    with SortedRows(database, source, prepared.clause, list(given.fields), prepared.leave_as) as rows:
         (hits,) = rows.columns([exp.Case().when(condition, exp.Literal.number(1)).else_(exp.Literal.number(0))])
         place = int(np.flatnonzero(np.asarray(hits) == 1)[0])
         try:
-            return _RowExplanation(asked, asked.task(rows), place).why(runs)
+            return _RowExplanation(prepared, prepared.task(rows), place).why(runs)
         except BudgetError as error:
             raise QueryError(str(error)) from None
 
 
-def _wanted(asked: PreparedClause, row: Mapping[str, Any], ts: Any) -> list[tuple[str, Any]]:
+def _wanted(prepared: PreparedClause, row: Mapping[str, Any], ts: Any) -> list[tuple[str, Any]]:
     """The columns, by their own names, and their values; `ts` is the first that the clause orders by."""
-    named = {_field(asked.fields, name): value for name, value in row.items()}
+    named = {_field(prepared.fields, name): value for name, value in row.items()}
     if ts is not None:
-        order = asked.clause.order_by
+        order = prepared.clause.order_by
         if not order or not isinstance(order[0].this, exp.Column):
             raise QueryError("ts is the first column of ORDER BY, and there is none: name the row by row={…}")
         named[order[0].this.name] = ts
@@ -91,15 +91,17 @@ def _count(database: Database, source: Source, condition: exp.Expr) -> int:
     return found
 
 
-def _partition(database: Database, source: Source, asked: PreparedClause, condition: exp.Expr) -> Source:
+def _partition(database: Database, source: Source, prepared: PreparedClause, condition: exp.Expr) -> Source:
     """The rows of the partition that has the row."""
-    keys = [key.name for key in asked.clause.partition_by]
+    keys = [key.name for key in prepared.clause.partition_by]
     if not keys:
         return source
     own = exp.select(*map(column, keys)).from_(source_item()).where(condition.copy()).subquery("k")
     same = [exp.NullSafeEQ(this=column_of(ROWS, key), expression=column_of("k", key)) for key in keys]
     select = (
-        exp.select(*(column_of(ROWS, name) for name in asked.fields)).from_(source_item()).join(own, on=exp.and_(*same))
+        exp.select(*(column_of(ROWS, name) for name in prepared.fields))
+        .from_(source_item())
+        .join(own, on=exp.and_(*same))
     )
     return Source(source.rendered(database, select))
 
@@ -125,22 +127,22 @@ class _CachedConditions(PathConditions):
 class _RowExplanation:
     """The pieces of one answer. Rows count from 0 here, and from 1 in what is reported."""
 
-    def __init__(self, asked: PreparedClause, task: Task, place: int) -> None:
-        self.asked, self.task, self.place = asked, task, place
+    def __init__(self, prepared: PreparedClause, task: Task, place: int) -> None:
+        self.prepared, self.task, self.place = prepared, task, place
         self.count = int(task.ends[-1])
         self.answers = _CachedConditions(task)
-        self.tests = ConjunctTests(asked, task, self.answers)
+        self.tests = ConjunctTests(prepared, task, self.answers)
         self.found: Matches = matches(task)
         self.members = Members(self.found, task.program, task.ends)
         self.transitions = Transitions(task.program)
 
     def why(self, runs: int) -> Why:
-        row = self._values(self.asked.fields, self.place)
+        row = self._values(self.prepared.fields, self.place)
         skipped = self._skipped()
         shown, others = self._runs(runs, {start for first, last, _ in skipped for start in range(first, last + 1)})
         return Why(
             row,
-            {key.name: row[key.name] for key in self.asked.clause.partition_by},
+            {key.name: row[key.name] for key in self.prepared.clause.partition_by},
             self.place + 1,
             self.count,
             tuple(self.tests.test_alone(condition, self.place) for condition in self.task.conditions),
@@ -197,7 +199,7 @@ class _RowExplanation:
 
     def _shown_skipped(self, skipped: list[tuple[int, int, int]]) -> Iterator[Skipped]:
         """Those from which a run might have come to the row."""
-        mode = skip_text(self.asked.clause) or "AFTER MATCH SKIP PAST LAST ROW"
+        mode = skip_text(self.prepared.clause) or "AFTER MATCH SKIP PAST LAST ROW"
         near = np.array(self._candidates[::-1])
         for first, last, match in skipped:
             if np.searchsorted(near, first) < np.searchsorted(near, last, "right"):
@@ -240,7 +242,7 @@ class _RowExplanation:
         return InputRow(index, index, 0)
 
     def _run(self, trace: RunTrace) -> Run:
-        names = [item.this.name for item in self.asked.clause.order_by if isinstance(item.this, exp.Column)]
+        names = [item.this.name for item in self.prepared.clause.order_by if isinstance(item.this, exp.Column)]
         key = tuple(self._values(names, trace.start).items())
         steps = tuple(
             Step(

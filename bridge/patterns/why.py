@@ -87,10 +87,10 @@ class Step:
 
     def __str__(self) -> str:
         came = f"after {short(self.taken)}" if self.taken else "first row"
-        asked = (
+        symbol = (
             "the end ($)" if self.test is None else str(self.test) if self.fate is not Fate.LATE else self.test.symbol
         )
-        return f"{came}: {asked} - {self._outcome}"
+        return f"{came}: {symbol} - {self._outcome}"
 
     @property
     def _outcome(self) -> str:
@@ -250,9 +250,9 @@ OnPath = Callable[[Path[int]], Any]
 class ConjunctTests:
     """Asks one row at a time; the answers are those of the plain machine."""
 
-    def __init__(self, asked: PreparedClause, task: Task, answers: PathConditions) -> None:
-        self.asked, self.answers = asked, answers
-        self.conditions = dict(asked.clause.define)
+    def __init__(self, prepared: PreparedClause, task: Task, answers: PathConditions) -> None:
+        self.prepared, self.answers = prepared, answers
+        self.conditions = dict(prepared.clause.define)
         self.is_aggregate = task.rows.database.is_aggregate
 
     def test_alone(self, condition: Condition, row: int) -> Test:
@@ -285,7 +285,7 @@ class ConjunctTests:
         return row_scalar_text(part), of_row(valued) is not None, self.answers.value(valued), reads
 
     def _read(self, symbol: str, expression: exp.Expr) -> MatchExpression:
-        return read(expression, self.asked.clause, self.asked.fields, symbol, is_aggregate=self.is_aggregate)
+        return read(expression, self.prepared.clause, self.prepared.fields, symbol, is_aggregate=self.is_aggregate)
 
 
 def _conjunct(text: str, value: Any, reads: list[tuple[str, OnPath]], path: Path[int]) -> Conjunct:

@@ -103,7 +103,7 @@ class WriteTarget:
             while self.store.resting:
                 time.sleep(0.01)
             try:
-                with self.store.asked() as there:
+                with self.store.opened() as there:
                     do(there)
                 return
             except Unreachable as error:

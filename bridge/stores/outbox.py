@@ -150,7 +150,7 @@ class Outbox:
         return attempts >= ATTEMPTS
 
     def _written(self, store: Store, rows: Sequence[tuple[Any, ...]]) -> None:
-        with store.asked() as there:
+        with store.opened() as there:
             there.begin()
             for row in rows:
                 text, order = self._text(store, row[4], there)

@@ -62,7 +62,7 @@ class Store:
         return self._database
 
     @contextlib.contextmanager
-    def asked(self) -> Iterator[Database]:
+    def opened(self) -> Iterator[Database]:
         """The database for a question; Unreachable where the connection is lost, Refused where it says no."""
         if self.resting:
             raise Unreachable(f"the data store {self.name!r} did not answer and is asked again later")
@@ -79,7 +79,7 @@ class Store:
 
     def prepare(self, sql: Sql) -> None:
         """Lets the store plan a statement, if it answers. Raises `Refused` for a name that it does not know."""
-        with contextlib.suppress(Unreachable), self.asked() as database:
+        with contextlib.suppress(Unreachable), self.opened() as database:
             database.prepare(database.render(without_values(sql)))
 
     def close(self) -> None:
@@ -163,8 +163,8 @@ class Question:
         return found
 
     def _one(self, values: Values, database: Database) -> list[Values]:
-        asked = database.fetch_bound(self._single, [values[place] for place in self._order])
-        rows = [tuple(row[place] for place in self._places) for row in asked]
+        found = database.fetch_bound(self._single, [values[place] for place in self._order])
+        rows = [tuple(row[place] for place in self._places) for row in found]
         return sorted(rows, key=_by_value) if self._sorted else rows
 
     def _at_once(self, sets: Sequence[Values], database: Database) -> Answers:

@@ -25,7 +25,7 @@ FEW = 500
 FRESH = 2.0
 """Seconds for which a gap is asked each time, where there are more."""
 
-GROWTH = 1.25
+AGE_FACTOR = 1.25
 """After that a gap is asked when its age has grown by this factor."""
 
 Range = tuple[int, int]
@@ -112,7 +112,7 @@ class Gaps:
                 found[first] = self._lasts[first]
         for first in found:
             age = now - self._noticed[first]
-            heapq.heappush(self._due, (now if age < FRESH else now + age * (GROWTH - 1), first))
+            heapq.heappush(self._due, (now if age < FRESH else now + age * (AGE_FACTOR - 1), first))
         return sorted(found.items())
 
     def contains(self, position: int) -> bool:

@@ -127,21 +127,21 @@ def candidates(task: Task, found: tuple[GapStep, ...]) -> tuple[Task, Ints]:
     All that the search reads of them comes in one statement.
     """
     conditions = {condition.symbol: condition for condition in task.conditions}
-    asked = [conditions[name] for name in dict.fromkeys(step.symbol for step in found)]
-    values = [atom.row for c in asked if c.rest for atom in c.rest.atoms if isinstance(atom, Value)]
+    of_steps = [conditions[name] for name in dict.fromkeys(step.symbol for step in found)]
+    values = [atom.row for c in of_steps if c.rest for atom in c.rest.atoms if isinstance(atom, Value)]
     times = [item.this for item in task.clause.order_by[:1]] if task.clause.within is not None else []
     wanted = list(dict.fromkeys([symbol_set(task.conditions), *values, *times]))
     columns = [column(f"_w{place}") for place in range(len(wanted))]
-    numbers, symbol_sets, *arrays = task.rows.where(_is_any(task, asked, columns[0]), wanted, columns)
+    numbers, symbol_sets, *arrays = task.rows.where(_is_any(task, of_steps, columns[0]), wanted, columns)
     kept = np.asarray(numbers).astype(np.int64)
     fewer = dataclasses.replace(task, rows=RowSubset(task.rows, kept, dict(zip(wanted[1:], arrays, strict=True))))
     fewer.symbol_sets = np.asarray(symbol_sets).astype(np.uint64)
     return fewer, kept
 
 
-def _is_any(task: Task, asked: list[Condition], symbol_set_column: exp.Expr) -> exp.Expr:
+def _is_any(task: Task, of_steps: list[Condition], symbol_set_column: exp.Expr) -> exp.Expr:
     """Whether a symbol_set has one of these symbols."""
-    if any(condition.row is None for condition in asked):
+    if any(condition.row is None for condition in of_steps):
         return exp.true()
     always = sum(1 << place for place, condition in enumerate(task.conditions) if condition.row is None)
     return exp.GT(this=symbol_set_column, expression=exp.Literal.number(always))

@@ -61,7 +61,7 @@ class Generator:
             task.conditions,
             self.register_code,
         )
-        self.asked = {c.symbol: register_code.condition(c) for c in conditions}
+        self.conditions = {c.symbol: register_code.condition(c) for c in conditions}
         self.places: dict[Waiting, SearchState] = {}
         self.choices = 0
         self.begun = [self.place(transitions.begin(at_start)) for at_start in (False, True)]
@@ -94,7 +94,7 @@ class Generator:
         return self.places[self.transitions.after(number)]
 
     def asks(self, number: int) -> ConditionCode:
-        return self.asked[self.symbol(number)]
+        return self.conditions[self.symbol(number)]
 
     # Registers that matter --------------------------------------------------------------------------------------------
 
@@ -165,8 +165,8 @@ class Generator:
             lines += ["if best < row: best, stack = row, []"]
         for at, _ in enumerate(place.takers):
             tried = self.tried(place, at, memo)
-            asked = f"if p <= {place.number + at}:"
-            lines += tried if at == len(place.takers) - 1 else [asked, *_indented(tried, 1)]
+            is_reached = f"if p <= {place.number + at}:"
+            lines += tried if at == len(place.takers) - 1 else [is_reached, *_indented(tried, 1)]
         return ["while True:", *_indented([*lines, f"p = {FAIL}", "break"], 1)]
 
     def key(self, place: SearchState) -> list[str]:
@@ -198,27 +198,27 @@ class Generator:
     def tried(self, place: SearchState, at: int, memo: bool) -> list[str]:
         """Take the row by one instruction if it can be taken, and leave the others for later."""
         number = place.takers[at]
-        asked, after = self.asks(number), self.after(number)
+        condition, after = self.asks(number), self.after(number)
         taken = [
             *self.remaining_choices(place, at),
-            *self.register_code.updates(self.symbol(number), self.wanted(after), self.known(asked)),
+            *self.register_code.updates(self.symbol(number), self.wanted(after), self.known(condition)),
             f"code[row] = {number}",
             "row += 1",
             *([f"p = {after.number}"] if after.number != place.number or len(place.takers) > 1 else []),
             "continue" if after is place else "break",
         ]
-        lines = [f"if {asked.holds}:", *_indented(taken, 1)] if asked.holds else taken
-        noted = [f"code[row] = {number}"] if asked.labels else []
+        lines = [f"if {condition.holds}:", *_indented(taken, 1)] if condition.holds else taken
+        noted = [f"code[row] = {number}"] if condition.labels else []
         if place in self.runs and at == 0 and not (memo and self.key(place)):
             lines = self.run(place, memo)
         limited = "row < limit and " if self.within else ""
-        return [f"if {limited}ok{number}[row]:", *_indented([*noted, *asked.lines, *lines], 1)]
+        return [f"if {limited}ok{number}[row]:", *_indented([*noted, *condition.lines, *lines], 1)]
 
     def wanted(self, place: SearchState) -> list[Register]:
         return sorted(self.left(place.takers), key=self.register_code.name)
 
-    def known(self, asked: ConditionCode) -> frozenset[Register]:
-        return frozenset(r for r in asked.reads if isinstance(r, RunningTotal))
+    def known(self, condition: ConditionCode) -> frozenset[Register]:
+        return frozenset(r for r in condition.reads if isinstance(r, RunningTotal))
 
     def remaining_choices(self, place: SearchState, at: int) -> list[str]:
         """The choices that are left, on the stack."""
@@ -314,11 +314,11 @@ class Generator:
     def holding(self, rest: Waiting) -> list[str]:
         """Stop at a row that one of these can take, by all that is quickly asked."""
         able = " or ".join(f"ok{number}[row]" for number in rest)
-        asked = self.asks(rest[0])
-        if len(rest) > 1 or not asked.holds or asked.labels:
+        condition = self.asks(rest[0])
+        if len(rest) > 1 or not condition.holds or condition.labels:
             return [f"if {able}: break"]
         limited = "row < limit and " if self.within else ""
-        return [f"if {limited}{able}:", *_indented([*asked.lines, f"if {asked.holds}: break"], 1)]
+        return [f"if {limited}{able}:", *_indented([*condition.lines, f"if {condition.holds}: break"], 1)]
 
     @functools.cached_property
     def saved_names(self) -> set[str]:

@@ -293,8 +293,8 @@ def evaluate_clause(task: Task, measures: Sequence[MatchExpression]) -> tuple[pa
         return None
     columns = DistanceColumns(names)
     condition = _condition(task, columns)
-    asked = [columns.computed(m, len(names)) for m in measures if not isinstance(m.only, MatchNumber)]
-    rows, *shown = task.rows.where(condition, list(columns.values), asked)
+    computed = [columns.computed(m, len(names)) for m in measures if not isinstance(m.only, MatchNumber)]
+    rows, *shown = task.rows.where(condition, list(columns.values), computed)
     return _table(task, measures, np.asarray(rows).astype(np.int64), shown, step)
 
 
@@ -328,9 +328,9 @@ def _condition(task: Task, columns: DistanceColumns) -> exp.Expr:
     by_symbol = {condition.symbol: condition for condition in task.conditions}
     parts: list[exp.Expr] = []
     for distance, name in enumerate(columns.names):
-        asked = by_symbol[name]
-        parts += [columns.at(distance, asked.row)] if asked.row is not None else []
-        parts += [columns.computed(asked.rest, distance + 1)] if asked.rest is not None else []
+        wanted = by_symbol[name]
+        parts += [columns.at(distance, wanted.row)] if wanted.row is not None else []
+        parts += [columns.computed(wanted.rest, distance + 1)] if wanted.rest is not None else []
     last = columns.values.setdefault(shifted(exp.Literal.number(1), len(columns.names) - 1), f"_w{len(columns.values)}")
     there: exp.Expr = exp.Not(this=exp.Is(this=column(last), expression=exp.null()))
     return functools.reduce(lambda one, other: exp.And(this=one, expression=other), parts, there)

@@ -159,5 +159,5 @@ class RowSubset(SortedRows):
     def columns(self, expressions: Sequence[exp.Expr]) -> list[Array]:
         """Each expression's values, row by row; PREV and NEXT read all rows of the input."""
         unknown = [expression for expression in expressions if expression not in self.known]
-        asked = dict(zip(unknown, self.rows.columns(unknown), strict=True))
-        return [self.known[e] if e in self.known else taken(asked[e], self.numbers) for e in expressions]
+        columns = dict(zip(unknown, self.rows.columns(unknown), strict=True))
+        return [self.known[e] if e in self.known else taken(columns[e], self.numbers) for e in expressions]

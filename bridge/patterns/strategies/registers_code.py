@@ -304,8 +304,8 @@ class RegisterCode:
         name, nearer = self.name(slot), slot.nearer
         if not slot.first:
             return [f"{name} = {self.name(nearer) if nearer else 'row'}"]
-        asked = f" and {self.name(nearer)} >= 0" if nearer else ""
-        return [f"if {name} < 0{asked}: {name} = row"]
+        is_known = f" and {self.name(nearer)} >= 0" if nearer else ""
+        return [f"if {name} < 0{is_known}: {name} = row"]
 
     def empty(self, register: Register) -> list[str]:
         """The lines that forget a register."""

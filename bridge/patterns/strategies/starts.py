@@ -76,14 +76,14 @@ def symbol_sets_at(task: Task) -> SymbolSetsAt:
     conditions = enumerate(task.conditions)
     rests = [(place, holds_at(c, task), c.row is None) for place, c in conditions if c.rest is not None]
     if not rests:
-        return lambda starts, rows, asked: symbol_sets.take(rows)
+        return lambda starts, rows, wanted: symbol_sets.take(rows)
     kind = symbol_sets.dtype.type
 
-    def symbol_sets_in_match(starts: Ints, rows: Ints, asked: int) -> SymbolSets:
+    def symbol_sets_in_match(starts: Ints, rows: Ints, wanted: int) -> SymbolSets:
         found = symbol_sets.take(rows)
         cache: ValueCache = {}
         for place, holds, always in rests:
-            if not asked >> place & 1:
+            if not wanted >> place & 1:
                 continue
             if always:
                 found &= ~((~holds(starts, rows, cache)).astype(kind) << kind(place))
@@ -99,13 +99,13 @@ def symbol_sets_at(task: Task) -> SymbolSetsAt:
 
 def holds_at(condition: Condition, task: Task) -> Holds:
     """The part of a condition on other rows, which are at known distances from the first."""
-    asked = MatchCondition(condition, task)
-    places = [None if v.place == CURRENT else distance(v.place, task.clause) for v in asked.values]
+    of_match = MatchCondition(condition, task)
+    places = [None if v.place == CURRENT else distance(v.place, task.clause) for v in of_match.values]
     sure = [not place for place in places]  # the row itself and the first are always there
-    named = [(value.row.sql(), place) for value, place in zip(asked.values, places, strict=True)]
+    named = [(value.row.sql(), place) for value, place in zip(of_match.values, places, strict=True)]
 
     def holds(starts: Ints, rows: Ints, cache: ValueCache) -> Bools:
-        return asked.holds([_rows_at(place, starts, rows) for place in places], len(rows), sure, named, cache)
+        return of_match.holds([_rows_at(place, starts, rows) for place in places], len(rows), sure, named, cache)
 
     return holds
 

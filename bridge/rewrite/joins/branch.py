@@ -321,17 +321,17 @@ def with_values(condition: exp.Expr, value: Callable[[str], exp.Expr]) -> exp.Ex
 def _not_inserted(timed: bool) -> exp.Expr:
     """Whether a row is not one of the event's insertions."""
     changed = exp.LT(this=column_of("w", "_place"), expression=number(INSERTED))
-    return exp.or_(changed, exp.not_(_of_one_event(timed, placed=False)))
+    return exp.or_(changed, exp.not_(_of_one_event(timed, in_place=False)))
 
 
-def _of_one_event(timed: bool, placed: bool) -> exp.Expr:
+def _of_one_event(timed: bool, in_place: bool) -> exp.Expr:
     """Whether two rows are of one event: these all join, even if one of them evicts another.
 
     A row that a window evicts on arrival (W9) is excluded: it joins others only as the trigger.
     """
     names = ("ts", "seq") if timed else ("seq",)
     same: list[exp.Expr] = [exp.EQ(this=column_of("w", name), expression=column_of("t", name)) for name in names]
-    if placed:
+    if in_place:
         own = zip(("seq", "_place"), OUT[1:], strict=True)
         same.append(exp.not_(exp.and_(*(column_of("w", mine).eq(column_of("w", out)) for mine, out in own))))
     return exp.and_(*same)

@@ -153,7 +153,7 @@ class Read:
             return self.conversion.question.answers(sets, database)
         by_sent = {tuple(converted(key, self.conversion.there)): key for key in sets}
         try:
-            with store.asked() as there:
+            with store.opened() as there:
                 found = self.conversion.question.answers(list(by_sent), there)
         except Refused:
             found = self._ask_each(list(by_sent), store, {by_sent[key]: key for key in by_sent})
@@ -164,7 +164,7 @@ class Read:
         found: Answers = {}
         for key in sets:
             try:
-                with store.asked() as there:
+                with store.opened() as there:
                     found[key] = self.conversion.question.answers([key], there)[key]
             except Refused as error:
                 self._dead(key, str(error))

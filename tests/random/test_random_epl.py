@@ -62,7 +62,7 @@ def _fail(cep: bridge.Bridge, rows: list[Any]) -> None:
     refused = {"side_effect": Refused("on purpose")}
     with (
         mock.patch.object(cep._runner.results, "read", **refused),
-        mock.patch.object(OneEventPlan, "run", **refused),
+        mock.patch.object(OneEventPlan, "read", **refused),
         pytest.raises(BridgeError),
     ):
         cep.push_all(rows)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlglot import exp
 
 from bridge.engine.catalogue import StreamEntry
+from bridge.engine.computed import Compute, computed, has_only_values
 from bridge.engine.results import Results, ResultStatement, ResultStatements
 from bridge.patterns.live.statements import Arrivals
 from bridge.rewrite.network import CLOCK
@@ -34,10 +35,14 @@ Row = tuple[Any, ...]
 
 
 class BoundStatement(NamedTuple):
-    """A statement's text, and the `places` of the values in an event's row that its parameters take, in their order."""
+    """A statement's text, and the `places` of the values in an event's row that its parameters take, in their order.
+
+    `compute` gives the rows without the database, or None where it has to be asked.
+    """
 
     text: str
     places: tuple[int, ...]
+    compute: Compute | None = None
 
     def run(self, database: Database, row: Row) -> None:
         if self.places:
@@ -46,6 +51,8 @@ class BoundStatement(NamedTuple):
             database.execute(self.text)
 
     def read(self, database: Database, row: Row) -> list[Row]:
+        if self.compute is not None and (rows := self.compute(row)) is not None:
+            return rows
         if self.places:
             return database.fetch_bound(self.text, [row[place] for place in self.places])
         return database.fetch(self.text)
@@ -68,10 +75,18 @@ class MachineStep(NamedTuple):
     reads: Sequence[BoundStatement | None]
     inserts: Sequence[BoundStatement]
 
-    def take(self, database: Database, row: Row, now: int, seq: int) -> pa.Table | None:
+    def take(self, database: Database, rows: Sequence[Row], now: int, seq: int) -> pa.Table | None:
         """The results; nothing is stored."""
-        arrived = [[] if bound is None else bound.read(database, row) for bound in self.reads]
+        arrived = [
+            [] if bound is None else [found for row in rows for found in bound.read(database, row)]
+            for bound in self.reads
+        ]
         return self.machine.take(database, arrived, now, seq)
+
+    @property
+    def is_computed(self) -> bool:
+        """Whether no statement reads its rows of an event."""
+        return all(bound is None or bound.compute is not None for bound in self.reads)
 
     def store(self, database: Database, row: Row) -> None:
         """Stores what `take` has changed."""
@@ -95,7 +110,7 @@ class OneEventPlan:
     """What an event of one stream runs, pushed alone: the steps, what reads results, and the inboxes that INSERTs fill.
 
     `stores`: the INSERTs that store the rows of machines, as for events in the inbox. `timed`: whether a statement reads the
-    clock.
+    clock. `binds`: whether a statement reads the event, not only machines.
     """
 
     steps: Sequence[Statement | MachineStep]
@@ -103,6 +118,7 @@ class OneEventPlan:
     inboxes: frozenset[str]
     stores: Sequence[Insert]
     timed: bool
+    binds: bool
 
     @functools.cached_property
     def machines(self) -> list[RowCall]:
@@ -128,25 +144,49 @@ class OneEventPlan:
         """Whether an event may be stored with later ones: its rows are those of machines, which have them in memory."""
         return self._is_quiet and all(each.is_restored and not each.is_checkpoint_due for each in self.machines)
 
+    @functools.cached_property
+    def takes_several(self) -> bool:
+        """Whether it also runs several events at once, which are then computed in this process."""
+        if self.is_one_select:
+            return all(statement.whole.compute is not None for _, statement in self.results)
+        machines = [step for step in self.steps if isinstance(step, MachineStep)]
+        return self._is_quiet and not self.binds and all(step.is_computed for step in machines)
+
+    def compute(self, rows: Sequence[Row]) -> Results | None:
+        """The results of one SELECT for each of these events; None where one has to be computed by the database."""
+        found: Results = []
+        for result, statement in self.results:
+            several = [statement.whole.compute(row) for row in rows] if statement.whole.compute is not None else [None]
+            if None in several:
+                return None
+            found += result.distribute([one for some in several for one in some or ()])
+        return found
+
     @property
     def reads_clock(self) -> bool:
         """Whether a statement of the next push reads the time before it, or a machine does that makes its memory anew."""
         return self.timed or not all(machine.is_restored for machine in self.machines)
 
     def run(
-        self, database: Database, row: Row, now: int, seq: int, before_report: Callable[[], object] | None = None
+        self,
+        database: Database,
+        rows: Sequence[Row],
+        now: int,
+        seq: int,
+        before_report: Callable[[], object] | None = None,
     ) -> Outcome:
-        """Runs an event of this `row`, time and number in a transaction.
+        """Runs an event in a transaction, with its row, time and number; or events (`takes_several`), with those of the last.
 
-        `before_report`: the event is stored later, and this is called before the first results of a machine are written.
+        `before_report`: they are stored later, and this is called before the first results of a machine are written.
         """
+        row = rows[0]
         filled, progress, reported = set(self.inboxes), list[tuple[RowCall, Rows]](), False
         for step in self.steps:
             if isinstance(step, Statement):
                 if (bound := step.of(reported)) is not None:
                     bound.run(database, row)
                 continue
-            machine, results = step.machine, step.take(database, row, now, seq)
+            machine, results = step.machine, step.take(database, rows, now, seq)
             if before_report is None:
                 step.store(database, row)
             else:
@@ -157,14 +197,15 @@ class OneEventPlan:
                 reported = True
                 database.append(database.quoted(machine.table), results)
                 filled.add(machine.table)
-        return Outcome(self.read(database, row, reported), filled, progress)
+        return Outcome(self.read(database, rows, reported), filled, progress)
 
-    def read(self, database: Database, row: Row, reported: bool = False) -> Results:
+    def read(self, database: Database, rows: Sequence[Row], reported: bool = False) -> Results:
         """The results, after all steps; `reported`: whether a machine has reported something."""
         found: Results = []
         for result, statement in self.results:
             if (bound := statement.of(reported)) is not None:
-                found += result.distribute(bound.read(database, row))
+                read = bound.read(database, rows[0]) if len(rows) == 1 else database.fetch(result.text)
+                found += result.distribute(read)
         if len(self.results) > 1:
             found.sort(key=lambda result: result[0].number)
         return found
@@ -224,7 +265,7 @@ def one_event_plan(
     if facts is None:
         return None
     try:
-        return _Planning(operators, facts, database).plan(results)
+        return _Planning(operators, facts, _types(stream), database).plan(results)
     except _Unbound:
         return None
 
@@ -232,7 +273,8 @@ def one_event_plan(
 class _Planning:
     """The steps of a plan, bound one after the other."""
 
-    def __init__(self, operators: Sequence[Operator], facts: Facts, database: Database) -> None:
+    def __init__(self, operators: Sequence[Operator], facts: Facts, types: Sequence[str], database: Database) -> None:
+        self._types = types
         self._steps = [step for operator in operators for step in operator.steps]
         self._machines = [step for step in self._steps if isinstance(step, RowCall)]
         reported = {machine.table for machine in self._machines}
@@ -240,6 +282,7 @@ class _Planning:
         self._database, self._facts = database, facts
         self._quiet = dataclasses.replace(facts, empty={*facts.empty, *reported})
         self._derived = {*self._inboxes, *reported}
+        self._binds = False
 
     def plan(self, results: Sequence[ResultStatement]) -> OneEventPlan:
         stored = {arrivals.table: step for step in self._machines for arrivals in step.arrivals}
@@ -260,18 +303,23 @@ class _Planning:
         statements = [*(step for step in found if isinstance(step, Statement)), *(each for _, each in results_bound)]
         clock = self._database.own_name(CLOCK)
         timed = any(clock in statement.whole.text for statement in statements)
-        return OneEventPlan(found, results_bound, self._inboxes, list(inserts.values()), timed)
+        return OneEventPlan(found, results_bound, self._inboxes, list(inserts.values()), timed, self._binds)
 
     def _statement(self, write: Callable[[], exp.Expr]) -> Statement | None:
-        whole = _bound(write(), self._facts, self._database)
+        tree, row = write(), self._facts.row
+        self._binds |= row is not None and any(found.name == row.table for found in tree.find_all(exp.Table))
+        whole = self._bound(tree, self._facts)
         if whole is None or not self._machines:
             return None if whole is None else Statement(whole, whole)
-        return Statement(whole, _bound(write(), self._quiet, self._database))
+        return Statement(whole, self._bound(write(), self._quiet))
+
+    def _bound(self, statement: exp.Expr, facts: Facts) -> BoundStatement | None:
+        return _bound(statement, facts, self._types, self._database)
 
     def _machine(self, machine: RowCall, inserts: Mapping[str, Insert]) -> MachineStep:
         if not machine.arrivals:
             raise _Unbound
-        stored = (_bound(_of_step(inserts[each.table]), self._facts, self._database) for each in machine.arrivals)
+        stored = (self._bound(_of_step(inserts[each.table]), self._facts) for each in machine.arrivals)
         reads = [self._arrivals(each) for each in machine.arrivals]
         return MachineStep(machine, reads, [insert for insert in stored if insert is not None])
 
@@ -279,7 +327,7 @@ class _Planning:
         """What reads the rows of the event; raises _Unbound where they are results of another operator."""
         if any(found.name in self._derived for found in arrivals.select.find_all(exp.Table)):
             raise _Unbound
-        return _bound(arrivals.select.copy(), self._facts, self._database)
+        return self._bound(arrivals.select.copy(), self._facts)
 
 
 def _of_step(step: Insert | Purge) -> exp.Expr:
@@ -318,12 +366,28 @@ def _of_one_event(result: ResultStatement) -> exp.Expr:
     return statement
 
 
-def _bound(statement: exp.Expr, facts: Facts, database: Database) -> BoundStatement | None:
+def _types(stream: StreamEntry) -> list[str]:
+    """The types of the columns of an event's row."""
+    return ["BIGINT", "BIGINT", *(attribute.type for attribute in stream.schema)]
+
+
+def _place_of(node: exp.Expr) -> int | None:
+    """The place of an event's value in its row, for a parameter cast to the type of its column."""
+    mark = _MARK.fullmatch(node.this.name) if isinstance(node, exp.Cast) and isinstance(node.this, exp.Var) else None
+    return None if mark is None else int(mark[1])
+
+
+def _bound(statement: exp.Expr, facts: Facts, types: Sequence[str], database: Database) -> BoundStatement | None:
     """The statement with the event's values wherever its inbox stood; None where it reads or writes no row."""
     if _MARK.search(database.render(statement)):
         raise _Unbound
     optimized = optimize(statement, facts)
-    return None if optimized is None else _marked(database.render(optimized), database.placeholder)
+    if optimized is None:
+        return None
+    compute = None
+    if has_only_values(optimized):
+        compute = computed(optimized, _place_of, types, database.python_types)
+    return _marked(database.render(optimized), database.placeholder)._replace(compute=compute)
 
 
 def _marked(text: str, mark: str) -> BoundStatement:

@@ -18,7 +18,7 @@ from windows.databases import Database
 
 
 class PostponedEvent(NamedTuple):
-    """An event, the plan that it has run, and what machines have still to write."""
+    """The events of a push, the plan that they have run, and what machines have still to write."""
 
     batch: EventBatch
     plan: OneEventPlan
@@ -26,6 +26,7 @@ class PostponedEvent(NamedTuple):
 
     @property
     def seq(self) -> int:
+        """The number of the first one."""
         seq: int = self.batch.rows[0][1]
         return seq
 
@@ -60,7 +61,7 @@ class PostponedEvents:
         rows: dict[OneEventPlan, list[tuple[Any, ...]]] = {}
         progress: dict[int, tuple[RowCall, Rows]] = {}
         for batch, plan, lines in self._events:
-            rows.setdefault(plan, []).append(batch.rows[0])
+            rows.setdefault(plan, []).extend(batch.rows)
             for machine, some in lines:
                 progress.setdefault(id(machine), (machine, []))[1].extend(some)
         streams = {event.plan: event.batch.stream for event in self._events}

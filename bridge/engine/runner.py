@@ -5,25 +5,22 @@ from __future__ import annotations
 import contextlib
 import functools
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from bridge.engine.catalogue import QueryEntry
 from bridge.engine.due_times import DueTimes
-from bridge.engine.housekeeping import Housekeeping
 from bridge.engine.intake import EventBatch
 from bridge.engine.one_event import OneEventPlan, OneEventPlans
-from bridge.engine.plans import Plans
-from bridge.engine.postponed import PostponedEvent, PostponedEvents
+from bridge.engine.postponed import PostponedEvent
 from bridge.engine.results import PUSHES, Results
+from bridge.engine.transactions import Transactions, TrialOver
 from bridge.errors import DatabaseError, QueryError
 from bridge.rewrite.conflicts import conflicts
 from bridge.rewrite.network import CLOCK
 from bridge.rewrite.plan import Call, Insert, Operator, Purge
-from windows.databases import Database, Refused
+from windows.databases import Database
 from windows.times import BEGINNING
-
-NOTHING: Mapping[str, Any] = {}
 
 
 class Receipt(NamedTuple):
@@ -36,10 +33,6 @@ class Receipt(NamedTuple):
     remember: Callable[[], None] = lambda: None
 
 
-class TrialOver(Exception):
-    """Ends the transaction of a trial, which is rolled back."""
-
-
 class PushSteps(NamedTuple):
     """What a push runs: texts and calls in their order, the inboxes they fill, and whether any reads the clock."""
 
@@ -48,24 +41,17 @@ class PushSteps(NamedTuple):
     timed: bool
 
 
-class Runner(Plans):
+class Runner(Transactions):
     """The state in one database and the statements over it. `now` and `seq`: time and number of the newest event."""
 
     def __init__(self, database: Database, durable: bool = False) -> None:
         super().__init__(database, durable)
-        self._housekeeping = Housekeeping(database, self.network, self._tables, self.results)
         self._push_steps: dict[tuple[frozenset[str], bool, str], PushSteps] = {}
         self._one_event_plans = OneEventPlans(database, self.active_operators, self.results, self.catalogue.streams)
         self._due_times = DueTimes(database)
-        self._postponed = PostponedEvents(database, self._inboxes, self._tables)
         self._serial: bool | None = None
         self.uncommitted: Results = []
         """The results of the newest push, also where it is not known whether that has taken effect."""
-        self.has_committed = False
-        """Whether the transaction of the newest push has taken effect; an interruption may follow that."""
-        self._in_transaction = False
-        self._is_trial = False
-        """Whether a push is rolled back at its end."""
         self._limited: list[QueryEntry] = []
         """The active queries that have limits."""
         self._is_set = True
@@ -125,15 +111,22 @@ class Runner(Plans):
         """
         self._settle(count)
         self.has_committed = False
-        plan = self._one_event_plans.of(batches[0].stream) if count == 1 and batches[0].rows else None
+        is_small = len(batches) == 1 and bool(batches[0].rows) and count <= self.network.settings.few
+        plan = self._one_event_plans.of(batches[0].stream) if is_small else None
+        if plan is not None and count > 1 and not plan.takes_several:
+            plan = None
         housekeeping = self._housekeeping
         inboxes = self._inboxes
         busy = inboxes.registered or housekeeping.is_due(count) or housekeeping.pane_inserts(self.seq, count)
         needs_transaction = busy or self.is_durable or self._is_trial or self._limited
         if plan is not None and not needs_transaction:
+            if count > 1 and plan.is_one_select and inboxes.filled:
+                self._empty_inboxes()
             if plan.is_one_select and not inboxes.filled:
-                return self._run_select(plan, batches[0], ts)
-            if plan.can_store_later and not receipts and not self._one_by_one():
+                results = self._run_select(plan, batches[0], ts)
+                if results is not None:
+                    return results
+            elif plan.can_store_later and not receipts and not self._one_by_one():
                 return self._run_postponed(plan, batches[0], ts)
         with self.transaction(self._inboxes.unregister()):
             results = self.uncommitted = self.run(batches, count, ts)
@@ -154,24 +147,33 @@ class Runner(Plans):
         of_streams = (entry.inbox for entry in self.catalogue.streams.values())
         return {*of_streams, *(inbox for operator in self.network.operators for inbox in operator.inboxes)}
 
-    def _run_select(self, plan: OneEventPlan, batch: EventBatch, ts: int) -> Results:
-        """One event whose plan is one SELECT: what `_run_batches` would do with it."""
-        results = plan.read(self.database, batch.rows[0])
-        self._inboxes.skipped, self.seq, self.now = batch, self.seq + 1, ts
-        self._housekeeping.since_purge += 1
+    def _run_select(self, plan: OneEventPlan, batch: EventBatch, ts: int) -> Results | None:
+        """Events whose plan is one SELECT: what `_run_batches` would do with them; None for several that it has to run."""
+        count = len(batch.rows)
+        results = plan.read(self.database, batch.rows) if count == 1 else plan.compute(batch.rows)
+        if results is not None:
+            self._inboxes.skipped, self.seq, self.now = batch, self.seq + count, ts
+            self._housekeeping.since_purge += count
         return results
 
+    def _empty_inboxes(self) -> None:
+        """Removes what the push before has left, before a push that fills no inbox."""
+        with self.transaction():
+            self._housekeeping.removed |= self._inboxes.empty()
+            self._inboxes.filled = set()
+        self.has_committed = False
+
     def _run_postponed(self, plan: OneEventPlan, batch: EventBatch, ts: int) -> Results:
-        """One event that is stored with later ones; a transaction begins with the first results of a machine."""
-        remembered = self._position()
+        """Events that are stored with later ones; a transaction begins with the first results of a machine."""
+        remembered, seq = self._position(), self.seq + len(batch.rows)
         try:
             with contextlib.ExitStack() as stack:
-                run = functools.partial(plan.run, self.database, batch.rows[0], ts, self.seq + 1)
-                outcome = run(lambda: self._begin_report(stack, plan, ts))
+                run = functools.partial(plan.run, self.database, batch.rows, ts, seq)
+                outcome = run(lambda: self._begin_report(stack, plan, batch.first, ts, seq))
                 self._postponed.add(PostponedEvent(batch, plan, outcome.progress))
                 self._inboxes.filled = self._inboxes.filled | outcome.filled
-                self._inboxes.skipped, self.seq, self.now = batch, self.seq + 1, ts
-                self._housekeeping.since_purge += 1
+                self._inboxes.skipped, self.seq, self.now = batch, seq, ts
+                self._housekeeping.since_purge += len(batch.rows)
                 self.uncommitted = outcome.results
             self.has_committed = True
         except BaseException:
@@ -180,13 +182,13 @@ class Runner(Plans):
             raise
         return outcome.results
 
-    def _begin_report(self, stack: contextlib.ExitStack, plan: OneEventPlan, ts: int) -> None:
-        """Begins the transaction in which an event that is stored later has results."""
+    def _begin_report(self, stack: contextlib.ExitStack, plan: OneEventPlan, first: int, ts: int, seq: int) -> None:
+        """Begins the transaction in which events that are stored later have results."""
         stack.enter_context(self.transaction(stores_postponed=False))
         self._housekeeping.removed |= self._inboxes.empty()
         self._inboxes.filled = set()
         if plan.timed:
-            self._tables.set_clock(ts if self.now == BEGINNING else self.now, ts, self.seq + 1)
+            self._tables.set_clock(first if self.now == BEGINNING else self.now, ts, seq)
 
     def transaction_of_push(self, count: int | None = None) -> contextlib.AbstractContextManager[None]:
         """The transaction of a push of `count` events, or (None) of any number of pushes; `run` runs them in it.
@@ -274,7 +276,7 @@ class Runner(Plans):
             # Time begins with the first event, or with the first timestamp that time is advanced to.
             self._tables.set_clock(first if self.now == BEGINNING else self.now, ts, self.seq + count)
         if isinstance(plan, OneEventPlan):
-            results, own, _ = plan.run(self.database, batches[0].rows[0], ts, self.seq + count)
+            results, own, _ = plan.run(self.database, batches[0].rows, ts, self.seq + count)
             filled |= own
         else:
             self._run_steps(plan.steps, ts, self.seq + count, final)
@@ -382,13 +384,6 @@ class Runner(Plans):
         self.resume(now, seq)
         self.catalogue.outbox.find()
 
-    def _forget_steps(self) -> None:
-        """What steps remember beside their tables is no longer so."""
-        for operator in self.network.operators:
-            for step in operator.steps:
-                if not isinstance(step, (Insert, Purge)):
-                    step.forget()
-
     @contextlib.contextmanager
     def trial(self) -> Iterator[None]:
         """Within it a push that succeeds is rolled back at its end."""
@@ -400,66 +395,3 @@ class Runner(Plans):
             pass
         finally:
             self._is_trial = False
-
-    @contextlib.contextmanager
-    def transaction(self, registered: Mapping[str, Any] = NOTHING, stores_postponed: bool = True) -> Iterator[None]:
-        """All of the block or nothing: on an error the fields of this object go back, and Arrow tables are `registered`.
-
-        Within a transaction it is a part of that. It begins by storing postponed events. An error of a COMMIT that has
-        taken effect is ignored; an interruption is raised, but the block is in.
-        """
-        if self._in_transaction:
-            yield
-            return
-        remembered, tables = self._position(), list(self._tables.names)
-        is_storing = stores_postponed and bool(self._postponed)
-        self._in_transaction, self.has_committed, is_ending = True, False, False
-        interruption: BaseException | None = None
-        try:
-            self.database.begin()  # inside: one that is interrupted may have begun the transaction
-            if is_storing:
-                self._postponed.store()
-            yield
-            if self._is_trial:
-                self.database.settle()
-                raise TrialOver
-            self._tables.store_names()
-            is_ending = True
-            self.database.commit()
-        except BaseException as error:
-            if not (is_ending and self.database.has_committed(error)):
-                self._undo(remembered, tables, registered)
-                raise
-            interruption = None if isinstance(error, Exception) else error
-        finally:
-            self._in_transaction = False
-        self.has_committed = True
-        if is_storing:
-            self._postponed.clear()
-        self.network.names.commit()
-        self.log.commit()
-        if interruption is not None:
-            raise interruption
-        self._housekeeping.tidy(self.seq)
-
-    def _position(self) -> tuple[Any, ...]:
-        """What a push that takes effect changes of this object."""
-        return self._inboxes.filled, self._inboxes.skipped, self.seq, self.now, self._housekeeping.since_purge
-
-    def _go_back(self, position: tuple[Any, ...]) -> None:
-        """To where this object was before a push that has not taken effect."""
-        self._inboxes.filled, self._inboxes.skipped, self.seq, self.now, self._housekeeping.since_purge = position
-        self._postponed.undo(self.seq)
-        self._forget_steps()
-
-    def _undo(self, remembered: tuple[Any, ...], tables: list[str], registered: Mapping[str, Any]) -> None:
-        """Rolls back, and brings the fields of this object back to what they were before the transaction."""
-        self._go_back(remembered)
-        self._tables.names = tables
-        self._housekeeping.undo()
-        self.network.names.rollback()
-        self.log.rollback()
-        with contextlib.suppress(Refused):
-            self.database.rollback()
-        with contextlib.suppress(Refused):
-            self._inboxes.register(registered)

@@ -113,13 +113,17 @@ class Matcher(Generic[Row]):
         self._options = (program, holds, depends_on_path, skip, within, time, timed_out, absent)
         self._timed_out, self._absent = timed_out, absent
         self._machine = Machine(program, holds, depends_on_path)
+        self._skip, self._within, self._time = skip, within, time
+        self._begin()
+
+    def _begin(self) -> None:
+        """A partition without rows."""
         self._rows: dict[int, InputRow[Row]] = {}
         self._tracks: dict[int, dict[Threads[Row], Track[Row]]] = {}
         self._first: Track[Row] | None = None
         self._start = self._count = self._matches = 0
         self._now: int | None = None
         self._finished = False
-        self._skip, self._within, self._time = skip, within, time
 
     @property
     def start(self) -> int:
@@ -298,6 +302,14 @@ class Matcher(Generic[Row]):
         self.__dict__.update(state)
         first = self._count - len(rows)
         self._rows = {first + place: InputRow(first + place, *row) for place, row in enumerate(rows)}
+
+
+def for_another_partition(matcher: Matcher[Row]) -> Matcher[Row]:
+    """A matcher of the same program and conditions without rows; both share what they have found out of the program."""
+    other: Matcher[Row] = object.__new__(Matcher)
+    vars(other).update(vars(matcher))
+    other._begin()
+    return other
 
 
 def find_all(

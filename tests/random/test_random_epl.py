@@ -63,6 +63,7 @@ def _fail(cep: bridge.Bridge, rows: list[Any]) -> None:
     with (
         mock.patch.object(cep._runner.results, "read", **refused),
         mock.patch.object(OneEventPlan, "read", **refused),
+        mock.patch.object(OneEventPlan, "compute", **refused),
         pytest.raises(BridgeError),
     ):
         cep.push_all(rows)

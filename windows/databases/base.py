@@ -7,7 +7,7 @@ import contextlib
 import functools
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from sqlglot import Dialect, ErrorLevel, exp
@@ -108,6 +108,8 @@ class Database(JsonValues, abc.ABC):
     """The name of the bridge, where several have their tables in one database."""
     binary_type: ClassVar[str] = "BLOB"
     """The column type of bytes."""
+    python_types: Collection[str] = ()
+    """The types of attributes whose values it compares, by `=` and, but for texts and NaN, by `<`, and returns as Python does."""
     lists_aggregates: ClassVar[bool] = False
     """True if `is_aggregate` knows every aggregate function that the database has."""
 

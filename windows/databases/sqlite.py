@@ -49,6 +49,7 @@ class SQLite(SQLiteJson, Alchemy):
 
     dialect: ClassVar[str] = "sqlite"
     title: ClassVar[str] = "SQLite"
+    python_types = frozenset({"SMALLINT", "INTEGER", "BIGINT", "DOUBLE", "VARCHAR"})
     lists_aggregates: ClassVar[bool] = True
     inline_event_values: ClassVar[bool] = True
     chunk_size: ClassVar[int] = 1_000

@@ -366,8 +366,11 @@ class DecidedMachine(LiveMachine):
         return lines
 
     def write_progress(self, database: Database, lines: Rows) -> None:
-        if lines:
-            database.insert(self.statements.progress_table, self.task.key_width + 8, lines)
+        """Writes the newest line of each partition."""
+        width = self.task.key_width
+        newest = list({line[:width]: line for line in lines}.values()) if len(lines) > 1 else lines
+        if newest:
+            database.insert(self.statements.progress_table, width + 8, newest)
 
     def explained(self, pretty: Callable[[str], str]) -> str:
         intro = f"-- a machine reads these rows and writes matches, once they are decided, into {self.table}"

@@ -31,7 +31,7 @@ from nfa.arrays.matches import Matches, matches_of
 from nfa.match import Match
 from nfa.pattern import symbols
 from nfa.program import MatchSymbol, Program
-from nfa.threads.decided import Matcher
+from nfa.threads.decided import Matcher, for_another_partition
 from nfa.threads.path import Path
 from windows.databases import Database
 from windows.sql import table
@@ -106,9 +106,13 @@ class PathConditions:
         self.bits = {name: 1 << place for place, name in enumerate(symbols(task.clause.pattern))}
         self.times = task.time_of if task.clause.within is not None else None
         self.rest = {c.symbol: self._condition(c) for c in task.conditions if c.rest is not None}
+        self._first: Matcher[int] | None = None
 
     def matcher(self) -> Matcher[int]:
         """A machine for the next partition."""
+        if self._first is not None:
+            self._matcher = for_another_partition(self._first)
+            return self._matcher
         time = None if self.times is None else self.times.__getitem__
         matcher: Matcher[int] = Matcher(
             self.task.program,
@@ -120,6 +124,7 @@ class PathConditions:
             timed_out=self.task.clause.timed_out,
             absent=absent_symbols(self.task.clause),
         )
+        self._first = matcher
         self.set_matcher(matcher)
         return matcher
 

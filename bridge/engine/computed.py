@@ -1,0 +1,199 @@
+"""A SELECT over the values of one event, computed in this process where that proves equal to what the database computes.
+
+Such a SELECT has no FROM: values of the event, whole numbers, and conditions. It is computed where all it does is to compare
+values of one kind: whole numbers with whole numbers, doubles with doubles that are not NaN, texts for equality. For what is
+beyond that (arithmetic, other types, NaN) there is the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, TypeAlias
+
+from sqlglot import exp
+
+from bridge.patterns.evaluate.python import HELPERS, truth
+
+Row: TypeAlias = tuple[Any, ...]
+Compute: TypeAlias = Callable[[Row], "list[Row] | None"]
+"""The rows of the SELECT for an event's row; None where a value is of another type than its column, or NaN."""
+
+_KINDS = {"SMALLINT": "int", "INTEGER": "int", "BIGINT": "int", "DOUBLE": "float", "VARCHAR": "str", "BOOLEAN": "bool"}
+"""The Python types of the values of columns."""
+
+_CLAUSES = {"expressions", "where", "kind", "hint", "operation_modifiers"}
+_LARGEST = {"int": 2**63 - 1, "float": 2**53}
+"""The whole numbers in a text that are what the database compares with: with doubles those that are a double."""
+
+_DIGITS = 15
+"""The digits up to which every database reads a number with a decimal point as the nearest double."""
+
+_BUILTINS = {"type": type, "int": int, "float": float, "str": str, "bool": bool}
+
+
+class _OtherwiseError(Exception):
+    """The database has to compute it."""
+
+
+def has_only_values(statement: exp.Expr) -> bool:
+    """Whether it is a SELECT that reads no table, of one row at most."""
+    return isinstance(statement, exp.Select) and not any(
+        value for part, value in statement.args.items() if part not in _CLAUSES
+    )
+
+
+def computed(
+    select: exp.Expr, place_of: Callable[[exp.Expr], int | None], types: Sequence[str], proven: Collection[str]
+) -> Compute | None:
+    """The function that computes a SELECT; None where it is the database that has to.
+
+    Args:
+        select: The SELECT.
+        place_of: The place of an event's value in its row; None for another expression.
+        types: The types of the columns of that row.
+        proven: The types whose values the database compares and returns as Python does.
+
+    >>> from sqlglot import parse_one
+    >>> rows = computed(parse_one("SELECT a AS x, 7 AS y WHERE a > 5"), lambda node: 0 if node.sql() == "a" else None,
+    ...                 ["BIGINT"], {"BIGINT"})
+    >>> rows((9,)), rows((3,)), rows((None,)), rows((9.5,))
+    ([(9, 7)], [], [], None)
+    """
+    if not isinstance(select, exp.Select) or not has_only_values(select):
+        return None
+    try:
+        return _Selection(place_of, types, proven).function(select)
+    except _OtherwiseError:
+        return None
+
+
+class _Selection:
+    """The Python source of a SELECT; the value at a place of the row is called `_v` and that place."""
+
+    def __init__(
+        self, place_of: Callable[[exp.Expr], int | None], types: Sequence[str], proven: Collection[str]
+    ) -> None:
+        self._place_of, self._types, self._proven = place_of, types, proven
+        self._read: set[int] = set()
+
+    def function(self, select: exp.Select) -> Compute:
+        items = ", ".join(self._item(item.unalias()) for item in select.expressions)
+        where = select.args.get("where")
+        rows = f"[({items},)]" + (f" if {self._truth(where.this)} else []" if where is not None else "")
+        checks = " and ".join(map(self._check, sorted(self._read))) or "True"
+        names = ", ".join(f"_v{place}" for place in range(len(self._types)))
+        source = f"lambda {names}: ({rows}) if {checks} else None"
+        function: Callable[..., Any] = eval(source, {**HELPERS, **_BUILTINS})
+        return lambda row: function(*row)
+
+    def _check(self, place: int) -> str:
+        """Whether a value is NULL or of its column's type, and not NaN."""
+        name, kind = f"_v{place}", _KINDS[self._types[place]]
+        is_number = f" and {name} == {name}" if kind == "float" else ""
+        return f"({name} is None or (type({name}) is {kind}{is_number}))"
+
+    def _item(self, node: exp.Expr) -> str:
+        """A value of the event, a whole number, or a sum of numbers that conditions choose."""
+        if isinstance(node, exp.Paren):
+            return self._item(node.this)
+        if self._place_of(node) is not None:
+            return self._value(node)
+        if isinstance(node, exp.Cast) and node.to.is_type("BIGINT", "INT"):
+            return str(_whole(node.this))
+        if isinstance(node, exp.Add):
+            return f"{self._sum(node.this)} + {self._sum(node.expression)}"
+        return self._sum(node)
+
+    def _sum(self, node: exp.Expr) -> str:
+        if isinstance(node, exp.Add):
+            return f"{self._sum(node.this)} + {self._sum(node.expression)}"
+        if isinstance(node, exp.Cast) and node.to.is_type("BIGINT", "INT"):
+            return str(_whole(node.this))
+        if isinstance(node, exp.Case) and node.this is None and len(node.args["ifs"]) == 1:
+            (branch,) = node.args["ifs"]
+            return (
+                f"({_whole(branch.args['true'])} if {self._truth(branch.this)} else {_whole(node.args.get('default'))})"
+            )
+        return str(_whole(node))
+
+    def _truth(self, condition: exp.Expr) -> str:
+        """Python that is true where a condition is."""
+        values = condition.transform(self._named)
+        self._refuse_other(values)
+        nullable = {f"_v{place}" for place in self._read}
+        found = truth(values, nullable)
+        if found is None:
+            raise _OtherwiseError
+        return found
+
+    def _named(self, node: exp.Expr) -> exp.Expr:
+        return node if self._place_of(node) is None else exp.column(self._value(node))
+
+    def _value(self, node: exp.Expr) -> str:
+        place = self._place_of(node)
+        assert place is not None
+        if self._types[place] not in self._proven or self._types[place] not in _KINDS:
+            raise _OtherwiseError
+        self._read.add(place)
+        return f"_v{place}"
+
+    def _refuse_other(self, node: exp.Expr) -> None:
+        """Raises _OtherwiseError unless a condition only compares values of one kind."""
+        match node:
+            case exp.And() | exp.Or():
+                self._refuse_other(node.this)
+                self._refuse_other(node.expression)
+            case exp.Not() | exp.Paren():
+                self._refuse_other(node.this)
+            case exp.Coalesce():
+                for part in (node.this, *node.expressions):
+                    self._refuse_other(part)
+            case exp.Is() if isinstance(node.expression, exp.Null) and self._kind(node.this) is not None:
+                pass
+            case exp.Boolean():
+                pass
+            case exp.EQ() | exp.NEQ():
+                self._refuse_unlike(node.this, node.expression, ("int", "float", "str"))
+            case exp.LT() | exp.LTE() | exp.GT() | exp.GTE():
+                self._refuse_unlike(node.this, node.expression, ("int", "float"))
+            case exp.Between():
+                self._refuse_unlike(node.this, node.args["low"], ("int", "float"))
+                self._refuse_unlike(node.this, node.args["high"], ("int", "float"))
+            case _:
+                raise _OtherwiseError
+
+    def _refuse_unlike(self, left: exp.Expr, right: exp.Expr, kinds: Collection[str]) -> None:
+        kind = self._kind(left) or self._kind(right)
+        if kind is None or kind not in kinds or not all(self._is_of(side, kind) for side in (left, right)):
+            raise _OtherwiseError
+
+    def _kind(self, node: exp.Expr) -> str | None:
+        """The kind of an event's value."""
+        if isinstance(node, exp.Paren):
+            return self._kind(node.this)
+        return _KINDS[self._types[int(node.name[2:])]] if isinstance(node, exp.Column) else None
+
+    def _is_of(self, node: exp.Expr, kind: str) -> bool:
+        """Whether it is an event's value of this kind, or a literal that the database reads as such a value."""
+        if isinstance(node, exp.Paren):
+            return self._is_of(node.this, kind)
+        if isinstance(node, exp.Column):
+            return self._kind(node) == kind
+        if isinstance(node, exp.Neg):
+            return kind != "str" and isinstance(node.this, exp.Literal) and self._is_of(node.this, kind)
+        if not isinstance(node, exp.Literal) or node.is_string != (kind == "str"):
+            return False
+        if kind == "str":
+            return True
+        whole, _, fraction = node.name.partition(".")
+        if not fraction:
+            return node.name.isdecimal() and int(node.name) <= _LARGEST[kind]
+        digits = whole + fraction
+        return kind == "float" and digits.isdecimal() and len(digits) <= _DIGITS
+
+
+def _whole(node: exp.Expr | None) -> int:
+    """A whole number as written; raises _OtherwiseError for another expression."""
+    if isinstance(node, exp.Literal) and not node.is_string and node.name.isdecimal() and int(node.name) < 2**62:
+        return int(node.name)
+    raise _OtherwiseError

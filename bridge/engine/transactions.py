@@ -1,0 +1,103 @@
+"""Transactions of a bridge: all of a block or nothing, in the database and in the fields of the runner."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from bridge.engine.housekeeping import Housekeeping
+from bridge.engine.plans import Plans
+from bridge.engine.postponed import PostponedEvents
+from bridge.rewrite.plan import Insert, Purge
+from windows.databases import Database, Refused
+
+NOTHING: Mapping[str, Any] = {}
+
+
+class TrialOver(Exception):
+    """Ends the transaction of a trial, which is rolled back."""
+
+
+class Transactions(Plans):
+    """Plans whose state changes in transactions."""
+
+    def __init__(self, database: Database, durable: bool = False) -> None:
+        super().__init__(database, durable)
+        self._housekeeping = Housekeeping(database, self.network, self._tables, self.results)
+        self._postponed = PostponedEvents(database, self._inboxes, self._tables)
+        self.has_committed = False
+        """Whether the transaction of the newest push has taken effect; an interruption may follow that."""
+        self._in_transaction = False
+        self._is_trial = False
+        """Whether a push is rolled back at its end."""
+
+    @contextlib.contextmanager
+    def transaction(self, registered: Mapping[str, Any] = NOTHING, stores_postponed: bool = True) -> Iterator[None]:
+        """All of the block or nothing: on an error the fields of this object go back, and Arrow tables are `registered`.
+
+        Within a transaction it is a part of that. It begins by storing postponed events. An error of a COMMIT that has
+        taken effect is ignored; an interruption is raised, but the block is in.
+        """
+        if self._in_transaction:
+            yield
+            return
+        remembered, tables = self._position(), list(self._tables.names)
+        is_storing = stores_postponed and bool(self._postponed)
+        self._in_transaction, self.has_committed, is_ending = True, False, False
+        interruption: BaseException | None = None
+        try:
+            self.database.begin()  # inside: one that is interrupted may have begun the transaction
+            if is_storing:
+                self._postponed.store()
+            yield
+            if self._is_trial:
+                self.database.settle()
+                raise TrialOver
+            self._tables.store_names()
+            is_ending = True
+            self.database.commit()
+        except BaseException as error:
+            if not (is_ending and self.database.has_committed(error)):
+                self._undo(remembered, tables, registered)
+                raise
+            interruption = None if isinstance(error, Exception) else error
+        finally:
+            self._in_transaction = False
+        self.has_committed = True
+        if is_storing:
+            self._postponed.clear()
+        self.network.names.commit()
+        self.log.commit()
+        if interruption is not None:
+            raise interruption
+        self._housekeeping.tidy(self.seq)
+
+    def _position(self) -> tuple[Any, ...]:
+        """What a push that takes effect changes of this object."""
+        return self._inboxes.filled, self._inboxes.skipped, self.seq, self.now, self._housekeeping.since_purge
+
+    def _go_back(self, position: tuple[Any, ...]) -> None:
+        """To where this object was before a push that has not taken effect."""
+        self._inboxes.filled, self._inboxes.skipped, self.seq, self.now, self._housekeeping.since_purge = position
+        self._postponed.undo(self.seq)
+        self._forget_steps()
+
+    def _undo(self, remembered: tuple[Any, ...], tables: list[str], registered: Mapping[str, Any]) -> None:
+        """Rolls back, and brings the fields of this object back to what they were before the transaction."""
+        self._go_back(remembered)
+        self._tables.names = tables
+        self._housekeeping.undo()
+        self.network.names.rollback()
+        self.log.rollback()
+        with contextlib.suppress(Refused):
+            self.database.rollback()
+        with contextlib.suppress(Refused):
+            self._inboxes.register(registered)
+
+    def _forget_steps(self) -> None:
+        """What steps remember beside their tables is no longer so."""
+        for operator in self.network.operators:
+            for step in operator.steps:
+                if not isinstance(step, (Insert, Purge)):
+                    step.forget()

@@ -1,0 +1,135 @@
+"""What is computed of an event in this process is what the database computes of it."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import bridge
+
+if TYPE_CHECKING:
+    from tests.support.databases import Database
+
+SCHEMA = "i INTEGER, b BIGINT, d DOUBLE, t VARCHAR, f BOOLEAN"
+VALUES: dict[str, list[Any]] = {
+    "i": [0, 1, -1, 7, 2**31 - 1, None],
+    "b": [0, 2**63 - 1, -(2**63) + 1, 2**53, 2**53 + 1, None],
+    "d": [0.0, -0.0, 0.1, 7.0, 1e300, 5e-324, float("inf"), float("-inf"), 2.0**53, None],
+    "t": ["", "A", "a", "é", "a ", "it's", "x\ny", "\U0001f600", None],
+    "f": [True, False, None],
+}
+LITERALS = {
+    "i": ["0", "1", "-1", "7"],
+    "b": ["0", "9223372036854775807", "9007199254740993", "-7"],
+    "d": ["0", "0.1", "-7", "7.0", "123456789.012345", "9007199254740992", "9007199254740993", "0.12345678901234567"],
+    "t": ["''", "'A'", "'é'", "'it''s'", "'a '"],
+}
+
+
+def condition(draw: random.Random, depth: int) -> str:
+    if depth:
+        left, right = condition(draw, depth - 1), condition(draw, depth - 1)
+        return draw.choice((f"({left} AND {right})", f"({left} OR {right})", f"NOT ({left})", left))
+    column = draw.choice("iibbddtt")
+    other = draw.choice((column, draw.choice(LITERALS[column]), draw.choice(LITERALS[column])))
+    signs = ("=", "<>") if column == "t" and draw.random() < 0.9 else ("=", "<>", "<", "<=", ">", ">=")
+    low, high = (draw.choice(LITERALS[column]) for _ in range(2))
+    return draw.choice((
+        f"{column} {draw.choice(signs)} {other}", f"{other} {draw.choice(signs)} {column}", f"{column} IS NULL",
+        f"{column} IS NOT NULL", f"{column} BETWEEN {low} AND {high}", f"{column} + 1 > {other}" if column in "id" else "f",
+        f"COALESCE({column} = {other}, FALSE)", f"d > {draw.choice('ib')}",
+    ))  # fmt: skip
+
+
+def event(draw: random.Random, database: Database) -> list[Any]:
+    found = [draw.choice(VALUES[name]) for name in "ibdtf"]
+    if database.name == "mariadb" and found[2] in (float("inf"), float("-inf")):
+        found[2] = None  # which it has not
+    return found
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_conditions_are_what_the_database_makes_of_them(database: Database, seed: int) -> None:
+    draw = random.Random(seed)
+    text = f"SELECT t, d, i, b, 7 AS seven FROM s WHERE {condition(draw, draw.randint(0, 3))}"
+    with database.connect() as cep:
+        cep.register_stream("s", SCHEMA)
+        cep.create_query("q", text)
+        cep.add_output_processor("q", lambda event: None)
+        cep.push_event("s", event(draw, database), 0)
+        cep.push_event("s", event(draw, database), 0)
+        plan = cep._runner._one_event_plans.of(cep._catalogue.stream_entry("s"))
+        assert plan is not None
+        bound = plan.results[0][1].whole
+        if bound.compute is None:
+            return
+        assert database.name in ("duckdb", "sqlite")
+        for number in range(60):
+            row = (number, number + 2, *cep._catalogue.stream_entry("s").row(event(draw, database)))
+            in_database = bound._replace(compute=None).read(cep.database, row)
+            assert repr(bound.compute(row)) == repr(in_database), (text, row)
+
+
+def test_simple_conditions_are_computed() -> None:
+    for url in ("duckdb://", "sqlite://"):
+        for where in ("i > 5", "t = 'A' AND d <= 0.5", "NOT (b = 7 OR d IS NULL)", "i BETWEEN 3 AND 9"):
+            with bridge.connect(url) as cep:
+                cep.register_stream("s", SCHEMA)
+                cep.create_query("q", f"SELECT t, d FROM s WHERE {where}")
+                cep.add_output_processor("q", lambda event: None)
+                plan = None
+                for _ in range(2):
+                    cep.push_event("s", [1, 2, 3.0, "x", True], 0)
+                    plan = cep._runner._one_event_plans.of(cep._catalogue.stream_entry("s"))
+                assert plan is not None
+                assert plan.results[0][1].whole.compute is not None
+
+
+def test_nan_is_compared_by_the_database() -> None:
+    found: list[Any] = []
+    with bridge.connect("duckdb://") as cep:
+        cep.create_query("q", "SELECT d FROM s[d DOUBLE] WHERE d > 5")
+        cep.add_output_processor("q", lambda event: found.append(event.payload["d"]))
+        for value in (3.0, 7.0, float("nan"), float("inf")):
+            cep.push_event("s", [value], 0)
+    assert repr(found) == "[7.0, nan, inf]"
+
+
+def test_texts_are_compared_as_the_database_is_set_to() -> None:
+    found: list[Any] = []
+    with bridge.connect("duckdb://") as cep:
+        cep.database.execute("SET default_collation = 'nocase'")
+        cep.create_query("q", "SELECT t FROM s[t VARCHAR] WHERE t = 'a'")
+        cep.add_output_processor("q", lambda event: found.append(event.payload["t"]))
+        for value in ("a", "A", "b"):
+            cep.push_event("s", [value], 0)
+    assert found == ["a", "A"]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_few_events_at_once_give_the_rows_of_single_ones(seed: int) -> None:
+    draw = random.Random(seed)
+    where = condition(draw, 1)
+    for url in ("duckdb://", "sqlite://"):
+        numbers = VALUES["d"] + ([float("nan")] if url == "duckdb://" else [])
+        rows = [
+            ([draw.choice(VALUES["i"]), 1, draw.choice(numbers), draw.choice(VALUES["t"]), True], number // 3)
+            for number in range(60)
+        ]
+        found: list[list[Any]] = []
+        for most in (1, 16, 40):
+            told: list[Any] = []
+            with bridge.connect(url) as cep:
+                cep.register_stream("s", SCHEMA)
+                cep.create_query("q", f"SELECT t, d, i FROM s WHERE {where}")
+                cep.add_output_processor("q", lambda event, told=told: told.append(repr(event)))
+                place = 0
+                while place < len(rows):
+                    size = random.Random(place).randint(1, most)
+                    cep.push_events("s", rows[place : place + size])
+                    assert len(cep.query("SELECT * FROM s")) == len(rows[place : place + size])
+                    place += size
+            found.append(told)
+        assert found[0] == found[1] == found[2]

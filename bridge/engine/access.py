@@ -97,7 +97,7 @@ class Access:
         self._watcher = Watcher(self._runner, self._pushes)
         self._pushes.on_reopened = self._watcher.resume
         if self._runner.stored_clock is not None:
-            self._resumption = Resumption(self._runner, self._pushes.named)
+            self._resumption = Resumption(self._runner, self._pushes.calls.named)
             self._go_on_resuming()
 
     def _go_on_resuming(self) -> None:
@@ -133,7 +133,7 @@ class Access:
 
     def _with_named_processors(self, action: Callable[[Runner, NamedProcessors], R]) -> R:
         """What an action of a subscription gives."""
-        found: R = self._call(lambda: action(self._runner, self._pushes.named))
+        found: R = self._call(lambda: action(self._runner, self._pushes.calls.named))
         return found
 
     @locked

@@ -127,7 +127,7 @@ class Bridge(Definitions, Destinations, Pushes, Watching, Inspection):
                 self._gathering.push_waiting()
             self._closed = self._pushes.closed = True
             try:
-                self._pushes.deliver()  # what an interruption has left
+                self._pushes.calls.deliver()  # what an interruption has left
             finally:
                 self._end()
         if self._clock is not None:

@@ -172,7 +172,7 @@ class Definitions(Access):
         self, name: str, definition: objects.Node | Script | StateTable | str, call: LoggedCall, replace: bool
     ) -> None:
         runner = self._runner
-        redefinition = Redefinition(runner, self._pushes.named)
+        redefinition = Redefinition(runner, self._pushes.calls.named)
         if runner.is_durable and isinstance(name, str) and redefinition.is_made(call):
             return
         if isinstance(definition, StateTable):  # it has a name of its own
@@ -210,13 +210,13 @@ class Definitions(Access):
         {}
         """
         if isinstance(name, str) and name.lower() in self._catalogue.scripts:
-            remove_script(self._catalogue.scripts[name.lower()], self._runner, self._pushes.named.forget)
+            remove_script(self._catalogue.scripts[name.lower()], self._runner, self._pushes.calls.named.forget)
             return
         entry = self._catalogue.query_entry(name)
         if script := self._catalogue.script_of(entry.name):
             raise InUse(f"{name!r} is an output of the script {script.name!r}: remove that")
         self._refuse_if_read(entry.name)
-        self._pushes.named.forget(entry.name)
+        self._pushes.calls.named.forget(entry.name)
         self._runner.remove_query(entry, logged=entry.name)
         entry.processors.clear()
 
@@ -255,7 +255,7 @@ class Definitions(Access):
             LoggedCall(0, 0, "query", entry.name, entry.language, entry.text, 0)
         ]
         call = known[0]._replace(number=0, part=0, seq=self._runner.seq).with_options(inherits={})
-        Redefinition(self._runner, self._pushes.named).replace(entry.name, entry.definition, entry.text, call)
+        Redefinition(self._runner, self._pushes.calls.named).replace(entry.name, entry.definition, entry.text, call)
         new = self._catalogue.query_entry(name)
         new.language = entry.language
         self._set_policy(name, entry.on_error, entry.limits, ())

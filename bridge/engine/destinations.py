@@ -55,8 +55,8 @@ class Destinations(Access):
         if name is not None:
             if not isinstance(name, str) or not name:
                 raise ProcessorError(f"the name of a processor is a text, not {name!r}", [])
-            handle = self._pushes.named.add(entry, function, batch, name)
-            self._pushes.deliver()
+            handle = self._pushes.calls.named.add(entry, function, batch, name)
+            self._pushes.calls.deliver()
             return handle
         handle = Processor(entry.name, function, batch)
         entry.processors.append(handle)
@@ -80,7 +80,7 @@ class Destinations(Access):
         ...     cep.remove_output_processor(handle)
         ...     cep.push_event("s", [7], 1000)
         """
-        if isinstance(handle, Processor) and self._pushes.named.remove(handle):
+        if isinstance(handle, Processor) and self._pushes.calls.named.remove(handle):
             return
         for entry in self._catalogue.queries.values():
             if handle in entry.processors:
@@ -108,7 +108,7 @@ class Destinations(Access):
         2
         """
         _check_processor(function)
-        self._pushes.late_processors.append(function)
+        self._pushes.calls.late_processors.append(function)
 
     @locked
     def register_datastore(self, name: str, target: Any) -> None:

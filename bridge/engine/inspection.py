@@ -87,8 +87,8 @@ class Inspection(Access):
         [Result(payload={'a': 8}, timestamp=2000, id='high/2000/2/0')]
         """
         entry = self._catalogue.query_entry(query)
-        if self._pushes.named.is_stored(entry.name):
-            return self._pushes.named.read(entry.name, after)
+        if self._pushes.calls.named.is_stored(entry.name):
+            return self._pushes.calls.named.read(entry.name, after)
         return results_in_table(entry, after, self.database)
 
     @locked

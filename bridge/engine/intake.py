@@ -81,6 +81,12 @@ class EventBatch:
             database.insert(inbox, len(self.rows[0]), self.rows)
 
 
+def count_events(batches: Iterable[EventBatch]) -> None:
+    """Adds the events of a push to those of their streams."""
+    for batch in batches:
+        batch.stream.events += batch.count
+
+
 def chunks(stream: StreamEntry, events: Any, timestamp: str, sizes: Sizes, ordered: bool = True) -> Iterator[Chunk]:
     """The chunks of what `push_events` takes; row by row where they need not be `ordered`."""
     tables = as_arrow(events)

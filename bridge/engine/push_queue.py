@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import functools
 import logging
 import time
@@ -10,13 +9,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from bridge.engine.catalogue import StreamEntry
-from bridge.engine.delivery import Delivery, call_all, deliver, deliveries, failure
+from bridge.engine.delivery import failure
 from bridge.engine.event import LateEvent
 from bridge.engine.exactly_once import EventIds, Position, SourcePositions
 from bridge.engine.failures import Failures, Run
-from bridge.engine.intake import Chunk, EventBatch, Sizes, noting_last, sizes_of, without_first
+from bridge.engine.intake import Chunk, EventBatch, Sizes, count_events, noting_last, sizes_of, without_first
 from bridge.engine.late_events import DUPLICATE, LateEvents
-from bridge.engine.named_processors import NamedProcessors
+from bridge.engine.processor_calls import ProcessorCalls
 from bridge.engine.refusal import going_back, own_error
 from bridge.engine.reorder import Reorder
 from bridge.engine.results import Results
@@ -35,15 +34,12 @@ class PushQueue:
 
     def __init__(self, runner: Runner, lateness: Any, event_ids: Any = None, is_live: bool = False) -> None:
         self._runner = runner
-        self.late_processors: list[Callable[[LateEvent], Any]] = []
+        self.calls = ProcessorCalls(runner)
         self._lateness, self._is_live = _milliseconds(lateness), is_live
         self.late_events = LateEvents(runner, self._lateness, lambda: self.watermark)
-        self._late: list[LateEvent] = []
-        """What the late processors still have to get."""
         self.reorder: Reorder | None = None
         if self._lateness:
             self._reorder_events()
-        self.named = NamedProcessors(runner)
         self.ids, self.positions = EventIds(runner, event_ids), SourcePositions(runner)
         self.on_reopened: Callable[[], object] = lambda: None
         """What else is to be read from the tables after a lost connection."""
@@ -53,9 +49,6 @@ class PushQueue:
         self._failures = Failures(runner)
         self.is_resumed = False
         """Whether the state is one that an earlier bridge has left."""
-        self._undelivered: collections.deque[Delivery] = collections.deque()
-        self._raised: list[Exception] = []
-        self._delivering = False
 
     @property
     def watermark(self) -> int:
@@ -74,7 +67,9 @@ class PushQueue:
     def _reorder_events(self) -> None:
         """From now on events may come out of order."""
         self.late_events.make()
-        self.reorder = Reorder(self._runner, Watermark(self._runner, self._lateness, self._is_live), self.late_events)
+        self.reorder = Reorder(
+            self._runner, Watermark(self._runner, self._lateness, self._is_live), self.late_events, self.calls
+        )
         self.catch_up()
 
     def catch_up(self) -> None:
@@ -86,14 +81,14 @@ class PushQueue:
         """Notes an event whose id is known."""
         self.duplicates += 1
         self.note([self.late_receipt([self.late_events.event(stream, ts, values, DUPLICATE)])])
-        self.call_late_processors()
+        self.calls.call_late_processors()
 
     def resume(self) -> None:
         """Goes on with the events that wait in the reorder buffer of the state in the database."""
         self.is_resumed = True
         self.ids.resume()
         self.positions.resume()
-        self.named.resume()
+        self.calls.named.resume()
         if self.reorder is not None:
             self.reorder.resume()
         elif waiting := [name for name in self._runner.catalogue.streams if self._runner.has_buffer(name)]:
@@ -185,7 +180,7 @@ class PushQueue:
         reorder = self.reorder
         if reorder is None:
             self._refuse_going_back(first)
-        run = self._runner.run_push if reorder is None else self._run_reordered
+        run = self._runner.run_push if reorder is None else reorder.run_push
         before = self._reached()
         try:
             results = run(batches, count, last, receipts)
@@ -209,11 +204,11 @@ class PushQueue:
     ) -> None:
         """A push has taken effect, and was interrupted since then: its results are delivered later."""
         self._remember([] if reorder is not None else batches, receipts)
-        self._undelivered += deliveries(self._runner.uncommitted)
+        self.calls.add(self._runner.uncommitted)
 
     def _remember(self, batches: Sequence[EventBatch], receipts: Sequence[Receipt]) -> None:
         """Counts the events of a push that has taken effect, and remembers its receipts."""
-        _count(batches)
+        count_events(batches)
         for receipt in receipts:
             receipt.remember()
 
@@ -268,7 +263,7 @@ class PushQueue:
             self.reorder.resume()
         self.ids.resume()
         self.positions.resume()
-        self.named.resume()
+        self.calls.named.resume()
         self.on_reopened()
 
     def advance(self, ts: int, stream: StreamEntry | None = None) -> None:
@@ -312,16 +307,17 @@ class PushQueue:
         """A push without events in which time moves."""
         if self.closed or self._finished:
             self._refuse_as_closed()
-        before = self._reached()
+        reorder, before = self.reorder, self._reached()
+        assert reorder is not None
         try:
-            results = self._run_reordered([], moves=moves)
+            results = reorder.run_push([], moves=moves)
         except BaseException as error:
             if self._runner.has_committed:
-                self._note_interrupted(self.reorder, [], ())
+                self._note_interrupted(reorder, [], ())
             if self._runner.has_committed or not isinstance(error, Exception):
                 raise
             results, receipts = self._recover(
-                error, before, (), lambda all_: self._run_reordered([], receipts=all_, moves=moves)
+                error, before, (), lambda all_: reorder.run_push([], receipts=all_, moves=moves)
             )
             self._remember([], receipts)
         self._deliver(results)
@@ -361,92 +357,27 @@ class PushQueue:
         if ts < self._runner.now:
             raise going_back(ts, self._runner.now, self.is_resumed)
 
-    def _run_reordered(
-        self,
-        batches: Sequence[EventBatch],
-        count: int = 0,
-        last: int = 0,
-        receipts: Sequence[Receipt] = (),
-        moves: Callable[[Watermark], None] = lambda time: None,
-    ) -> Results:
-        """The transaction in which events come into the reorder buffer, and those that the watermark has reached are pushed."""
-        reorder = self.reorder
-        assert reorder is not None
-        remembered, pending = reorder.begin(batches), self._late
-        try:
-            with self._runner.transaction_of_push():
-                late = reorder.sift(batches)
-                moves(reorder.time)
-                ready, count = reorder.release()
-                results = self._runner.run(ready, count, max(self._runner.now, reorder.watermark))
-                self._runner.uncommitted, self._late = results, [*pending, *late]
-                reorder.store_events()
-                reorder.time.store()
-                for receipt in receipts:
-                    receipt.write()
-        except BaseException:
-            if self._runner.has_committed:  # interrupted since then
-                _count(ready)
-            else:
-                reorder.restore(remembered)
-                self._late = pending
-            raise
-        _count(ready)
-        return results
-
     def _deliver(self, results: Results) -> None:
         """Delivers results. When a processor pushes, its results wait until all have got those before.
 
         What a lost connection has interrupted goes on where it was.
         """
-        self._undelivered += deliveries(results)
+        self.calls.add(results)
         try:
             self._runner.catalogue.outbox.deliver()
-            self.deliver()
+            self.calls.deliver()
         except Refused:
             if not self.reopen_if_lost(RETRIES):
                 raise
-            self.deliver()
+            self.calls.deliver()
         finally:
-            self.call_late_processors()
+            self.calls.call_late_processors()
 
     def late_receipt(self, late: list[LateEvent]) -> Receipt:
-        """Notes late events; the late processors get them with the results of the push, or by `call_late_processors`."""
+        """Notes late events; the late processors get them with the results of the push, or by `calls.call_late_processors`."""
         self.late_events.make()
 
-        def remember() -> None:  # a push in between has another list
-            self._late += late
-
-        return Receipt(functools.partial(self.late_events.store, late), remember)
-
-    def call_late_processors(self) -> None:
-        """Calls the late processors with what they still have to get."""
-        late, self._late = self._late, []
-        call_all([(function, event) for event in late for function in self.late_processors])
-
-    def deliver(self) -> None:
-        """Delivers the results that processors still have to get, also those that an interruption has left.
-
-        Raises `ProcessorError` at the end if a processor raised.
-        """
-        if self._delivering:
-            return
-        self._delivering = True
-        try:
-            deliver(self._undelivered, self._raised)
-            while self.named.deliver(self._raised) or self._undelivered:  # a processor has pushed
-                deliver(self._undelivered, self._raised)
-        finally:
-            self._delivering = False
-        if self._raised:
-            failed, self._raised = self._raised, []
-            raise failure(failed) from failed[0]
-
-
-def _count(batches: Sequence[EventBatch]) -> None:
-    """Adds the events of a push to those of their streams."""
-    for batch in batches:
-        batch.stream.events += batch.count
+        return Receipt(functools.partial(self.late_events.store, late), lambda: self.calls.add_late(late))
 
 
 def _milliseconds(lateness: Any) -> int:

@@ -10,14 +10,16 @@ from __future__ import annotations
 import dataclasses
 import heapq
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from bridge.engine.catalogue import StreamEntry
 from bridge.engine.event import LateEvent
-from bridge.engine.intake import EventBatch
+from bridge.engine.intake import EventBatch, count_events
 from bridge.engine.late_events import AHEAD, LATE, LateEvents
-from bridge.engine.runner import Runner
+from bridge.engine.processor_calls import ProcessorCalls
+from bridge.engine.results import Results
+from bridge.engine.runner import Receipt, Runner
 from bridge.engine.watermark import Watermark
 from bridge.stores.statement import converted
 
@@ -40,10 +42,10 @@ class Waiting:
 class Reorder:
     """The reorder buffer of one bridge."""
 
-    def __init__(self, runner: Runner, time: Watermark, late_events: LateEvents) -> None:
+    def __init__(self, runner: Runner, time: Watermark, late_events: LateEvents, calls: ProcessorCalls) -> None:
         self.runner = runner
         self.time = time
-        self._late_events = late_events
+        self._late_events, self._calls = late_events, calls
         self._heap: list[Waiting] = []
         self._arrivals = 0
         self._new: list[Waiting] = []
@@ -85,6 +87,37 @@ class Reorder:
     def arrivals(self) -> tuple[int, int]:
         """The number of events that have come into the buffer, and the watermark."""
         return self._arrivals, self.watermark
+
+    def run_push(
+        self,
+        batches: Sequence[EventBatch],
+        count: int = 0,
+        last: int = 0,
+        receipts: Sequence[Receipt] = (),
+        moves: Callable[[Watermark], None] = lambda time: None,
+    ) -> Results:
+        """The transaction in which events come into the buffer, and those that the watermark has reached are pushed."""
+        remembered, pending = self.begin(batches), self._calls.late
+        try:
+            with self.runner.transaction_of_push():
+                late = self.sift(batches)
+                moves(self.time)
+                ready, count = self.release()
+                results = self.runner.run(ready, count, max(self.runner.now, self.watermark))
+                self.runner.uncommitted, self._calls.late = results, [*pending, *late]
+                self.store_events()
+                self.time.store()
+                for receipt in receipts:
+                    receipt.write()
+        except BaseException:
+            if self.runner.has_committed:  # interrupted since then
+                count_events(ready)
+            else:
+                self.restore(remembered)
+                self._calls.late = pending
+            raise
+        count_events(ready)
+        return results
 
     def sift(self, batches: Iterable[EventBatch]) -> list[LateEvent]:
         """Puts the events of a push into the buffer; gives those that are not taken, after storing these as late events."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import sqlalchemy as sa
@@ -13,12 +13,13 @@ from psycopg.pq import Format, TransactionStatus
 from psycopg.types.json import set_json_dumps, set_json_loads
 from sqlglot import exp
 
-from windows.databases.alchemy import Server, aggregate_doubles, arrow_array, standard_type
-from windows.databases.base import LOCK_TIMEOUT, NESTED_LOOP, Row
+from windows.databases.alchemy import arrow_array, standard_type
+from windows.databases.base import LOCK_TIMEOUT, Row
 from windows.databases.own_types import OwnType, postgresql_types
 from windows.databases.postgresql_arrow import array_of, columns_as_arrays
 from windows.databases.postgresql_json import PostgreSQLJson
 from windows.databases.postgresql_listen import PostgreSQLListener
+from windows.databases.postgresql_sql import PostgreSQLSql
 from windows.databases.refused import ConnectionLost, Refused
 from windows.databases.triggers import ChangeTriggers, NotedColumn, postgresql_triggers
 from windows.schema import Schema, TypeMismatch, relation_schema
@@ -33,17 +34,11 @@ COPY_ROWS = 200
 STATEMENT_LIMIT = 1_000
 """The number of statements that are kept prepared at most."""
 
-HELPER = "_helper"
-"""Prefix of the columns that have one value per group."""
-
 _LOCK = "HASHTEXT('{}cep_bridge'), HASHTEXT(COALESCE(CURRENT_SCHEMA(), ''))"
 """The two numbers of the advisory lock that a bridge holds."""
 
-NAME_BYTES = 63
-"""The length of a name in bytes, beyond which PostgreSQL truncates it silently."""
 
-
-class PostgreSQL(PostgreSQLJson, Server):
+class PostgreSQL(PostgreSQLJson, PostgreSQLSql):
     """PostgreSQL through psycopg 3.
 
     Within a transaction statements without a result are only queued (libpq's pipeline). An error of one is raised when
@@ -240,13 +235,6 @@ class PostgreSQL(PostgreSQLJson, Server):
         self._many = False
         return True
 
-    def adapt(self, node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.Join) and node.meta.get(NESTED_LOOP):
-            _join_laterally(node)
-        change = _CHANGES.get(type(node))
-        changed = change(node, self) if change is not None else node
-        return super().adapt(node) if changed is node else changed
-
     def is_aggregate(self, function: str) -> bool:
         sql = f"SELECT 1 FROM pg_proc WHERE prokind = 'a' AND proname = lower({_quoted(function)}) LIMIT 1"
         return bool(self.fetch(sql))
@@ -314,67 +302,6 @@ class PostgreSQL(PostgreSQLJson, Server):
             queue.__exit__(None, None, None)
 
 
-# Adaptations of single nodes ------------------------------------------------------------------------------
-
-
-def _name(name: exp.Expr, _: PostgreSQL) -> exp.Expr:
-    if len(name.name.encode()) <= NAME_BYTES:
-        return name
-    raise Refused(f"PostgreSQL's names have at most {NAME_BYTES} bytes: give {name.name!r} a shorter one with AS")
-
-
-def _literal(literal: exp.Expr, _: PostgreSQL) -> exp.Expr:
-    """`1.5` is a NUMERIC in PostgreSQL, and a DOUBLE in the bridge."""
-    is_double = not literal.args["is_string"] and not literal.name.isdigit()
-    return exp.cast(literal.copy(), "DOUBLE") if is_double else literal
-
-
-def _type(kind: exp.Expr, _: PostgreSQL) -> exp.Expr:
-    """VARCHAR becomes TEXT, the type of `||`: the parts of a recursive statement must have one type."""
-    return exp.DataType.build("TEXT") if kind.this == exp.DataType.Type.VARCHAR else kind
-
-
-def _averaged(call: exp.Expr, _: PostgreSQL) -> exp.Expr:
-    """Over integers AVG would be a NUMERIC."""
-    aggregate_doubles(call)
-    return call
-
-
-def _valued(call: exp.Expr, _: PostgreSQL) -> exp.Expr:
-    """A text literal has no type, so an aggregate over it has none."""
-    if isinstance(call.this, exp.Literal) and call.this.is_string:
-        call.set("this", exp.cast(call.this.copy(), "VARCHAR"))
-    return call
-
-
-def _rounded(call: exp.Expr, _: PostgreSQL) -> exp.Expr:
-    """A DOUBLE is rounded half to even, a NUMERIC half up; and only for NUMERIC may ROUND have digits."""
-    call.set("this", exp.cast(call.this.copy(), "DECIMAL"))
-    return call
-
-
-def _least(call: exp.Expr, _: PostgreSQL) -> exp.Expr:
-    """There is no MIN of booleans; the values of helper columns are equal within a group."""
-    if not isinstance(call.this, exp.Column) or not call.this.name.startswith(HELPER):
-        return call
-    values = exp.Paren(this=exp.ArrayAgg(this=call.this.copy()))
-    return exp.Bracket(this=values, expressions=[exp.Literal.number(1)], offset=1)
-
-
-def _like(like: exp.Expr, database: PostgreSQL) -> exp.Expr:
-    r"""A backslash in a pattern stands for itself, as in other databases."""
-    if isinstance(like.parent, exp.Escape):
-        return like
-    parts = {part: like.args[part].transform(database.adapt) for part in ("this", "expression")}
-    return exp.Escape(this=exp.Like(**parts), expression=exp.Literal.string(""))
-
-
-_CHANGES: dict[type[exp.Expr], Callable[[Any, PostgreSQL], exp.Expr]] = {
-    exp.Identifier: _name, exp.Literal: _literal, exp.DataType: _type, exp.Avg: _averaged, exp.Round: _rounded,
-    exp.Min: _least, exp.Like: _like, exp.FirstValue: _valued, exp.LastValue: _valued,
-}  # fmt: skip
-
-
 def _text(data: bytes | str) -> str:
     """JSON without parsing: the reader knows its type."""
     return data if isinstance(data, str) else data.decode()
@@ -383,25 +310,6 @@ def _text(data: bytes | str) -> str:
 def _refuse_nul(rows: Sequence[Row]) -> None:
     for value in (value for row in rows for value in row if isinstance(value, str) and "\0" in value):
         raise TypeMismatch(f"{value!r}: PostgreSQL's texts hold no NUL: leave it out, or use DuckDB") from None
-
-
-def _join_laterally(join: exp.Join) -> None:
-    """Turns a join, in place, into a LATERAL sub-query per row before it; OFFSET keeps it from being merged.
-
-    IS NOT DISTINCT FROM is spelled out, as no index serves it.
-    """
-    item = join.this
-    found = exp.select("*").from_(item.copy()).where(join.args["on"].transform(_equal_or_null)).offset(0)
-    join.set("this", exp.Lateral(this=exp.Subquery(this=found), alias=item.args["alias"].copy()))
-    join.set("kind", "CROSS")
-    join.set("on", None)
-
-
-def _equal_or_null(node: exp.Expr) -> exp.Expr:
-    if not isinstance(node, exp.NullSafeEQ):
-        return node
-    nulls = (exp.Is(this=side.copy(), expression=exp.null()) for side in (node.left, node.right))
-    return exp.paren(exp.or_(exp.EQ(this=node.left, expression=node.right), exp.and_(*nulls)))
 
 
 def _quoted(text: str) -> str:

@@ -196,7 +196,7 @@ class Watcher:
         ]
         if not events:
             self._pushes.note(receipts)
-            self._pushes.call_late_processors()
+            self._pushes.calls.call_late_processors()
             return
         times = [batch.times for _, batch in taken if len(batch.times)]
         first, last = min(int(each[0]) for each in times), max(int(each[-1]) for each in times)

@@ -1,0 +1,209 @@
+"""Statements as MariaDB and MySQL want them: each kind of node that they spell in another way."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from sqlglot import exp
+
+from windows.databases.alchemy import Server, aggregate_doubles, as_double
+from windows.databases.mariadb_json import TEXT_LENGTH
+from windows.databases.refused import Refused
+
+_NAME = re.compile(r"(?!\s)[^\0\U00010000-\U0010ffff]{1,64}(?<!\s)")
+
+
+class MariaDBSql(Server):
+    """A database whose statements are written for MariaDB or MySQL."""
+
+    collation: str
+    """That of the bridge's texts."""
+    not_hashed: set[str]
+    """The names of columns whose NULLs a hash join does not find, in lower case."""
+
+    def adapt(self, node: exp.Expr) -> exp.Expr:
+        change = _CHANGES.get(type(node))
+        changed = change(node, self) if change is not None else node
+        return super().adapt(node) if changed is node else changed
+
+
+def _name(name: exp.Expr, _: MariaDBSql) -> exp.Expr:
+    if _NAME.fullmatch(name.name):
+        return name
+    raise Refused(f"{name.name!r} is not a name in MariaDB: names have at most 64 characters and no blanks around them")
+
+
+def _literal(literal: exp.Expr, _: MariaDBSql) -> exp.Expr:
+    """`1.5` is a DECIMAL in MariaDB, and a DOUBLE in the bridge."""
+    is_double = not literal.args["is_string"] and "." in literal.name and "e" not in literal.name.lower()
+    return exp.Literal.number(literal.name + "e0") if is_double else literal
+
+
+def cast_type(cast: exp.Expr, _: MariaDBSql) -> exp.Expr:
+    """Types that CAST accepts. A literal cast to BIGINT would make an INT column."""
+    kind, value = cast.args["to"].this, cast.this
+    if kind == exp.DataType.Type.BIGINT and isinstance(value, exp.Literal) and value.name.isdigit():
+        cast.set("this", exp.Literal.number(f"{value.name}e0") if len(value.name) < 16 else value)
+    elif kind in _CASTS:
+        cast.set("to", exp.DataType.build(_CASTS[kind], dialect="mysql"))
+    return cast
+
+
+def _divided(quotient: exp.Expr, _: MariaDBSql) -> exp.Expr:
+    """A quotient of integers would have four digits after the point."""
+    quotient.set("this", as_double(quotient.this))
+    return quotient
+
+
+def _of_doubles(call: exp.Expr, _: MariaDBSql) -> exp.Expr:
+    """Over decimals the result has only four more digits."""
+    aggregate_doubles(call)
+    return call
+
+
+def _rounded(call: exp.Expr, _: MariaDBSql) -> exp.Expr:
+    """A DOUBLE is rounded half to even, a DECIMAL half up."""
+    call.set("this", exp.cast(call.this.copy(), "DECIMAL(65, 20)"))
+    return call
+
+
+def _like(like: exp.Expr, _: MariaDBSql) -> exp.Expr:
+    r"""A backslash in a pattern stands for itself, as in other databases: it is doubled."""
+    if not isinstance(like.parent, exp.Escape):
+        slashes = [exp.Literal.string("\\" * count) for count in (1, 2)]
+        like.set("expression", exp.Anonymous(this="REPLACE", expressions=[like.expression.copy(), *slashes]))
+    return like
+
+
+def _regexp_like(node: exp.Expr, database: MariaDBSql) -> exp.Expr:
+    """MariaDB lacks REGEXP_LIKE."""
+    sides = [side.transform(database.adapt) for side in (node.this, node.expression)]
+    place = exp.Anonymous(this="REGEXP_INSTR", expressions=sides)
+    return exp.GT(this=place, expression=exp.Literal.number(0))
+
+
+def _windowed(window: exp.Expr, database: MariaDBSql) -> exp.Expr:
+    """LEAD and LAG have no default; the bridge gives one only for values that are never NULL."""
+    if not isinstance(window.this, (exp.Lead, exp.Lag)) or window.this.args.get("default") is None:
+        return window
+    bare = window.copy()
+    default = bare.this.args["default"].transform(database.adapt)
+    bare.this.set("default", None)
+    return exp.Coalesce(this=bare.transform(database.adapt), expressions=[default])
+
+
+def _filtered(filtered: exp.Expr, database: MariaDBSql) -> exp.Expr:
+    """`AGG(x) FILTER (WHERE c)` as `AGG(CASE WHEN c THEN x END)`."""
+    call, condition = filtered.this.copy(), filtered.expression.this
+
+    def chosen(value: exp.Expr) -> exp.Expr:
+        shown = exp.Literal.number(1) if isinstance(value, exp.Star) else value.copy()
+        return exp.Case().when(condition.copy(), shown)
+
+    if isinstance(call.this, exp.Distinct):
+        call.this.set("expressions", [chosen(value) for value in call.this.expressions])
+    else:
+        call.set("this", chosen(call.this))
+    changed: exp.Expr = call.transform(database.adapt)
+    return changed
+
+
+def _created(create: exp.Expr, database: MariaDBSql) -> exp.Expr:
+    """Tables with transactions, and with texts that compare byte by byte."""
+    if create.args["kind"] != "TABLE":
+        return create
+    properties = create.args.get("properties") or exp.Properties(expressions=[])
+    properties.append("expressions", exp.EngineProperty(this=exp.to_identifier("InnoDB")))
+    properties.append("expressions", exp.CharacterSetProperty(this=exp.var("utf8mb4"), default=True))
+    properties.append("expressions", exp.CollateProperty(this=exp.var(database.collation)))
+    create.set("properties", properties)
+    where = create.expression.args.get("where") if isinstance(create.expression, exp.Select) else None
+    if where is not None and isinstance(where.this, exp.Boolean):
+        _make_nullable(create.expression)
+    return create
+
+
+def _make_nullable(shape: exp.Select) -> None:
+    """Makes all columns of a new table nullable, in place: it takes the columns of an outer join."""
+    rows = shape.args["from_"].this
+    one = exp.select(exp.alias_(exp.Literal.number(1), "_one", quoted=True)).subquery("_n")
+    shape.from_(one, copy=False).join(rows, on=exp.false(), join_type="left", copy=False)
+
+
+def _selected(select: exp.Expr, _: MariaDBSql) -> exp.Expr:
+    """Qualifies columns in OVER (): MariaDB would take the SELECT's own columns of the same name."""
+    source = select.args.get("from_")
+    outputs = {item.alias for item in select.expressions if isinstance(item, exp.Alias)}
+    for column in (column for item in select.expressions for column in _columns_over(item)):
+        if not column.table and column.name in outputs and source is not None:
+            column.set("table", exp.to_identifier(source.this.alias_or_name, quoted=True))
+    return select
+
+
+def _collated(collate: exp.Expr, _: MariaDBSql) -> exp.Expr:
+    if not isinstance(collate.this, exp.Cast) and collate.expression.name.startswith("utf8mb4"):
+        collate.set("this", in_utf8(collate.this.copy()))
+    return collate
+
+
+def in_utf8(value: exp.Expr) -> exp.Expr:
+    utf8 = exp.DataType(this=exp.DataType.Type.CHARACTER_SET, kind=exp.var("utf8mb4"))
+    return exp.Cast(this=value, to=utf8)
+
+
+def _null_safe(same: exp.Expr, database: MariaDBSql) -> exp.Expr:
+    """Keeps `<=>` over DECIMALs and times out of hash joins, where MariaDB finds no pairs of NULLs."""
+    names = {name.lower() for column in same.find_all(exp.Column) for name in _origins(column)}
+    own = {name for name in names if name.startswith("_")}  # of state tables: of any type
+    if not database.not_hashed or not (own or names & database.not_hashed):
+        return same
+    sides = {side: same.args[side].transform(database.adapt) for side in ("this", "expression")}
+    return exp.Is(this=exp.paren(exp.NullSafeEQ(**sides)), expression=exp.true())
+
+
+def _origins(column: exp.Column) -> set[str]:
+    """The names of the columns of tables from which a column of sub-queries in FROM comes."""
+    select = column.find_ancestor(exp.Select)
+    while select is not None:
+        joins = [join.this for join in select.args.get("joins") or []]
+        from_ = select.args.get("from_")
+        items = [from_.this, *joins] if from_ is not None else joins
+        item = next((each for each in items if column.table in ("", each.alias_or_name)), None)
+        if isinstance(item, exp.Subquery):
+            inner = next((each for each in item.this.selects if each.alias_or_name == column.name), None)
+            columns = [] if inner is None else list(inner.find_all(exp.Column))
+            return {name for each in columns for name in _origins(each)} or {column.name}
+        if item is not None:
+            break
+        select = select.find_ancestor(exp.Select)
+    return {column.name}
+
+
+def _cte(cte: exp.Expr, _: MariaDBSql) -> exp.Expr:
+    """There is no MATERIALIZED in WITH."""
+    cte.set("materialized", None)
+    return cte
+
+
+def _columns_over(expression: exp.Expr) -> Iterator[exp.Column]:
+    """The columns in the window function calls of an expression, those of its sub-queries left out."""
+    for node in expression.walk(prune=lambda node: isinstance(node, (exp.Window, exp.Query))):
+        if isinstance(node, exp.Window):
+            yield from node.find_all(exp.Column)
+
+
+_TEXTS = (exp.DataType.Type.VARCHAR, exp.DataType.Type.TEXT, exp.DataType.Type.LONGTEXT)
+_CASTS = {
+    **dict.fromkeys(_TEXTS, f"CHAR({TEXT_LENGTH})"),
+    **dict.fromkeys((exp.DataType.Type.TIMESTAMP, exp.DataType.Type.DATETIME), "DATETIME(6)"),
+    exp.DataType.Type.BOOLEAN: "SIGNED",
+}
+_CHANGES: dict[type[exp.Expr], Callable[[Any, MariaDBSql], exp.Expr]] = {
+    exp.Identifier: _name, exp.Literal: _literal, exp.Cast: cast_type, exp.Div: _divided, exp.Round: _rounded,
+    exp.Avg: _of_doubles, exp.Stddev: _of_doubles, exp.StddevSamp: _of_doubles, exp.StddevPop: _of_doubles,
+    exp.Variance: _of_doubles, exp.VariancePop: _of_doubles, exp.Window: _windowed, exp.Filter: _filtered,
+    exp.Like: _like, exp.RegexpLike: _regexp_like, exp.Create: _created, exp.Select: _selected,
+    exp.CTE: _cte, exp.Collate: _collated, exp.NullSafeEQ: _null_safe,
+}  # fmt: skip

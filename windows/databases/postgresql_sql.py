@@ -1,0 +1,106 @@
+"""Statements as PostgreSQL wants them: each kind of node that it spells in another way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sqlglot import exp
+
+from windows.databases.alchemy import Server, aggregate_doubles
+from windows.databases.base import NESTED_LOOP
+from windows.databases.refused import Refused
+
+HELPER = "_helper"
+"""Prefix of the columns that have one value per group."""
+
+NAME_BYTES = 63
+"""The length of a name in bytes, beyond which PostgreSQL truncates it silently."""
+
+
+class PostgreSQLSql(Server):
+    """A database whose statements are written for PostgreSQL."""
+
+    def adapt(self, node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Join) and node.meta.get(NESTED_LOOP):
+            _join_laterally(node)
+        change = _CHANGES.get(type(node))
+        changed = change(node, self) if change is not None else node
+        return super().adapt(node) if changed is node else changed
+
+
+def _name(name: exp.Expr, _: PostgreSQLSql) -> exp.Expr:
+    if len(name.name.encode()) <= NAME_BYTES:
+        return name
+    raise Refused(f"PostgreSQL's names have at most {NAME_BYTES} bytes: give {name.name!r} a shorter one with AS")
+
+
+def _literal(literal: exp.Expr, _: PostgreSQLSql) -> exp.Expr:
+    """`1.5` is a NUMERIC in PostgreSQL, and a DOUBLE in the bridge."""
+    is_double = not literal.args["is_string"] and not literal.name.isdigit()
+    return exp.cast(literal.copy(), "DOUBLE") if is_double else literal
+
+
+def _type(kind: exp.Expr, _: PostgreSQLSql) -> exp.Expr:
+    """VARCHAR becomes TEXT, the type of `||`: the parts of a recursive statement must have one type."""
+    return exp.DataType.build("TEXT") if kind.this == exp.DataType.Type.VARCHAR else kind
+
+
+def _averaged(call: exp.Expr, _: PostgreSQLSql) -> exp.Expr:
+    """Over integers AVG would be a NUMERIC."""
+    aggregate_doubles(call)
+    return call
+
+
+def _valued(call: exp.Expr, _: PostgreSQLSql) -> exp.Expr:
+    """A text literal has no type, so an aggregate over it has none."""
+    if isinstance(call.this, exp.Literal) and call.this.is_string:
+        call.set("this", exp.cast(call.this.copy(), "VARCHAR"))
+    return call
+
+
+def _rounded(call: exp.Expr, _: PostgreSQLSql) -> exp.Expr:
+    """A DOUBLE is rounded half to even, a NUMERIC half up; and only for NUMERIC may ROUND have digits."""
+    call.set("this", exp.cast(call.this.copy(), "DECIMAL"))
+    return call
+
+
+def _least(call: exp.Expr, _: PostgreSQLSql) -> exp.Expr:
+    """There is no MIN of booleans; the values of helper columns are equal within a group."""
+    if not isinstance(call.this, exp.Column) or not call.this.name.startswith(HELPER):
+        return call
+    values = exp.Paren(this=exp.ArrayAgg(this=call.this.copy()))
+    return exp.Bracket(this=values, expressions=[exp.Literal.number(1)], offset=1)
+
+
+def _like(like: exp.Expr, database: PostgreSQLSql) -> exp.Expr:
+    r"""A backslash in a pattern stands for itself, as in other databases."""
+    if isinstance(like.parent, exp.Escape):
+        return like
+    parts = {part: like.args[part].transform(database.adapt) for part in ("this", "expression")}
+    return exp.Escape(this=exp.Like(**parts), expression=exp.Literal.string(""))
+
+
+_CHANGES: dict[type[exp.Expr], Callable[[Any, PostgreSQLSql], exp.Expr]] = {
+    exp.Identifier: _name, exp.Literal: _literal, exp.DataType: _type, exp.Avg: _averaged, exp.Round: _rounded,
+    exp.Min: _least, exp.Like: _like, exp.FirstValue: _valued, exp.LastValue: _valued,
+}  # fmt: skip
+
+
+def _join_laterally(join: exp.Join) -> None:
+    """Turns a join, in place, into a LATERAL sub-query per row before it; OFFSET keeps it from being merged.
+
+    IS NOT DISTINCT FROM is spelled out, as no index serves it.
+    """
+    item = join.this
+    found = exp.select("*").from_(item.copy()).where(join.args["on"].transform(_equal_or_null)).offset(0)
+    join.set("this", exp.Lateral(this=exp.Subquery(this=found), alias=item.args["alias"].copy()))
+    join.set("kind", "CROSS")
+    join.set("on", None)
+
+
+def _equal_or_null(node: exp.Expr) -> exp.Expr:
+    if not isinstance(node, exp.NullSafeEQ):
+        return node
+    nulls = (exp.Is(this=side.copy(), expression=exp.null()) for side in (node.left, node.right))
+    return exp.paren(exp.or_(exp.EQ(this=node.left, expression=node.right), exp.and_(*nulls)))

@@ -177,7 +177,7 @@ def test_a_single_event_reads_the_rows_of_its_window_alone(query: str, sought: s
         cep.push_event(stream, (1, 2), 1)
         single = cep._runner._one_event_plans.of(cep._catalogue.streams[stream])
         assert single is not None
-        (text,) = (bound.text for _, bound in single.results)
+        (text,) = (statement.whole.text for _, statement in single.results)
         plan = [step for *_, step in cep.database.fetch(f"EXPLAIN QUERY PLAN {text.replace('?', '1')}")]
     assert any(" cep_window_s" in step or " w " in step or " p2 " in step for step in plan if step.endswith(sought)), (
         plan

@@ -12,8 +12,6 @@ from typing import Any, TypeAlias
 
 from sqlglot import exp
 
-from bridge.patterns.evaluate.python import HELPERS, truth
-
 Row: TypeAlias = tuple[Any, ...]
 Compute: TypeAlias = Callable[[Row], "list[Row] | None"]
 """The rows of the SELECT for an event's row; None where a value is of another type than its column, or NaN."""
@@ -63,7 +61,7 @@ def computed(
         return None
     try:
         return _Selection(place_of, types, proven).function(select)
-    except _OtherwiseError:
+    except (_OtherwiseError, SyntaxError, MemoryError, RecursionError):  # the latter: nested too deeply for Python
         return None
 
 
@@ -77,6 +75,8 @@ class _Selection:
         self._read: set[int] = set()
 
     def function(self, select: exp.Select) -> Compute:
+        from bridge.patterns.evaluate.python import HELPERS  # which loads Arrow
+
         items = ", ".join(self._item(item.unalias()) for item in select.expressions)
         where = select.args.get("where")
         rows = f"[({items},)]" + (f" if {self._truth(where.this)} else []" if where is not None else "")
@@ -118,6 +118,8 @@ class _Selection:
 
     def _truth(self, condition: exp.Expr) -> str:
         """Python that is true where a condition is."""
+        from bridge.patterns.evaluate.python import truth
+
         values = condition.transform(self._named)
         self._refuse_other(values)
         nullable = {f"_v{place}" for place in self._read}

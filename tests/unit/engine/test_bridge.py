@@ -898,7 +898,7 @@ def test_a_table_that_is_gone_is_told(cep: Bridge) -> None:
     cep.push_event("s", [1], 1)
     cep.database.execute("DROP TABLE cep_inbox_s")
     with pytest.raises(bridge.DatabaseError, match="cep_inbox_s"):
-        cep.push_events("s", [([1], 1), ([2], 1)])
+        cep.push_events("s", [([a], 1) for a in range(20)])  # fewer need no inbox
     cep.remove_query("q")
     cep.remove_stream("s")
     cep.push_event("other", [1], 1)

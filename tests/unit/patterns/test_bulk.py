@@ -30,7 +30,7 @@ Told = list[tuple[int, str]]
 @pytest.mark.parametrize("block", range(1))
 def test_many_at_once_are_as_one_by_one(block: int, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     taken = sum(check(seed, database, monkeypatch) for seed in range(20 * block, 20 * block + 20))
-    assert taken > 20
+    assert taken > 10
 
 
 @pytest.mark.long

@@ -10,27 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import bridge
+from benchmarks.pushes import QUERIES
 
 THREADS = 8
-QUERIES = {
-    "filter": ("sql", "SELECT symbol, price FROM s WHERE price > 990"),
-    "AVG by key": ("sql", "SELECT symbol, AVG(price) AS mean FROM s WINDOW(RANGE 1 S) GROUP BY symbol"),
-    "A B within": (
-        "sql",
-        "SELECT * FROM s MATCH_RECOGNIZE (PARTITION BY symbol MEASURES A.price AS a, B.price AS b PATTERN (A B) WITHIN 1 S "
-        "DEFINE A AS A.price > 900, B AS B.price < 100)",
-    ),
-    "A NOT B within": (
-        "epl",
-        "select a.symbol as symbol from pattern [every a=s(price > 900) -> "
-        "(timer:interval(1 sec) and not s(symbol = a.symbol, price < 100))]",
-    ),
-    "every a -> b": (
-        "epl",
-        "select a.symbol as symbol from pattern [every a=s(price > 900) -> b=s(symbol = a.symbol, price < 100) "
-        "where timer:within(1 sec)]",
-    ),
-}
 
 
 @dataclasses.dataclass
@@ -58,9 +40,9 @@ def measure(
 
 
 def events_per_second(database: str, language: str, text: str, seconds: float, **options: Any) -> float:
-    """The events that the threads push in so many seconds, until all are in, per second."""
+    """The rate at which the threads push events for so many seconds, and until all of them are in."""
     with bridge.connect(database, clock="system", durable=False, **options) as cep:
-        cep.register_stream("s", "symbol VARCHAR, price DOUBLE")
+        cep.register_stream("trades", "symbol VARCHAR, price DOUBLE")
         cep.create_query("q", text, language=language)
         cep.add_output_processor("q", lambda event: None)
         counts = [0] * THREADS
@@ -69,7 +51,7 @@ def events_per_second(database: str, language: str, text: str, seconds: float, *
         def push(thread: int) -> None:
             place = thread
             while time.perf_counter() - began < seconds:
-                cep.push_event("s", [f"S{place * 7 % 100}", float(place * 7919 % 1000)])
+                cep.push_event("trades", [f"S{place * 7 % 100}", float(place * 7919 % 1000)])
                 place += THREADS
                 counts[thread] += 1
 

@@ -1,4 +1,4 @@
-"""The cost of a push by its number of events: one event, and small batches.
+"""What pushes of different sizes cost: single events, and small batches.
 
     python -m benchmarks.pushes                          # DuckDB and SQLite in memory
     python -m benchmarks.pushes sqlite:// --sizes 1,10 --query "A B"
@@ -21,16 +21,26 @@ import bridge
 
 SYMBOLS = 100
 SIZES = (1, 2, 5, 10, 50, 150, 1_000)
-MATCH = """SELECT * FROM trades MATCH_RECOGNIZE (PARTITION BY symbol MEASURES A.price AS price
-    PATTERN ({}) WITHIN 1 S DEFINE A AS price > 900, B AS price < 100)"""
 QUERIES = {
-    "filter": "SELECT symbol, price FROM trades WHERE price > 990",
-    "AVG by key": "SELECT symbol, AVG(price) AS mean FROM trades WINDOW(RANGE 1 S) GROUP BY symbol",
-    "A B": MATCH.format("A B"),
-    "A NOT B": MATCH.format("A NOT B"),
-    "every a -> b": "select a.price as p, b.price as q from pattern [every a=trades(price > 900) -> "
-    "b=trades(symbol = a.symbol and price < 100)]",
+    "filter": ("sql", "SELECT symbol, price FROM trades WHERE price > 990"),
+    "AVG by key": ("sql", "SELECT symbol, AVG(price) AS mean FROM trades WINDOW(RANGE 1 S) GROUP BY symbol"),
+    "A B": (
+        "sql",
+        "SELECT * FROM trades MATCH_RECOGNIZE (PARTITION BY symbol MEASURES A.price AS a, B.price AS b PATTERN (A B) "
+        "WITHIN 1 S DEFINE A AS A.price > 900, B AS B.price < 100)",
+    ),
+    "A NOT B": (
+        "epl",
+        "select a.symbol as symbol from pattern [every a=trades(price > 900) -> "
+        "(timer:interval(1 sec) and not trades(symbol = a.symbol, price < 100))]",
+    ),
+    "every a -> b": (
+        "epl",
+        "select a.symbol as symbol from pattern [every a=trades(price > 900) -> b=trades(symbol = a.symbol, price < 100) "
+        "where timer:within(1 sec)]",
+    ),
 }
+"""The language and the text of each query."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,12 +54,13 @@ class PushCost:
 
 
 def measure(url: str, query: str, sizes: tuple[int, ...], seconds: float, runs: int) -> Iterator[PushCost]:
-    """The cost of a push of each size; the sizes take turns, so that other load of the machine affects all of them."""
+    """The cost of a push of each size. The sizes take turns, as other load of the machine then affects all of them."""
     clock = time.process_time if url.startswith(("duckdb", "sqlite")) else time.perf_counter
     with bridge.connect(url) as cep, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         cep.register_stream("trades", "symbol VARCHAR, price DOUBLE")
-        cep.create_query("q", QUERIES[query], language="epl" if "->" in query else "sql")
+        language, text = QUERIES[query]
+        cep.create_query("q", text, language=language)
         cep.add_output_processor("q", lambda event: None)
         events, found = _events(), dict[int, list[float]]()
         _push(cep, events, 1_000, 1)  # the window is full from the start
@@ -86,12 +97,12 @@ def _numbers(context: click.Context, option: click.Parameter, text: str) -> tupl
 
 @click.command()
 @click.argument("urls", nargs=-1)
-@click.option("--sizes", default=",".join(map(str, SIZES)), callback=_numbers, help="The events of a push.")
+@click.option("--sizes", default=",".join(map(str, SIZES)), callback=_numbers, help="The numbers of events of a push.")
 @click.option("--query", multiple=True, type=click.Choice(list(QUERIES)), help="A query. Repeatable. Default: all.")
 @click.option("--seconds", default=1.0, show_default=True, help="Seconds per figure, shared by its runs.")
 @click.option("--runs", default=3, show_default=True, help="Runs per figure.")
 def main(urls: tuple[str, ...], sizes: tuple[int, ...], query: tuple[str, ...], seconds: float, runs: int) -> None:
-    """Measure the cost of a push by its number of events, with one query at a time."""
+    """Measure what pushes of different sizes cost, for one query at a time."""
     click.echo(f"| events per second, by events per push | {' | '.join(map('{:,}'.format, sizes))} |")
     click.echo(f"|---|{'---:|' * len(sizes)}")
     for url in urls or ("duckdb://", "sqlite://"):

@@ -248,6 +248,10 @@ class Catalogue:
             raise UnknownName(f"unknown stream {name!r}{hint}")
         return entry
 
+    def has_stream(self, entry: StreamEntry) -> bool:
+        """Whether this stream is there, and has not been removed since it was looked up."""
+        return self.streams.get(entry.name.lower()) is entry
+
     def query_entry(self, name: str) -> QueryEntry:
         entry = self.queries.get(name.lower()) if isinstance(name, str) else None
         if entry is None and isinstance(name, str) and name.lower() in self.scripts:

@@ -2,13 +2,13 @@
 
 Such a SELECT has no FROM: values of the event, whole numbers, and conditions. It is computed where all it does is to compare
 values of one kind: whole numbers with whole numbers, doubles with doubles that are not NaN, texts for equality. For what is
-beyond that (arithmetic, other types, NaN) there is the database.
+beyond that (arithmetic, other types, NaN) the database is needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 from sqlglot import exp
 
@@ -21,7 +21,7 @@ _KINDS = {"SMALLINT": "int", "INTEGER": "int", "BIGINT": "int", "DOUBLE": "float
 
 _CLAUSES = {"expressions", "where", "kind", "hint", "operation_modifiers"}
 _LARGEST = {"int": 2**63 - 1, "float": 2**53}
-"""The whole numbers in a text that are what the database compares with: with doubles those that are a double."""
+"""The greatest whole number in a query that stays exact: 64 bits beside whole numbers, 53 beside doubles."""
 
 _DIGITS = 15
 """The digits up to which every database reads a number with a decimal point as the nearest double."""
@@ -33,7 +33,7 @@ class _OtherwiseError(Exception):
     """The database has to compute it."""
 
 
-def has_only_values(statement: exp.Expr) -> bool:
+def has_only_values(statement: exp.Expr) -> TypeGuard[exp.Select]:
     """Whether it is a SELECT that reads no table, of one row at most."""
     return isinstance(statement, exp.Select) and not any(
         value for part, value in statement.args.items() if part not in _CLAUSES
@@ -41,12 +41,12 @@ def has_only_values(statement: exp.Expr) -> bool:
 
 
 def computed(
-    select: exp.Expr, place_of: Callable[[exp.Expr], int | None], types: Sequence[str], proven: Collection[str]
+    select: exp.Select, place_of: Callable[[exp.Expr], int | None], types: Sequence[str], proven: Collection[str]
 ) -> Compute | None:
     """The function that computes a SELECT; None where it is the database that has to.
 
     Args:
-        select: The SELECT.
+        select: One that `has_only_values`.
         place_of: The place of an event's value in its row; None for another expression.
         types: The types of the columns of that row.
         proven: The types whose values the database compares and returns as Python does.
@@ -57,11 +57,9 @@ def computed(
     >>> rows((9,)), rows((3,)), rows((None,)), rows((9.5,))
     ([(9, 7)], [], [], None)
     """
-    if not isinstance(select, exp.Select) or not has_only_values(select):
-        return None
     try:
         return _Selection(place_of, types, proven).function(select)
-    except (_OtherwiseError, SyntaxError, MemoryError, RecursionError):  # the latter: nested too deeply for Python
+    except (_OtherwiseError, SyntaxError, MemoryError, RecursionError):  # nested too deeply for Python
         return None
 
 
@@ -98,10 +96,6 @@ class _Selection:
             return self._item(node.this)
         if self._place_of(node) is not None:
             return self._value(node)
-        if isinstance(node, exp.Cast) and node.to.is_type("BIGINT", "INT"):
-            return str(_whole(node.this))
-        if isinstance(node, exp.Add):
-            return f"{self._sum(node.this)} + {self._sum(node.expression)}"
         return self._sum(node)
 
     def _sum(self, node: exp.Expr) -> str:

@@ -48,7 +48,7 @@ class Push:
 
     __slots__ = ("_batch", "_error", "_is_asked")
 
-    def __init__(self, batch: Batch) -> None:
+    def __init__(self, batch: PushBatch) -> None:
         self._batch = batch
         self._error: BaseException | None = None
         self._is_asked = False
@@ -89,7 +89,7 @@ class Push:
         function(self)
 
 
-class Waiting(NamedTuple):
+class PushedEvent(NamedTuple):
     """An event that waits."""
 
     push: Push
@@ -99,11 +99,11 @@ class Waiting(NamedTuple):
     event_id: Any
 
 
-class Batch:
-    """Events that are pushed together."""
+class PushBatch:
+    """Events that are pushed in one transaction."""
 
     def __init__(self) -> None:
-        self.events: list[Waiting] = []
+        self.events: list[PushedEvent] = []
         self.since = time.monotonic()
         self.is_done = threading.Event()
         self.lock = threading.Lock()
@@ -147,7 +147,7 @@ class Gathering:
         self._push_waiting = push_waiting
         lock = threading.Lock()
         self._filled, self._emptied = threading.Condition(lock), threading.Condition(lock)
-        self._batches: collections.deque[Batch] = collections.deque()
+        self._batches: collections.deque[PushBatch] = collections.deque()
         self._newest_present = 0
         self._is_pushing = self._closed = False
         self._failed: list[Push] = []
@@ -169,10 +169,10 @@ class Gathering:
                 ts = self._newest_present = max(wall_clock(), self._runner.now, self._newest_present)
             batch = self._batches[-1] if self._batches else None
             if batch is None or len(batch.events) >= self._size:
-                batch = Batch()
+                batch = PushBatch()
                 self._batches.append(batch)
             push = Push(batch)
-            batch.events.append(Waiting(push, stream, ts, values, event_id))
+            batch.events.append(PushedEvent(push, stream, ts, values, event_id))
             if len(batch.events) in (1, self._size):
                 self._filled.notify()
                 if self._thread is None:
@@ -194,13 +194,13 @@ class Gathering:
                     batch = self._batches.popleft()
                     self._emptied.notify_all()
                 try:
-                    self._push(batch)
+                    self._push_batch(batch)
                 except BaseException:
-                    if not self._runner.has_committed:
+                    if self._runner.has_committed:
+                        batch.end()
+                    else:
                         with self._filled:
                             self._batches.appendleft(batch)
-                        raise
-                    batch.end()
                     raise
                 batch.end()
         finally:
@@ -246,12 +246,12 @@ class Gathering:
                 self._filled.wait(left)
             return not self._closed
 
-    def _push(self, batch: Batch) -> None:
-        self._push_together(batch.events)
+    def _push_batch(self, batch: PushBatch) -> None:
+        self._push_part(batch.events)
         if failed := [each for each in batch.events if each.push._error is not None]:
             self._note_failed(failed)
 
-    def _note_failed(self, failed: Sequence[Waiting]) -> None:
+    def _note_failed(self, failed: Sequence[PushedEvent]) -> None:
         self._failed = [*self._failed, *(each.push for each in failed)][-self._size :]
         first = failed[0]
         logging.getLogger("bridge").warning(
@@ -259,14 +259,14 @@ class Gathering:
             len(failed), first.stream.name, first.ts, first.push._error,
         )  # fmt: skip
 
-    def _accepted(self, events: Sequence[Waiting]) -> Iterator[Waiting]:
+    def _accepted(self, events: Sequence[PushedEvent]) -> Iterator[PushedEvent]:
         """The events that are pushed; the others are duplicates, go back in time, or are of a stream that is gone."""
         now, ids = self._runner.now, set[tuple[str, str]]()
         for event in events:
             if event.push._error is not None:
                 continue
             try:
-                if self._runner.catalogue.streams.get(event.stream.name) is not event.stream:
+                if not self._runner.catalogue.has_stream(event.stream):
                     raise UnknownName(f"the stream {event.stream.name!r} was removed before the event was pushed")
                 if self._queue.reorder is None and event.ts < now:
                     raise going_back(event.ts, now, self._queue.is_resumed)
@@ -282,7 +282,7 @@ class Gathering:
             now = max(now, event.ts)
             yield event
 
-    def _push_together(self, events: Sequence[Waiting]) -> None:
+    def _push_part(self, events: Sequence[PushedEvent]) -> None:
         """Pushes events in one transaction; where it fails, its halves in transactions of their own."""
         events = list(self._accepted(events))
         if not events:
@@ -299,10 +299,10 @@ class Gathering:
                     event.push._error = error
                 return
             middle = len(events) // 2
-            self._push_together(events[:middle])
-            self._push_together(events[middle:])
+            self._push_part(events[:middle])
+            self._push_part(events[middle:])
 
-    def _numbered(self, events: Sequence[Waiting]) -> tuple[list[EventBatch], int, int, int, list[Receipt]]:
+    def _numbered(self, events: Sequence[PushedEvent]) -> tuple[list[EventBatch], int, int, int, list[Receipt]]:
         """The arguments of a push."""
         batches: dict[str, EventBatch] = {}
         receipts: list[Receipt] = []

@@ -18,11 +18,11 @@ from sqlglot import exp
 from bridge.engine.catalogue import StreamEntry
 from bridge.engine.computed import Compute, computed, has_only_values
 from bridge.engine.results import Results, ResultStatement, ResultStatements
-from bridge.patterns.live.statements import Arrivals
+from bridge.patterns.live.statements import Arrivals, Rows
 from bridge.rewrite.network import CLOCK
 from bridge.rewrite.optimize import optimize
 from bridge.rewrite.optimize.rule import Facts, OneRow
-from bridge.rewrite.plan import Insert, Operator, Purge, RowCall, Rows
+from bridge.rewrite.plan import Insert, Operator, Purge, RowCall
 from windows.databases import Database
 from windows.schema import Attribute
 
@@ -58,7 +58,7 @@ class BoundStatement(NamedTuple):
         return database.fetch(self.text)
 
 
-class Statement(NamedTuple):
+class EventStatement(NamedTuple):
     """A statement, and what is left of it while no machine has reported anything; None where nothing is left."""
 
     whole: BoundStatement
@@ -113,8 +113,8 @@ class OneEventPlan:
     clock. `binds`: whether a statement reads the event, not only machines.
     """
 
-    steps: Sequence[Statement | MachineStep]
-    results: Sequence[tuple[ResultStatement, Statement]]
+    steps: Sequence[EventStatement | MachineStep]
+    results: Sequence[tuple[ResultStatement, EventStatement]]
     inboxes: frozenset[str]
     stores: Sequence[Insert]
     timed: bool
@@ -134,7 +134,7 @@ class OneEventPlan:
     def _is_quiet(self) -> bool:
         """Whether only machines run while these report nothing."""
         statements = [
-            *(step for step in self.steps if isinstance(step, Statement)),
+            *(step for step in self.steps if isinstance(step, EventStatement)),
             *(each for _, each in self.results),
         ]
         return bool(self.machines) and all(statement.quiet is None for statement in statements)
@@ -182,7 +182,7 @@ class OneEventPlan:
         row = rows[0]
         filled, progress, reported = set(self.inboxes), list[tuple[RowCall, Rows]](), False
         for step in self.steps:
-            if isinstance(step, Statement):
+            if isinstance(step, EventStatement):
                 if (bound := step.of(reported)) is not None:
                     bound.run(database, row)
                 continue
@@ -287,7 +287,7 @@ class _Planning:
     def plan(self, results: Sequence[ResultStatement]) -> OneEventPlan:
         stored = {arrivals.table: step for step in self._machines for arrivals in step.arrivals}
         inserts: dict[str, Insert] = {}
-        steps: list[Statement | MachineStep | None] = []
+        steps: list[EventStatement | MachineStep | None] = []
         for step in self._steps:
             if isinstance(step, RowCall):
                 steps.append(self._machine(step, inserts))
@@ -300,18 +300,21 @@ class _Planning:
         read = [(each, self._statement(functools.partial(_of_one_event, each))) for each in results]
         found = [step for step in steps if step is not None]
         results_bound = [(each, statement) for each, statement in read if statement is not None]
-        statements = [*(step for step in found if isinstance(step, Statement)), *(each for _, each in results_bound)]
+        statements = [
+            *(step for step in found if isinstance(step, EventStatement)),
+            *(each for _, each in results_bound),
+        ]
         clock = self._database.own_name(CLOCK)
         timed = any(clock in statement.whole.text for statement in statements)
         return OneEventPlan(found, results_bound, self._inboxes, list(inserts.values()), timed, self._binds)
 
-    def _statement(self, write: Callable[[], exp.Expr]) -> Statement | None:
+    def _statement(self, write: Callable[[], exp.Expr]) -> EventStatement | None:
         tree, row = write(), self._facts.row
         self._binds |= row is not None and any(found.name == row.table for found in tree.find_all(exp.Table))
         whole = self._bound(tree, self._facts)
         if whole is None or not self._machines:
-            return None if whole is None else Statement(whole, whole)
-        return Statement(whole, self._bound(write(), self._quiet))
+            return None if whole is None else EventStatement(whole, whole)
+        return EventStatement(whole, self._bound(write(), self._quiet))
 
     def _bound(self, statement: exp.Expr, facts: Facts) -> BoundStatement | None:
         return _bound(statement, facts, self._types, self._database)

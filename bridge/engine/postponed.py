@@ -13,7 +13,8 @@ from bridge.engine.inboxes import Inboxes
 from bridge.engine.intake import EventBatch
 from bridge.engine.one_event import OneEventPlan
 from bridge.engine.tables import Tables
-from bridge.rewrite.plan import RowCall, Rows
+from bridge.patterns.live.statements import Rows
+from bridge.rewrite.plan import RowCall
 from windows.databases import Database
 
 

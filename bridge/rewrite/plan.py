@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
 from sqlglot import exp
 
-from bridge.patterns.live.statements import Arrivals
+from bridge.patterns.live.statements import Arrivals, Rows
 from bridge.query.nodes import Node
 from bridge.rewrite.flow import Flow
 from bridge.rewrite.variants import StatementWriter, Variants
@@ -20,8 +20,6 @@ from windows.sql import derived_table, identifier, table
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-Rows: TypeAlias = "list[tuple[Any, ...]]"
 
 
 @dataclasses.dataclass(frozen=True)

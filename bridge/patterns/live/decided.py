@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from bridge.errors import QueryError
 from bridge.patterns.live.bulk import Bulk, can_run_in_bulk
-from bridge.patterns.live.machine import Deadlines, LiveMachine, MachineState, Rows, program_listing
+from bridge.patterns.live.machine import Deadlines, LiveMachine, MachineState, program_listing
 from bridge.patterns.live.results import MatchReport, MatchRows
 from bridge.patterns.live.rows import BEGINNING, ColumnTypes, Key, LiveTask, Partition, RetainedRows, Row, RowId
-from bridge.patterns.live.statements import DecidedStatements
+from bridge.patterns.live.statements import DecidedStatements, Rows
 from bridge.patterns.strategies.machine import PathConditions
 from bridge.query.row_pattern import PerMatch
 from nfa.errors import BudgetError, ExhaustedError, SkipError

@@ -18,10 +18,10 @@ from bridge import query
 from bridge.patterns.arrays import Array
 from bridge.patterns.live.eager_checkpoint import EagerCheckpoint
 from bridge.patterns.live.eager_state import EagerPartition, EagerState, Reporting
-from bridge.patterns.live.machine import CheckpointSchedule, LiveMachine, Rows, program_listing, time_before
+from bridge.patterns.live.machine import CheckpointSchedule, LiveMachine, program_listing, time_before
 from bridge.patterns.live.results import MatchReport, MatchRows
 from bridge.patterns.live.rows import ColumnTypes, LiveTask, Row
-from bridge.patterns.live.statements import EagerStatements
+from bridge.patterns.live.statements import EagerStatements, Rows
 from nfa.threads.eager import BatchMatcher
 from windows.databases import Database
 from windows.sql import column

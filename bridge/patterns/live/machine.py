@@ -6,18 +6,16 @@ import abc
 import dataclasses
 import heapq
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
-from bridge.patterns.live.statements import Arrivals
+from bridge.patterns.live.statements import Arrivals, Rows
 from windows.databases import Database
 from windows.databases.base import CLOCK
 
 Item = TypeVar("Item")
 Report = TypeVar("Report")
-
-Rows: TypeAlias = "list[tuple[Any, ...]]"
 
 
 class Deadlines(Generic[Item]):

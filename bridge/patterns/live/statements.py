@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from sqlglot import exp
+
+Rows: TypeAlias = "list[tuple[Any, ...]]"
 
 
 class Arrivals(NamedTuple):

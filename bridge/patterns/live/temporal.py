@@ -13,10 +13,10 @@ import pyarrow as pa
 from sqlglot import exp
 
 from bridge import query
-from bridge.patterns.live.machine import CheckpointSchedule, LiveMachine, MachineState, Rows, time_before
+from bridge.patterns.live.machine import CheckpointSchedule, LiveMachine, MachineState, time_before
 from bridge.patterns.live.results import system_columns
 from bridge.patterns.live.rows import BEGINNING, ColumnTypes, RowId
-from bridge.patterns.live.statements import TemporalTables
+from bridge.patterns.live.statements import Rows, TemporalTables
 from bridge.patterns.strategies.machine import evaluator
 from bridge.patterns.values import MatchExpression, Value
 from bridge.query.epl_patterns import EventColumns

@@ -120,16 +120,16 @@ def test_few_events_at_once_give_the_rows_of_single_ones(seed: int) -> None:
         ]
         found: list[list[Any]] = []
         for most in (1, 16, 40):
-            told: list[Any] = []
+            reprs: list[Any] = []
             with bridge.connect(url) as cep:
                 cep.register_stream("s", SCHEMA)
                 cep.create_query("q", f"SELECT t, d, i FROM s WHERE {where}")
-                cep.add_output_processor("q", lambda event, told=told: told.append(repr(event)))
+                cep.add_output_processor("q", lambda event, reprs=reprs: reprs.append(repr(event)))
                 place = 0
                 while place < len(rows):
                     size = random.Random(place).randint(1, most)
                     cep.push_events("s", rows[place : place + size])
                     assert len(cep.query("SELECT * FROM s")) == len(rows[place : place + size])
                     place += size
-            found.append(told)
+            found.append(reprs)
         assert found[0] == found[1] == found[2]

@@ -139,6 +139,18 @@ def test_threads_push_together(database: Database) -> None:
         assert commits[0] < 600
 
 
+def test_names_ignore_case() -> None:
+    with bridge.connect("sqlite://", linger=LONG) as cep:
+        cep.register_stream("Trades", "v INTEGER")
+        cep.create_query("q", "SELECT v FROM trades")
+        rows: list[Any] = []
+        cep.add_output_processor("q", note(rows))
+        for name, event_id in (("TRADES", "a"), ("trades", "b"), ("Trades", "b")):
+            cep.push_event(name, [1], 1000, event_id=event_id)
+        cep.flush()
+        assert rows == [(1000, 1), (1000, 1)]
+
+
 def test_an_event_waits_no_longer_than_linger() -> None:
     with bridge.connect("sqlite://", linger="20 MS") as cep:
         cep.register_stream("s", "v INTEGER")

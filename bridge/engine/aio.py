@@ -50,7 +50,7 @@ class AsyncBridge:
         return call
 
     async def push_event(self, stream: str, payload: Any, timestamp: Any = None, *, event_id: Any = None) -> None:
-        """`Bridge.push_event`; with `linger`, what tasks push meanwhile is pushed together with it."""
+        """`Bridge.push_event`, awaited until the event is in; with `linger`, events of several tasks are one transaction."""
         gathering = self._cep._gathering
         if gathering is None:
             await self._run(self._cep.push_event, stream, payload, timestamp, event_id=event_id)

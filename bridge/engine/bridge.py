@@ -36,8 +36,8 @@ class Bridge(Definitions, Destinations, Pushes, Watching, Inspection):
         standby: Wait for as long as another bridge is at work in the database, and go on where it ends (rule D9).
         name: The name of the bridge, where several have their state in one database.
         schema: The schema of the bridge's tables (MariaDB: a database).
-        linger: Milliseconds, or a text such as "5 MS", that a pushed event may wait for others, to be pushed together with them
-            (rule T7). `push_event` then returns at once. None: each push is in when it returns.
+        linger: Milliseconds, or a text such as "5 MS", that an event may wait for others, to be pushed in one transaction with
+            them (rule T7). `push_event` then returns at once. None: the event is in when `push_event` returns.
         batch: With `linger`, how many events are pushed together without waiting longer.
 
     Raises:

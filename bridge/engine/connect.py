@@ -48,8 +48,8 @@ def connect(
             tables, and is opened by its name.
         schema: The schema of the bridge's tables (MariaDB: a database), which is created if it is not there. Tables of other
             schemas are found as before; on MariaDB they are named with their database.
-        linger: Milliseconds, or a text such as "5 MS", that a pushed event may wait for others, to be pushed together with them
-            (rule T7). `push_event` then returns at once. None: each push is in when it returns.
+        linger: Milliseconds, or a text such as "5 MS", that an event may wait for others, to be pushed in one transaction with
+            them (rule T7). `push_event` then returns at once. None: the event is in when `push_event` returns.
         batch: With `linger`, how many events are pushed together without waiting longer.
 
     Returns:

@@ -1,9 +1,9 @@
-"""Gathering: what threads push one by one is brought to the queries together (`connect(linger=…)`, rule T7).
+"""Gathering: single pushes of several threads are processed in batches (`connect(linger=…)`, rule T7).
 
-Events wait in batches, in the order of their pushes. A batch is pushed when it is full or when its first event has waited for
-the linger time; before any other call of the bridge all batches are pushed, so a call sees what has been pushed before it. The
-rows are those of one push after the other: a batch that is refused is pushed again by halves, so an error reaches the
-push of the event that has caused it, and no other.
+Events wait in batches, in the order of their pushes. A batch is pushed when it is full, or when its first event has waited for
+the linger time. Any other call of the bridge first pushes all batches, so it sees every event that was pushed before it.
+Results are those of single pushes. A batch that is refused is pushed again in halves, so that only the push of the event
+that caused the error raises it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WAITING_BATCHES = 16
 
 
 class Push:
-    """An event that a bridge with `linger` has taken, and whose queries it may not have reached yet.
+    """An event that was pushed to a bridge with `linger`, and may still wait.
 
     Its methods are those of a `concurrent.futures.Future` without a result.
 

@@ -41,8 +41,8 @@ class Pushes(Access):
                 know whether its push has taken effect can repeat it (rule D4).
 
         Returns:
-            None; with `linger` (rule T7) the push, whose `result()` waits until the event is in and raises what else this
-            raises. An output processor pushes at once there, too.
+            None; with `linger` (rule T7) the push. Its `result()` waits until the event is in, and raises the errors that
+            this raises without `linger`. What an output processor pushes does not wait: then it is None, too.
 
         Raises:
             SchemaError: The payload does not fit the schema, or the timestamp is missing.
@@ -86,7 +86,7 @@ class Pushes(Access):
         """With `linger`: pushes the events that wait, now (rule T7).
 
         Raises:
-            BridgeError: The first error of a `push_event` since the last call, unless its result has been asked for.
+            BridgeError: The first error of a `push_event` since the last call whose `result()` nobody has called.
 
         >>> import bridge
         >>> with bridge.connect("sqlite://", linger="5 MS") as cep:

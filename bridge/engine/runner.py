@@ -77,12 +77,16 @@ class Runner(Transactions):
 
     # Before a push ----------------------------------------------------------------------------------------------------
 
-    def _settle(self, count: int | None) -> None:
+    def settle(self, count: int | None) -> None:
         """Settles, before a push of `count` events (None: of any number) begins, which statements read its results."""
         if not self._is_set:
             self._set_constants()
         for push in self.results.outdated(None if self._one_by_one() else count):
             self._regroup(push)
+
+    def set_clock(self, before: int, now: int, seq: int) -> None:
+        """Sets the times that statements see, and the number of the newest event; a push sets them itself."""
+        self._tables.set_clock(before, now, seq)
 
     def _set_constants(self) -> None:
         """Fills the tables of constants anew, as queries have come or gone since the last push."""
@@ -109,7 +113,7 @@ class Runner(Transactions):
 
         A push that is one SELECT and no more needs no transaction, nor does one that can be stored with later ones.
         """
-        self._settle(count)
+        self.settle(count)
         self.has_committed = False
         is_small = len(batches) == 1 and bool(batches[0].rows) and count <= self.network.settings.few
         plan = self._one_event_plans.of(batches[0].stream) if is_small else None
@@ -195,7 +199,7 @@ class Runner(Transactions):
 
         Which statements read the results is settled before, as not every database can roll back a new table.
         """
-        self._settle(count)
+        self.settle(count)
         self.has_committed = False
         return self.transaction(self._inboxes.unregister())
 
@@ -388,7 +392,7 @@ class Runner(Transactions):
     def trial(self) -> Iterator[None]:
         """Within it a push that succeeds is rolled back at its end."""
         try:
-            self._settle(None)
+            self.settle(None)
             self._is_trial = True
             yield
         except TrialOver:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bridge.engine.intake import EventBatch, Sizes
+from bridge.engine.delivery import deliver, deliveries
+from bridge.engine.history_push import HistoryEvents, HistoryPush
+from bridge.engine.intake import EventBatch, Sizes, merged_chunks
 from bridge.engine.results import Results
 from bridge.engine.runner import Runner
 from bridge.engine.watch.watched_table import TableStatus
@@ -18,6 +21,8 @@ from windows.databases import Refused
 from windows.times import BEGINNING
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from bridge.engine.bridge import Bridge
 
 
@@ -92,6 +97,37 @@ class BridgeSession:
         """One push in a transaction of its own, without delivery: `count` events up to the time `ts`."""
         with self._runner.transaction_of_push(count):
             return self._runner.run(batches, count, ts, final)
+
+    def history_push(self) -> HistoryPush | None:
+        """The statements of all queries over a history without state; None where they cannot do without it."""
+        is_encoded = any(any(entry.encoders) for entry in self.catalogue.streams.values())
+        is_limited = any(entry.limits is not None for entry in self.catalogue.queries.values())
+        if is_encoded or is_limited or self.reorders or not self.database.temporary_views:
+            return None
+        try:
+            return HistoryPush(self._runner)
+        except NotImplementedError:
+            return None
+
+    def numbered(self, tables: Mapping[str, pa.Table]) -> HistoryEvents:
+        """The events of several streams, merged by time, as a push of them into a new bridge numbers them.
+
+        Each table has the column `ts` and the attributes; there is a row in one of them at least.
+        """
+        entries = [(self.catalogue.stream_entry(name), rows) for name, rows in tables.items()]
+        (chunk,) = merged_chunks(entries, "ts", sum(map(len, tables.values())))
+        batches, count, first, last = chunk(0)
+        named = [(batch.stream.name, batch.named()) for batch in batches]
+        return HistoryEvents({name: rows for name, rows in named if rows is not None}, count, first, last)
+
+    def push_history(self, push: HistoryPush, events: HistoryEvents, last: int | None) -> None:
+        """Delivers the results of these events, after which time passes until `last`."""
+
+        def run() -> None:
+            results = push.run(events, events.last if last is None else max(last, events.last))
+            deliver(collections.deque(deliveries(results)), [])
+
+        self._cep._call(run)
 
     def operators(self) -> Sequence[Any]:
         """The operators of all queries, inputs before their readers."""

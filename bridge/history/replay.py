@@ -143,14 +143,23 @@ def feed(
     of events so far. Unless `final`, more events may follow later. A SourceError is raised after all events before the wrong
     row in time were pushed.
     """
+    from bridge.history.file_slices import file_slices
+    from bridge.history.slices import End, slices
     from bridge.sources.merge import BYTES, combine, merge, prefetch, take_until
 
+    if workers is not None and workers.without_state:
+        of_file = file_slices(sources, workers.back, end, progress)
+        if of_file is not None:
+            with workers:
+                workers.feed(of_file, End(end, lambda last: _finish(last, end, final)))
+            return
     chunks = merge({name: take_until(source.tables(rejects), end) for name, source in sources.items()})
     if not any(source.waits for source in sources.values()):
         chunks = prefetch(combine(chunks, sources, session_of(cep).sizes.arrow, BYTES))
     if workers is not None:
+        parts = slices(_with_progress(chunks, progress), workers.back)
         with workers:
-            workers.feed(_with_progress(chunks, progress), lambda last: _finish(last, end, final))
+            workers.feed(parts, End(end, lambda last: _finish(last, end, final)))
         return
     for chunk in _with_progress(chunks, progress):
         cep.push_tables(chunk)

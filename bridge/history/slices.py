@@ -11,13 +11,15 @@ import copy
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
 
 from bridge.engine.bridge import Bridge
+from bridge.engine.history_push import HistoryEvents
 from bridge.engine.session import session_of
+from bridge.errors import BridgeError
 from bridge.history.pieces import look_back
 from bridge.query.nodes import walk
 from bridge.query.scripts import IntoTable, ReadSQL, UpdateSQL
@@ -41,12 +43,32 @@ COPIED = 2**26
 """Relations of at most this many bytes are copied for each worker."""
 
 
-class Slice(NamedTuple):
-    """The `events` from the timestamp `first` to `until`, both included, and those `before` that their results look back at.
+class Slice(Protocol):
+    """The events from the timestamp `first` to `until`, both included, and those before that their results look back at.
 
     `first` is None for the first slice. `until` is None for the slice at which reading ended; it is the `last` one unless
     an error ended it.
     """
+
+    @property
+    def first(self) -> int | None: ...
+    @property
+    def until(self) -> int | None: ...
+    @property
+    def last(self) -> bool: ...
+
+    def overlaps(self) -> bool:
+        """Whether it looks back at so many events that it should go on where the slice before it ended."""
+
+    def chunks(self, cep: Bridge, begin: int | None) -> Iterator[Chunk]:
+        """The events of the slice after those before it, from the timestamp `begin` on."""
+
+    def whole(self, cep: Bridge) -> HistoryEvents | None:
+        """All of these events at once, for the statements of this bridge; None if there are none."""
+
+
+class ChunkSlice(NamedTuple):
+    """A slice of chunks that have been read."""
 
     before: list[Chunk]
     events: list[Chunk]
@@ -55,8 +77,18 @@ class Slice(NamedTuple):
     last: bool = False
 
     def overlaps(self) -> bool:
-        """Whether it looks back at so many events that it should go on where the slice before it ended."""
         return 2 * sum(map(row_count, self.before)) > sum(map(row_count, self.events))
+
+    def chunks(self, cep: Bridge, begin: int | None) -> Iterator[Chunk]:
+        if begin is not None:
+            yield from drop_before(self.before, begin)
+        yield from self.events
+
+    def whole(self, cep: Bridge) -> HistoryEvents | None:
+        parts = [*self.before, *self.events]
+        streams = dict.fromkeys(name for part in parts for name in part)
+        tables = {name: pa.concat_tables([part[name] for part in parts if name in part]) for name in streams}
+        return session_of(cep).numbered(tables) if tables else None
 
 
 def script_look_back(cep: Bridge, script: ReplayScript) -> int | None:
@@ -98,7 +130,7 @@ def workers_for(
     return Workers(cep, script.queries, back, new_bridge, take)
 
 
-def slices(chunks: Iterator[Chunk], back: int) -> Iterator[Slice]:
+def slices(chunks: Iterator[Chunk], back: int) -> Iterator[ChunkSlice]:
     """The history in slices, cut between two timestamps. An error of reading is raised after the slice before it.
 
     >>> def chunk(*times):
@@ -118,7 +150,7 @@ def slices(chunks: Iterator[Chunk], back: int) -> Iterator[Slice]:
         for chunk in chunks:
             start = min(_time(table, 0) for table in chunk.values())
             if (rows >= EVENTS or size >= BYTES) and start > max(_time(table, -1) for table in events[-1].values()):
-                yield Slice(before, events, first, start - 1)
+                yield ChunkSlice(before, events, first, start - 1)
                 before = list(drop_before([*before, *events], start - back - 1))
                 events, first, rows, size = [], start, 0, 0
             events.append(chunk)
@@ -126,9 +158,16 @@ def slices(chunks: Iterator[Chunk], back: int) -> Iterator[Slice]:
             size += sum(table.nbytes for table in chunk.values())
     except Exception as error:
         stop = error
-    yield Slice(before, events, first, None, last=stop is None)
+    yield ChunkSlice(before, events, first, None, last=stop is None)
     if stop is not None:
         raise stop
+
+
+class End(NamedTuple):
+    """The end of a history: the `time` at which it ends, if that is given, and what is done at last with its bridge."""
+
+    time: int | None
+    finish: Callable[[Bridge], None]
 
 
 class SliceResult(NamedTuple):
@@ -152,9 +191,15 @@ class Worker:
         self._handles = [
             cep.add_output_processor(name, tables.append, batch=True) for name, tables in self._results.items()
         ]
+        self._history = session_of(cep).history_push()
 
-    def submit(self, part: Slice, end: Callable[[Bridge], None]) -> Future[SliceResult]:
-        """Queues a slice; `end` is called with the bridge after the last one."""
+    @property
+    def without_state(self) -> bool:
+        """Whether it can compute a slice at once, without tables of state."""
+        return self._history is not None
+
+    def submit(self, part: Slice, end: End) -> Future[SliceResult]:
+        """Queues a slice; the bridge is finished after the last one."""
         self._tasks = [task for task in self._tasks if not task.done()]
         self._tasks.append(self._thread.submit(self._run, part, end))
         return self._tasks[-1]
@@ -170,12 +215,13 @@ class Worker:
         for handle in self._handles:
             self.cep.remove_output_processor(handle)
 
-    def _run(self, part: Slice, end: Callable[[Bridge], None]) -> SliceResult:
+    def _run(self, part: Slice, end: End) -> SliceResult:
         stop: Exception | None = None
         try:
-            self._push(part)
+            if not self._compute(part, end):
+                self._push(part)
             if part.last:
-                end(self.cep)
+                end.finish(self.cep)
         except Exception as error:
             stop = error
         results = {name: [_within(part, table) for table in tables] for name, tables in self._results.items()}
@@ -183,14 +229,24 @@ class Worker:
             tables.clear()
         return SliceResult(results, stop)
 
+    def _compute(self, part: Slice, end: End) -> bool:
+        """Computes a slice at once, without state, if it does not depend on the slice before it; whether it has done so."""
+        if self._history is None or part.overlaps():
+            return False
+        last = end.time if part.last else part.until
+        try:
+            events = part.whole(self.cep)
+            if events is not None:
+                session_of(self.cep).push_history(self._history, events, last)
+        except BridgeError:
+            return False  # pushed in chunks, it says which event was wrong
+        return events is not None
+
     def _push(self, part: Slice) -> None:
-        if part.first is not None:
-            begin = part.first - self._back - 1
-            if self._pushed_until is not None:
-                begin = max(begin, self._pushed_until + 1)
-            for chunk in drop_before(part.before, begin):
-                self.cep.push_tables(chunk)
-        for chunk in part.events:
+        begin = None if part.first is None else part.first - self._back - 1
+        if begin is not None and self._pushed_until is not None:
+            begin = max(begin, self._pushed_until + 1)
+        for chunk in part.chunks(self.cep, begin):
             self.cep.push_tables(chunk)
         if part.until is not None and self.cep.now != part.until:
             self.cep.advance_time(part.until)
@@ -211,18 +267,24 @@ class Workers:
         new_bridge: Callable[[], Bridge],
         take: Callable[[str, pa.Table], None],
     ) -> None:
-        self._queries, self._back, self._new_bridge, self._take = list(queries), back, new_bridge, take
+        self.back = back
+        self._queries, self._new_bridge, self._take = list(queries), new_bridge, take
         self._workers = [Worker(cep, self._queries, back)]
         self._latest = self._workers[0]
         self._pending: collections.deque[Future[SliceResult]] = collections.deque()
 
-    def feed(self, chunks: Iterator[Chunk], end: Callable[[Bridge], None]) -> None:
-        """Computes the whole history, and calls `end` with the bridge that has the end of it.
+    @property
+    def without_state(self) -> bool:
+        """Whether slices are computed at once, without tables of state."""
+        return self._latest.without_state
+
+    def feed(self, parts: Iterable[Slice], end: End) -> None:
+        """Computes the whole history, and finishes the bridge that has the end of it.
 
         An error of reading or of a push is raised after the results before it were taken.
         """
         try:
-            for part in slices(chunks, self._back):
+            for part in parts:
                 self._pending.append(self._worker_for(part).submit(part, end))
                 if len(self._pending) > cores():
                     self._take_next()
@@ -252,7 +314,7 @@ class Workers:
         if worker.queued >= QUEUE and len(self._workers) < cores():
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the first bridge has warned of the same queries
-                worker = Worker(self._new_bridge(), self._queries, self._back)
+                worker = Worker(self._new_bridge(), self._queries, self.back)
             self._workers.append(worker)
         self._latest = worker
         return worker

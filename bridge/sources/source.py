@@ -19,6 +19,7 @@ from bridge.sources import csv, ndjson
 from bridge.sources.arrow import as_arrow
 from bridge.sources.block import Block, FileReader
 from bridge.sources.folders import FolderReader, FolderValue, folder_columns
+from bridge.sources.in_place import ParquetInPlace, in_place
 from bridge.sources.infer import common_types
 from bridge.sources.layout import Layout, Note, layout_of
 from bridge.sources.mappings import is_mapping, table_of_mappings
@@ -46,7 +47,8 @@ _ENDINGS = {
 class EventSource:
     """The events of one stream, from one or several files or tables, which are opened one after the other.
 
-    `schema` is declared, or inferred from the first of them, whose columns may have other `types`.
+    `schema` is declared, or inferred from the first of them, whose columns may have other `types`. `is_single`: there is
+    only one, all of whose columns are in it.
     """
 
     def __init__(
@@ -57,10 +59,11 @@ class EventSource:
         options: ReadOptions,
         note: Note,
         types: Mapping[str, pa.DataType] | None = None,
+        is_single: bool = False,
     ) -> None:
         self.stream, self.options = stream, options
         self._types, self._is_declared = types or {}, schema is not None
-        self._readers, self._note = readers, note
+        self._readers, self._note, self._is_single = readers, note, is_single
         self._unit = TimeUnit(options.timestamp_unit)
         self._reader = next(readers)
         self._layout = self._laid_out(schema)
@@ -102,6 +105,20 @@ class EventSource:
                 return
             self._reader = following
             layout = self._laid_out(self.schema)
+
+    def in_place(self) -> ParquetInPlace | None:
+        """The file, if it is one of Parquet, in order, whose columns have the types of the stream: a database can read it."""
+        reader, layout = self._reader, self._layout
+        if not (isinstance(reader, ParquetReader) and layout is not None and self._is_single) or self.options.sort:
+            return None
+        found = in_place(reader.file, reader.columns, layout)
+        if found is None or not found.stretches:
+            return None
+        self._unit.to_times(pa.array([found.stretches[0].first]))
+        if self._unit.name not in (None, "ms"):
+            return None
+        self._note_unit()
+        return found
 
     def timestamp_unit(self) -> str | None:
         """The unit of timestamps that are numbers, for which AUTO reads the first rows."""
@@ -157,8 +174,9 @@ def open_source(
     if isinstance(source, (str, os.PathLike)):
         paths = paths_of(os.fspath(source))
         types = _types_of_files(paths, options) if schema is None and len(paths) > 1 else {}
-        readers = _readers(paths, folder_columns(os.fspath(source), paths, schema), options)
-        return EventSource(stream, readers, schema, options, note, types)
+        folders = folder_columns(os.fspath(source), paths, schema)
+        is_single = len(paths) == 1 and not folders[0]
+        return EventSource(stream, _readers(paths, folders, options), schema, options, note, types, is_single)
     if (tables := as_arrow(source)) is not None:
         return EventSource(stream, iter([TableReader(stream, tables)]), schema, options, note)
     try:

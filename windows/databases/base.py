@@ -96,6 +96,8 @@ class Database(JsonValues, abc.ABC):
     """Events between two purges: small windows against the cost of purging."""
     insertion_ordered: ClassVar[bool] = False
     """True if a table is read, and numbered by OVER (), in the order in which its rows were inserted."""
+    temporary_views: ClassVar[bool] = False
+    """Whether a temporary view can stand in the place of a table, and is planned with what reads it."""
     zero_copy_arrow: ClassVar[bool] = False
     """True if a registered Arrow table is read in place, without a copy."""
     covering_indexes: ClassVar[bool] = False
@@ -396,6 +398,13 @@ class Database(JsonValues, abc.ABC):
                 self.unregister_arrow(name)
             raise
         self.unregister_arrow(name)
+
+    def standing_in(self, table: str, select: str, is_stored: bool) -> contextlib.AbstractContextManager[None]:
+        """Within it statements read the rows of a SELECT, in the types of a table's columns, in the place of this table.
+
+        Where `temporary_views` is true. `is_stored`: the rows are computed once.
+        """
+        raise NotImplementedError(f"{self.title} has no temporary views that hide tables")
 
     def _registered_type(self, kind: pa.DataType) -> str:
         if str(kind) in ("binary", "large_binary"):

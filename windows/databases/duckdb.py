@@ -49,6 +49,7 @@ class DuckDB(Database):
     lists_aggregates: ClassVar[bool] = True
     chunk_size: ClassVar[int] = 100_000
     arrow_chunk_size: ClassVar[int] = 500_000
+    temporary_views: ClassVar[bool] = True
     zero_copy_arrow: ClassVar[bool] = True
     computed_frame_bounds: ClassVar[bool] = True
     asof_joins: ClassVar[bool] = True
@@ -170,6 +171,27 @@ class DuckDB(Database):
             self.connection.unregister(name)
         except duckdb.Error as error:
             raise Refused(error) from None
+
+    @contextlib.contextmanager
+    def standing_in(self, table: str, select: str, is_stored: bool) -> Iterator[None]:
+        """A name without a schema is first that of a temporary table or view."""
+        name, form = self.quoted(table), "TABLE" if is_stored else "VIEW"
+        kinds, found = (self._columns(query) for query in (f"SELECT * FROM main.{name} LIMIT 0", select))
+        own = [self.quoted(column) for column in kinds]
+        values = [
+            value if kind == given else f"CAST({value} AS {kind})"
+            for value, kind, given in zip(own, kinds.values(), found.values(), strict=True)
+        ]
+        text = f"SELECT {', '.join(values)} FROM ({select}) AS _cep_rows({', '.join(own)})"
+        self._run(f"CREATE TEMPORARY {form} {name} AS {text}")
+        try:
+            yield
+        finally:
+            self._run(f"DROP {form} temp.{name}")
+
+    def _columns(self, select: str) -> dict[str, str]:
+        """The columns of a SELECT, by name, with their types."""
+        return {name: kind for name, kind, *_ in self.fetch(f"DESCRIBE {select}")}
 
     def relation(self, name: str) -> Schema | None:
         """Only an existing table is described: an error would end the transaction."""

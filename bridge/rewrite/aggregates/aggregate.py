@@ -338,8 +338,12 @@ def per_jump(node: query.Aggregate, below: Flow) -> exp.Select:
     inner = rows.select(["ts", "seq", "_expires", *dict.fromkeys((*below.order, *below.jump))])
     inner = inner.select(*(aliased(rows.value(key), f"_key{place}") for place, key in enumerate(node.group_by)))
     inner = inner.select(*(aliased(rows.columns[name].copy(), f"_in_{name}") for name in below.names))
-    ranked = exp.select("*", aliased(row_number(map(column, ("ts", "seq")), map(column, below.order)), "_rank"))
-    source = ranked.from_(derived_table(inner, "i"))
+    source = inner
+    rank, *others = below.order or ("_rank",)
+    if others or not below.order:
+        rank = "_rank"
+        ranked = exp.select("*", aliased(row_number(map(column, ("ts", "seq")), map(column, below.order)), rank))
+        source = ranked.from_(derived_table(inner, "i"))
     renamed = {name: column(f"_in_{name}") for name in below.names}
 
     def value(expression: exp.Expr) -> exp.Expr:
@@ -348,8 +352,8 @@ def per_jump(node: query.Aggregate, below: Flow) -> exp.Select:
     trigger = [column_of("w", name) for name in ("ts", "seq", "_expires", *below.jump)]
     grouped = GroupedJoin(
         node, value, [qualify_columns(key, "w") for key in keys], trigger, exp.Count(this=column_of("w", "seq")),
-        [column_of("w", "_rank")],
-        order=[exp.Min(this=column_of("w", "_rank"))],
+        [column_of("w", rank)],
+        order=[exp.Min(this=column_of("w", rank))],
         begun=exp.Min(this=column_of("w", "_place")) if below.counted else None,
     )  # fmt: skip
     return grouped.select(exp.select().from_(derived_table(source, "w")))

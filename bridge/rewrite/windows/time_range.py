@@ -110,11 +110,14 @@ def _at_boundaries(operator: Operator, node: query.Window, network: Network, bel
         exp.LTE(this=exp.Sub(this=column("_boundary"), expression=number(size)), expression=column("ts")),
     ]
     operator.deadlines.append(_next_boundary(raw, slide, origin))
+    is_numbered = not below.order and not below.timed
     columns = {
         "ts": column("_boundary"),
         "seq": bigint_zero(),
         "_expires": exp.Add(this=column("_boundary"), expression=number(slide)),
-        "_place": row_number([column("_boundary")], map(column, ("ts", "seq", *below.order))),
+        "_place": column("seq")
+        if is_numbered
+        else row_number([column("_boundary")], map(column, ("ts", "seq", *below.order))),
         **{name: column(name) for name in below.names},
     }
     entering = _with_boundaries(raw, size, slide, origin, below)

@@ -9,15 +9,19 @@ import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from random import Random
+from typing import Any
 from unittest import mock
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
 import bridge
 from bridge.cli import main
+from bridge.engine.session import BridgeSession
 from bridge.errors import DatabaseError
+from bridge.history import file_slices
 from bridge.history import slices as parallel
 from bridge.history.results import ResultTables
 from bridge.spark.task import needed_queries
@@ -37,20 +41,37 @@ def cut(cores: int, rows: int) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(mock.patch.multiple(parallel, cores=lambda: cores, EVENTS=rows, QUEUE=0))
         stack.enter_context(mock.patch.multiple(DuckDB, chunk_size=half, arrow_chunk_size=half))
-        for module in ("source", "tables"):
+        stack.enter_context(mock.patch.object(file_slices, "EVENTS", rows))
+        for module in ("source", "tables", "in_place"):
             stack.enter_context(mock.patch(f"bridge.sources.{module}.ROWS", half))
         yield
 
 
-def differs(seed: int) -> int:
-    """Compares the queries of a case that can be cut; how many bridges took part."""
+@contextlib.contextmanager
+def with_state() -> Iterator[None]:
+    """All events are pushed into tables of state."""
+    with mock.patch.object(BridgeSession, "history_push", return_value=None):
+        yield
+
+
+def bounded_history(seed: int) -> History | None:
+    """The queries of a case whose results look back a bounded time."""
     history = History(random_case(seed))
     bounded = [name for name, way in history.ways.items() if way.look_back is not None]
     if not bounded:
-        return 0
-    case = dataclasses.replace(history.case, queries=dict(needed_queries(history.case.queries.items(), bounded)))
-    history = History(case)
-    whole = history.whole()
+        return None
+    return History(
+        dataclasses.replace(history.case, queries=dict(needed_queries(history.case.queries.items(), bounded)))
+    )
+
+
+def differs(seed: int) -> tuple[int, int]:
+    """Compares the queries of a case that can be cut; how many bridges took part, and how many slices without state."""
+    history = bounded_history(seed)
+    if history is None:
+        return 0, 0
+    with with_state():
+        whole = history.whole()
     workers: list[parallel.Workers] = []
     made = parallel.Workers.__enter__
 
@@ -59,16 +80,46 @@ def differs(seed: int) -> int:
         return made(self)
 
     rng = Random(seed)
-    turns = mock.patch.object(parallel.Slice, "overlaps", lambda self: rng.random() < 0.2)
-    with cut(3, rng.choice([2, 3, SHORT])), turns, mock.patch.object(parallel.Workers, "__enter__", entered):
+    turns = mock.patch.object(parallel.ChunkSlice, "overlaps", lambda self: rng.random() < 0.2)
+    at_once = mock.patch.object(BridgeSession, "push_history", autospec=True, side_effect=BridgeSession.push_history)
+    with (
+        cut(3, rng.choice([2, 3, SHORT])),
+        turns,
+        mock.patch.object(parallel.Workers, "__enter__", entered),
+        at_once as pushes,
+    ):
         found = history.whole()
     for name, rows in whole.items():
         assert same_rows(rows, found[name]), (seed, name)
-    return len(workers[0]._workers) if workers else 0
+    return len(workers[0]._workers) if workers else 0, pushes.call_count
 
 
 def test_slices_give_the_rows_of_the_whole():
-    assert sum(differs(seed) > 1 for seed in range(10)) >= 3
+    counts = [differs(seed) for seed in range(10)]
+    assert sum(bridges > 1 for bridges, _ in counts) >= 3
+    assert sum(at_once > 1 for _, at_once in counts) >= 3
+
+
+def differs_in_a_file(seed: int, folder: Path) -> int:
+    """Compares a history in a file of Parquet; how many slices the database read itself."""
+    history = bounded_history(seed)
+    if history is None or len(history.tables) != 1:
+        return 0
+    with with_state():
+        whole = history.whole()
+    ((stream, table),) = history.tables.items()
+    pq.write_table(table, folder / "events.parquet", row_group_size=3)
+    history.tables = {stream: str(folder / "events.parquet")}
+    slices = mock.patch.object(file_slices.FileSlice, "whole", autospec=True, side_effect=file_slices.FileSlice.whole)
+    with cut(2, Random(seed).choice([2, 4, 50])), slices as calls:
+        found = history.whole()
+    for name, rows in whole.items():
+        assert same_rows(rows, found[name]), (seed, name)
+    return int(calls.call_count)
+
+
+def test_a_file_that_the_database_reads_gives_the_rows_of_its_table(tmp_path: Path):
+    assert sum(differs_in_a_file(seed, tmp_path) > 0 for seed in range(40)) >= 4
 
 
 QUERY = "CREATE STREAM s (a INTEGER); CREATE QUERY n AS SELECT COUNT(*) AS n, MAX(a) AS a FROM s WINDOW(RANGE 5 MS)"
@@ -130,8 +181,67 @@ def test_what_stands_in_a_database_of_ones_own_goes_through_one_bridge():
     assert found["n"].num_rows == other["n"].num_rows == 60
 
 
+LEVELS = "SELECT a, COUNT(*) AS n, MIN(ts) AS first FROM s WINDOW(RANGE 5 MS SLIDE 5 MS) GROUP BY a"
+
+
+def replayed(path: Path, times: list[int | None], **options: Any) -> dict[str, Any]:
+    """The results, or the error, of a file of these timestamps with and without state, and the slices read in place."""
+    found: dict[str, Any] = {}
+    pq.write_table(pa.table({"ts": times, "a": [place % 3 for place in range(len(times))]}), path, row_group_size=4)
+    for name, way in (("plain", with_state()), ("file", contextlib.nullcontext())):
+        slices = mock.patch.object(
+            file_slices.FileSlice, "whole", autospec=True, side_effect=file_slices.FileSlice.whole
+        )
+        with way, cut(2, 25), slices as calls:
+            try:
+                found[name] = bridge.replay({"s": str(path)}, {"q": LEVELS}, **options)["q"].to_pylist()
+            except bridge.BridgeError as error:
+                found[name] = str(error)
+        found["slices"] = calls.call_count
+    return found
+
+
+@pytest.mark.parametrize(
+    ("times", "options", "in_place"),
+    [
+        (list(range(80)), {}, True),
+        ([0, 0, 0, 1, 5, 5, 5, 5, 5, 5, 5, 5, 9, 9, 14, 15], {}, True),
+        ([-20, -7, -5, -5, 0, 3], {}, True),
+        (list(range(30)), {"end": 12}, True),
+        (list(range(30)), {"end": 1_000}, True),
+        (list(range(5, 30)), {"end": 3}, True),
+        ([], {}, False),
+        ([0, 3, 5, 4, 6, 7, 8, 9], {}, False),
+        ([0, 3, 5, 6, 6, 7, 2, 9], {}, False),
+        ([0, 3, None, 6], {}, False),
+        ([2**62, 2**62], {}, False),
+        (list(range(30)), {"timestamp_unit": "s"}, False),
+        ([5, 3, 4, 1], {"sort": True}, False),
+    ],
+)
+def test_a_file_is_read_by_the_database_where_every_row_fits(
+    times: list[int | None], options: dict[str, Any], in_place: bool, tmp_path: Path
+):
+    """Else the rows before the one that does not fit are in, and the error names it."""
+    found = replayed(tmp_path / "s.parquet", times, **options)
+    assert found["file"] == found["plain"]
+    assert (found["slices"] > 0) == (in_place and found["file"] != [])
+
+
+def test_an_error_of_a_statement_over_a_file_is_that_of_a_push(tmp_path: Path):
+    table = pa.table({"ts": range(60), "a": pa.array([*range(40), 2**31 - 1, *range(19)], pa.int32())})
+    pq.write_table(table, tmp_path / "s.parquet")
+    errors = []
+    for source in (table, str(tmp_path / "s.parquet")):
+        with cut(3, SHORT), pytest.raises(DatabaseError) as caught:
+            bridge.replay({"s": source}, {"big": "SELECT CAST(a * 2 AS INTEGER) AS a FROM s WHERE a >= 0"})
+        errors.append(str(caught.value))
+    assert errors[0] == errors[1]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("start", range(2000, 2000 + LONG, 100))
-def test_slices_give_the_rows_of_the_whole_on_many_seeds(start: int):
+def test_slices_give_the_rows_of_the_whole_on_many_seeds(start: int, tmp_path: Path):
     for seed in range(start, start + 100):
         differs(seed)
+        differs_in_a_file(seed, tmp_path)

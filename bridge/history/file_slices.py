@@ -1,0 +1,82 @@
+"""Slices of a history in a file that the database reads itself."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from bridge.engine.bridge import Bridge
+from bridge.engine.history_push import HistoryEvents
+from bridge.sources.in_place import ParquetInPlace, Stretch, cuts
+from bridge.sources.merge import Chunk
+
+if TYPE_CHECKING:
+    from bridge.sources.source import EventSource
+
+EVENTS = 5_000_000
+"""A slice has about as many events."""
+
+
+@dataclasses.dataclass(frozen=True)
+class FileSlice:
+    """A slice of a file; see `bridge.history.slices.Slice`. `rows`: the events; `back`: how far their results look back."""
+
+    stream: str
+    file: ParquetInPlace
+    rows: Stretch
+    back: int
+    first: int | None
+    until: int | None
+    last: bool
+
+    @property
+    def _begin(self) -> int | None:
+        return None if self.first is None else self.first - self.back - 1
+
+    def overlaps(self) -> bool:
+        return False
+
+    def chunks(self, cep: Bridge, begin: int | None) -> Iterator[Chunk]:
+        rows = cep.database.fetch_arrow(self.file.select(begin, self.rows.last))
+        assert rows is not None
+        yield {self.stream: rows.drop_columns(["seq"])}
+
+    def whole(self, cep: Bridge) -> HistoryEvents:
+        first = self.rows.first if self._begin is None else self._begin
+        text = self.file.select(self._begin, self.rows.last)
+        return HistoryEvents({self.stream: text}, self.rows.rows, first, self.rows.last)
+
+
+def file_slices(
+    sources: Mapping[str, EventSource], back: int, end: int | None, progress: Callable[[int], None]
+) -> Iterator[FileSlice] | None:
+    """The slices of the events up to the timestamp `end`; None if they are not in one file that a database can read.
+
+    `progress` is called with the number of events so far.
+    """
+    if len(sources) != 1:
+        return None
+    ((stream, source),) = sources.items()
+    file = source.in_place()
+    if file is None:
+        return None
+    stretches = [stretch for stretch in file.stretches if end is None or stretch.first <= end]
+    if end is not None and stretches:
+        stretches[-1] = dataclasses.replace(stretches[-1], last=min(end, stretches[-1].last))
+    parts = list(cuts(stretches, EVENTS))
+    if len(parts) > 1 and any(part.last - part.first < 2 * back for part in parts[:-1]):
+        return None  # most of a slice would be computed twice
+    return _slices(stream, file, parts, back, progress)
+
+
+def _slices(
+    stream: str, file: ParquetInPlace, parts: list[Stretch], back: int, progress: Callable[[int], None]
+) -> Iterator[FileSlice]:
+    count = 0
+    for place, part in enumerate(parts):
+        is_last = place == len(parts) - 1
+        first = part.first if place else None
+        yield FileSlice(stream, file, part, back, first, None if is_last else part.last, is_last)
+        count += part.rows
+        progress(count)

@@ -133,3 +133,14 @@ def _without_pairs(kind: Any) -> Callable[[Any], Any] | None:
 
 
 __all__ = ["array_of", "arrow_type", "conformed_to", "is_nested", "nested_array", "type_of_arrow", "values_of"]
+
+
+def ids_table(names: Sequence[str], ids: Sequence[Any]) -> Any:
+    """A table of whole numbers.
+
+    >>> ids_table(["ts", "seq"], [[1000, 2000], [1, 2]]).to_pylist()
+    [{'ts': 1000, 'seq': 1}, {'ts': 2000, 'seq': 2}]
+    """
+    import pyarrow as pa
+
+    return pa.table({name: pa.array(values, pa.int64()) for name, values in zip(names, ids, strict=True)})

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import collections
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from sqlglot import exp
 
 from bridge.engine.results import Results
 from bridge.engine.runner import Runner
 from bridge.rewrite.plan import Insert
+from windows.arrow import ids_table
+from windows.databases import Database
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+ROW_ID = ("ts", "seq", "_place")
+"""What identifies a row of a table that a matcher reads."""
+
 
 class HistoryEvents(NamedTuple):
-    """Events in the order of time, numbered from 1: per stream an Arrow table of `ts`, `seq` and the attributes.
+    """Events in the order of time, numbered: per stream an Arrow table of `ts`, `seq` and the attributes.
 
     In place of a table may stand the text of a SELECT of these columns. `size`: their number; `first`, `last`: their times,
     in milliseconds.
@@ -30,82 +35,166 @@ class HistoryEvents(NamedTuple):
     last: int
 
 
+class Matcher(Protocol):
+    """A step that is more than a statement: it reads a table of `rows`, and gives rows of its result `table`.
+
+    `needed`: the ids of the rows that it reads again with the next slice of the history.
+    """
+
+    @property
+    def rows(self) -> str: ...
+    @property
+    def table(self) -> str: ...
+    @property
+    def needed(self) -> Sequence[Sequence[int]]: ...
+
+    def run(self, database: Database, now: int, last: int | None) -> pa.Table | None:
+        """The results of these rows when time is `now`; `last`: the number of the last event, when none will follow."""
+
+
+@runtime_checkable
+class HasHistory(Protocol):
+    """A step that knows how to do its work for a history; None where it cannot."""
+
+    def history(self) -> Matcher | None: ...
+
+
 class HistoryPush:
-    """The statements of a bridge over all events that some results look at, without state before or after them.
+    """The statements of a bridge over all events that some results look at, without tables of state.
 
     A push fills tables of state, from which its own results are read. Here each such table is a view with the same
     columns, so the database plans inputs and results as one statement, and stores nothing. The rows are those of one push
     of the events into a new bridge.
+
+    `is_sequence`: there are matchers, which go on from slice to slice of the history. Else each slice is by itself.
     """
 
-    def __init__(self, runner: Runner) -> None:
-        """Raises NotImplementedError where a step is more than a statement that fills a table from those before it."""
+    def __init__(self, runner: Runner, queries: Iterable[str]) -> None:
+        """Raises NotImplementedError where a step needs a table of state. `queries`: those whose results are wanted."""
         self._runner, self._database = runner, runner.database
-        entries = runner.active_queries()
-        results = [entry.results.of("any").statement for entry in entries if entry.processors]
-        self._selects, reads = _needed(_selects_of(runner), results)
-        self._stored = {name for name in self._selects if reads[name] > 1}
+        results = [runner.catalogue.query_entry(name).results.of("any").statement for name in queries]
+        steps = _steps_of(runner)
+        self.is_sequence = any(not isinstance(step, _Fill) for step in steps)
+        if self.is_sequence:
+            read = {step.rows for step in steps if not isinstance(step, _Fill)}
+            if any(isinstance(step, _Fill) and step.table not in read for step in steps):
+                raise NotImplementedError("a matcher beside a table of state")
+        self._steps, reads = _needed(steps, results)
+        self._stored = {name for name, count in reads.items() if count > 1}
         """The tables that several statements read: they are filled once."""
+        self._kept: dict[str, pa.Table] = {}
+        """Rows of slices before that matchers read again, by table."""
+        self._seq = 0
 
-    def run(self, events: HistoryEvents, until: int) -> Results:
-        """The results of these events, while time passes from the first of them to `until`, in milliseconds."""
-        runner, catalogue = self._runner, self._runner.catalogue
-        runner.settle(None)
-        runner.set_clock(events.first, until, events.size)
+    def run(self, events: HistoryEvents, until: int, is_last: bool) -> Results:
+        """The results of these events, while time passes from the first of them to `until`, in milliseconds.
+
+        `is_last`: none will follow.
+        """
+        self._seq = self._seq + events.size if self.is_sequence else events.size
+        self._runner.settle(None)
+        self._runner.set_clock(events.first, until, self._seq)
+        found = self._run(events, until, None)
+        if self.is_sequence and is_last:
+            found += self._run(events._replace(tables={}), until, self._seq)
+        return found
+
+    def _run(self, events: HistoryEvents, until: int, last: int | None) -> Results:
+        runner, database, catalogue = self._runner, self._database, self._runner.catalogue
         with contextlib.ExitStack() as stack:
             for name, rows in events.tables.items():
                 stack.enter_context(self._readable(catalogue.stream_entry(name).inbox, rows))
-            for name, selects in self._selects.items():
-                whole = exp.union(*selects, distinct=False) if len(selects) > 1 else selects[0]
-                text = self._database.render(whole)
-                stack.enter_context(self._database.standing_in(name, text, name in self._stored))
-            streams = frozenset(name.lower() for name in events.tables)
-            return runner.results.read(self._database, streams, events.size, True, events.last - events.first)
+            for step in self._steps:
+                if isinstance(step, _Fill):
+                    stack.enter_context(self._filled(step))
+                    continue
+                results = step.run(database, until, last)
+                if results is not None:
+                    stack.enter_context(self._readable(step.table, results))
+                self._kept[step.rows] = self._rows_of(step)
+            streams = frozenset(name.lower() for name in catalogue.streams)
+            return runner.results.read(database, streams, events.size, True, events.last - events.first)
 
     @contextlib.contextmanager
-    def _readable(self, inbox: str, rows: pa.Table | str) -> Iterator[None]:
-        """Lets the statements read events in the place of an inbox."""
-        if isinstance(rows, str):
-            with self._database.standing_in(inbox, rows, False):
-                yield
-            return
-        self._database.register_arrow(inbox, rows)
-        try:
+    def _filled(self, step: _Fill) -> Iterator[None]:
+        """Lets the statements read in the place of a table the rows that it would be filled with, after those kept."""
+        text = self._database.render(step.select)
+        kept = self._kept.get(step.table)
+        with contextlib.ExitStack() as stack:
+            if kept is not None and kept.num_rows:
+                name = stack.enter_context(self._database.registered(kept))
+                text = f"SELECT * FROM {name} UNION ALL {text}"
+            stack.enter_context(self._database.standing_in(step.table, text, step.table in self._stored))
             yield
-        finally:
-            self._database.unregister_arrow(inbox)
+
+    @contextlib.contextmanager
+    def _readable(self, table: str, rows: pa.Table | str) -> Iterator[None]:
+        """Lets the statements read these rows in the place of a table."""
+        with contextlib.ExitStack() as stack:
+            name = None if isinstance(rows, str) else stack.enter_context(self._database.registered(rows))
+            text = rows if isinstance(rows, str) else f"SELECT * FROM {name}"
+            stack.enter_context(self._database.standing_in(table, text, False))
+            yield
+
+    def _rows_of(self, matcher: Matcher) -> pa.Table:
+        """The rows that a matcher needs again."""
+        names = [self._database.quoted(name) for name in ROW_ID]
+        rows = self._database.quoted(matcher.rows)
+        with self._database.registered(ids_table(ROW_ID, matcher.needed)) as needed:
+            found = self._database.fetch_arrow(f"SELECT * FROM {rows} SEMI JOIN {needed} USING ({', '.join(names)})")
+        assert found is not None
+        return found
+
+
+class _Fill(NamedTuple):
+    """A table of state with the SELECT of all that fills it."""
+
+    table: str
+    select: exp.Query
+
+
+def _steps_of(runner: Runner) -> list[_Fill | Matcher]:
+    """The steps of all operators in their order."""
+    found: list[_Fill | Matcher] = []
+    read: set[str] = set()
+    for operator in runner.active_operators():
+        selects: dict[str, list[exp.Query]] = {}
+        for step in operator.steps:
+            if isinstance(step, Insert) and step.table in {made.name for made in operator.tables}:
+                select = step.variants.of("any")()
+                assert isinstance(select, exp.Query)
+                read.update(_tables_of(select))
+                if step.table in read:
+                    raise NotImplementedError(f"{step.table} is read before it is filled")
+                selects.setdefault(step.table, []).append(select)
+                continue
+            matcher = step.history() if isinstance(step, HasHistory) else None
+            if matcher is None:
+                raise NotImplementedError(f"{operator.title} is more than a statement")
+            found += _fills(selects)
+            found.append(matcher)
+            selects.clear()
+        found += _fills(selects)
+    return found
+
+
+def _fills(selects: Mapping[str, Sequence[exp.Query]]) -> Iterator[_Fill]:
+    for table, parts in selects.items():
+        yield _Fill(table, exp.union(*parts, distinct=False) if len(parts) > 1 else parts[0])
 
 
 def _needed(
-    selects: dict[str, list[exp.Query]], results: Sequence[exp.Expr]
-) -> tuple[dict[str, list[exp.Query]], collections.Counter[str]]:
-    """The SELECTs whose tables the results read, also through others, and how often each table is read."""
+    steps: Sequence[_Fill | Matcher], results: Sequence[exp.Expr]
+) -> tuple[list[_Fill | Matcher], collections.Counter[str]]:
+    """The steps whose tables the results read, also through others, and how often each table is read."""
     reads = collections.Counter(name for statement in results for name in _tables_of(statement))
-    found: dict[str, list[exp.Query]] = {}
-    for name in reversed(selects):
-        if reads[name]:
-            found[name] = selects[name]
-            reads.update(read for select in selects[name] for read in _tables_of(select))
-    return dict(reversed(found.items())), reads
+    found: list[_Fill | Matcher] = []
+    for step in reversed(steps):
+        if reads[step.table]:
+            found.append(step)
+            reads.update(_tables_of(step.select) if isinstance(step, _Fill) else [step.rows])
+    return found[::-1], reads
 
 
 def _tables_of(statement: exp.Expr) -> list[str]:
     return [each.name for each in statement.find_all(exp.Table)]
-
-
-def _selects_of(runner: Runner) -> dict[str, list[exp.Query]]:
-    """The SELECTs that fill each table of state, in the order of the steps."""
-    found: dict[str, list[exp.Query]] = {}
-    read: set[str] = set()
-    for operator in runner.active_operators():
-        tables = {made.name for made in operator.tables}
-        for step in operator.steps:
-            if not isinstance(step, Insert) or step.table not in tables:
-                raise NotImplementedError(f"{operator.title} is more than a statement")
-            select = step.variants.of("any")()
-            assert isinstance(select, exp.Query)
-            read.update(_tables_of(select))
-            if step.table in read:
-                raise NotImplementedError(f"{step.table} is read before it is filled")
-            found.setdefault(step.table, []).append(select)
-    return found

@@ -98,14 +98,14 @@ class BridgeSession:
         with self._runner.transaction_of_push(count):
             return self._runner.run(batches, count, ts, final)
 
-    def history_push(self) -> HistoryPush | None:
-        """The statements of all queries over a history without state; None where they cannot do without it."""
+    def history_push(self, queries: Iterable[str]) -> HistoryPush | None:
+        """The statements of queries over a history without state; None where they, or others, cannot do without it."""
         is_encoded = any(any(entry.encoders) for entry in self.catalogue.streams.values())
         is_limited = any(entry.limits is not None for entry in self.catalogue.queries.values())
         if is_encoded or is_limited or self.reorders or not self.database.temporary_views:
             return None
         try:
-            return HistoryPush(self._runner)
+            return HistoryPush(self._runner, queries)
         except NotImplementedError:
             return None
 
@@ -120,11 +120,11 @@ class BridgeSession:
         named = [(batch.stream.name, batch.named()) for batch in batches]
         return HistoryEvents({name: rows for name, rows in named if rows is not None}, count, first, last)
 
-    def push_history(self, push: HistoryPush, events: HistoryEvents, last: int | None) -> None:
-        """Delivers the results of these events, after which time passes until `last`."""
+    def push_history(self, push: HistoryPush, events: HistoryEvents, until: int | None, is_last: bool) -> None:
+        """Delivers the results of these events, after which time passes `until` then; `is_last`: none will follow."""
 
         def run() -> None:
-            results = push.run(events, events.last if last is None else max(last, events.last))
+            results = push.run(events, events.last if until is None else max(until, events.last), is_last)
             deliver(collections.deque(deliveries(results)), [])
 
         self._cep._call(run)

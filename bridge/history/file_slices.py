@@ -15,24 +15,30 @@ if TYPE_CHECKING:
     from bridge.sources.source import EventSource
 
 EVENTS = 5_000_000
-"""A slice has about as many events."""
+"""A slice that is by itself has about as many events."""
+
+EVENTS_IN_SEQUENCE = 1_000_000
+"""A slice after which matchers go on with the next one has about as many: more take more memory, and are no faster."""
 
 
 @dataclasses.dataclass(frozen=True)
 class FileSlice:
-    """A slice of a file; see `bridge.history.slices.Slice`. `rows`: the events; `back`: how far their results look back."""
+    """A slice of a file; see `bridge.history.slices.Slice`. `rows`: the events; `back`: how far their results look back.
+
+    Where `back` is None, the slice before it has left what they look back at.
+    """
 
     stream: str
     file: ParquetInPlace
     rows: Stretch
-    back: int
+    back: int | None
     first: int | None
     until: int | None
     last: bool
 
     @property
     def _begin(self) -> int | None:
-        return None if self.first is None else self.first - self.back - 1
+        return self.first if self.first is None or self.back is None else self.first - self.back - 1
 
     def overlaps(self) -> bool:
         return False
@@ -49,11 +55,12 @@ class FileSlice:
 
 
 def file_slices(
-    sources: Mapping[str, EventSource], back: int, end: int | None, progress: Callable[[int], None]
+    sources: Mapping[str, EventSource], back: int | None, end: int | None, progress: Callable[[int], None]
 ) -> Iterator[FileSlice] | None:
     """The slices of the events up to the timestamp `end`; None if they are not in one file that a database can read.
 
-    `progress` is called with the number of events so far.
+    `back`: how far results look back; None where each slice goes on from the one before it. `progress` is called with the
+    number of events so far.
     """
     if len(sources) != 1:
         return None
@@ -64,14 +71,14 @@ def file_slices(
     stretches = [stretch for stretch in file.stretches if end is None or stretch.first <= end]
     if end is not None and stretches:
         stretches[-1] = dataclasses.replace(stretches[-1], last=min(end, stretches[-1].last))
-    parts = list(cuts(stretches, EVENTS))
-    if len(parts) > 1 and any(part.last - part.first < 2 * back for part in parts[:-1]):
+    parts = list(cuts(stretches, EVENTS_IN_SEQUENCE if back is None else EVENTS))
+    if back is not None and any(part.last - part.first < 2 * back for part in parts[:-1]):
         return None  # most of a slice would be computed twice
     return _slices(stream, file, parts, back, progress)
 
 
 def _slices(
-    stream: str, file: ParquetInPlace, parts: list[Stretch], back: int, progress: Callable[[int], None]
+    stream: str, file: ParquetInPlace, parts: list[Stretch], back: int | None, progress: Callable[[int], None]
 ) -> Iterator[FileSlice]:
     count = 0
     for place, part in enumerate(parts):

@@ -144,23 +144,26 @@ def feed(
     row in time were pushed.
     """
     from bridge.history.file_slices import file_slices
-    from bridge.history.slices import End, slices
+    from bridge.history.slices import End, StateNeeded, slices
     from bridge.sources.merge import BYTES, combine, merge, prefetch, take_until
 
-    if workers is not None and workers.without_state:
-        of_file = file_slices(sources, workers.back, end, progress)
+    if workers is not None:
+        at_end = End(end, lambda last: _finish(last, end, final))
+        of_file = file_slices(sources, workers.back, end, progress) if workers.without_state else None
         if of_file is not None:
-            with workers:
-                workers.feed(of_file, End(end, lambda last: _finish(last, end, final)))
-            return
+            with workers, contextlib.suppress(StateNeeded):
+                workers.feed(of_file, at_end)
+                return
     chunks = merge({name: take_until(source.tables(rejects), end) for name, source in sources.items()})
     if not any(source.waits for source in sources.values()):
         chunks = prefetch(combine(chunks, sources, session_of(cep).sizes.arrow, BYTES))
-    if workers is not None:
-        parts = slices(_with_progress(chunks, progress), workers.back)
+    if workers is not None and workers.back is not None:
         with workers:
-            workers.feed(parts, End(end, lambda last: _finish(last, end, final)))
+            workers.feed(slices(_with_progress(chunks, progress), workers.back), at_end)
         return
+    if workers is not None:
+        workers.close()
+        workers.take_rest()
     for chunk in _with_progress(chunks, progress):
         cep.push_tables(chunk)
     _finish(cep, end, final)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import copy
+import functools
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -26,6 +27,7 @@ from bridge.query.scripts import IntoTable, ReadSQL, UpdateSQL
 from bridge.sources.merge import BYTES, Chunk, drop_before, row_count
 from bridge.sources.relations import create_relation, whole_table
 from nfa.arrays.compiled import cores
+from nfa.errors import BudgetError, ExhaustedError
 from windows.databases import open_database
 from windows.schema import Schema
 
@@ -91,14 +93,18 @@ class ChunkSlice(NamedTuple):
         return session_of(cep).numbered(tables) if tables else None
 
 
-def script_look_back(cep: Bridge, script: ReplayScript) -> int | None:
-    """How far back the results of all queries look, in milliseconds; None is without bound, or if a query writes."""
+def is_pure(cep: Bridge, script: ReplayScript) -> bool:
+    """Whether results depend on events alone, and no query writes."""
     if script.tables or script.graphs or not script.queries:
-        return None
+        return False
     catalogue = session_of(cep).catalogue
     nodes = [below for name in script.queries for below in walk(catalogue.query_entry(name).resolved.node)]
-    if any(isinstance(node, (IntoTable, ReadSQL, UpdateSQL)) for node in nodes):
-        return None
+    return not any(isinstance(node, (IntoTable, ReadSQL, UpdateSQL)) for node in nodes)
+
+
+def script_look_back(cep: Bridge, script: ReplayScript) -> int | None:
+    """How far back the results of all queries look, in milliseconds; None is without bound."""
+    catalogue = session_of(cep).catalogue
     backs = [look_back(name, catalogue) for name in script.queries]
     return None if None in backs else max(back for back in backs if back is not None)
 
@@ -114,8 +120,14 @@ def workers_for(
 
     `inferred` are the schemas of streams that the script does not declare. `take(query, table)` receives the results.
     """
-    back = script_look_back(cep, script) if cores() > 1 else None
-    if back is None or sum(whole_table(name, data).nbytes for name, data in relations.items()) > COPIED:
+    if not is_pure(cep, script):
+        return None
+    back = script_look_back(cep, script)
+    if back is None:
+        history = session_of(cep).history_push(script.queries)
+        if history is None or not history.is_sequence:
+            return None
+    elif cores() == 1 or sum(whole_table(name, data).nbytes for name, data in relations.items()) > COPIED:
         return None
 
     own = copy.deepcopy(script)  # threads must not share trees that the first bridge still renders
@@ -170,6 +182,10 @@ class End(NamedTuple):
     finish: Callable[[Bridge], None]
 
 
+class StateNeeded(Exception):
+    """The rest of a history has to be pushed event by event, after all that was before."""
+
+
 class SliceResult(NamedTuple):
     """The results of a slice by query, and the error that stopped it."""
 
@@ -191,7 +207,9 @@ class Worker:
         self._handles = [
             cep.add_output_processor(name, tables.append, batch=True) for name, tables in self._results.items()
         ]
-        self._history = session_of(cep).history_push()
+        self._lacks_state = False
+        """Whether a slice could not go on, so those after it cannot either."""
+        self._history = session_of(cep).history_push(self._results)
 
     @property
     def without_state(self) -> bool:
@@ -212,17 +230,20 @@ class Worker:
     def close(self) -> None:
         """Ends the thread after the slice that it computes."""
         self._thread.shutdown(cancel_futures=True)
-        for handle in self._handles:
-            self.cep.remove_output_processor(handle)
+        while self._handles:
+            self.cep.remove_output_processor(self._handles.pop())
 
     def _run(self, part: Slice, end: End) -> SliceResult:
         stop: Exception | None = None
         try:
+            if self._lacks_state:
+                raise StateNeeded
             if not self._compute(part, end):
                 self._push(part)
             if part.last:
                 end.finish(self.cep)
         except Exception as error:
+            self._lacks_state = isinstance(error, StateNeeded)
             stop = error
         results = {name: [_within(part, table) for table in tables] for name, tables in self._results.items()}
         for tables in self._results.values():
@@ -233,12 +254,14 @@ class Worker:
         """Computes a slice at once, without state, if it does not depend on the slice before it; whether it has done so."""
         if self._history is None or part.overlaps():
             return False
-        last = end.time if part.last else part.until
+        until = end.time if part.last else part.until
         try:
             events = part.whole(self.cep)
             if events is not None:
-                session_of(self.cep).push_history(self._history, events, last)
-        except BridgeError:
+                session_of(self.cep).push_history(self._history, events, until, part.last)
+        except (BridgeError, BudgetError, ExhaustedError) as error:
+            if self._history.is_sequence:
+                raise StateNeeded from error
             return False  # pushed in chunks, it says which event was wrong
         return events is not None
 
@@ -256,20 +279,22 @@ class Worker:
 class Workers:
     """Workers with the same queries, at most one per core: the first has the bridge `cep`, the others `new_bridge()`.
 
-    `take(query, table)` receives the results in their order. `back` is that of `script_look_back`.
+    `take(query, table)` receives the results in their order. `back` is that of `script_look_back`; if it is None, the first
+    one goes on from slice to slice.
     """
 
     def __init__(
         self,
         cep: Bridge,
         queries: Iterable[str],
-        back: int,
+        back: int | None,
         new_bridge: Callable[[], Bridge],
         take: Callable[[str, pa.Table], None],
     ) -> None:
-        self.back = back
+        self.is_sequence, self.back = back is None, back
         self._queries, self._new_bridge, self._take = list(queries), new_bridge, take
-        self._workers = [Worker(cep, self._queries, back)]
+        self._taken = dict.fromkeys(self._queries, 0)
+        self._workers = [Worker(cep, self._queries, back or 0)]
         self._latest = self._workers[0]
         self._pending: collections.deque[Future[SliceResult]] = collections.deque()
 
@@ -292,12 +317,24 @@ class Workers:
             while self._pending:
                 self._take_next()
 
+    def take_rest(self) -> None:
+        """Takes the results of the first bridge as they come, without as many as were taken before."""
+        for name in self._queries:
+            self._workers[0].cep.add_output_processor(name, functools.partial(self._take_later, name), batch=True)
+
+    def _take_later(self, name: str, table: pa.Table) -> None:
+        known = min(self._taken[name], table.num_rows)
+        self._taken[name] -= known
+        if known < table.num_rows:
+            self._take(name, table.slice(known))
+
     def _take_next(self) -> None:
         """Takes the results of the next slice; after an error, those of the following slices are dropped."""
         result = self._pending[0].result()
         try:
             for name, tables in result.results.items():
                 for table in tables:
+                    self._taken[name] += table.num_rows
                     self._take(name, table)
             if result.stop is not None:
                 raise result.stop
@@ -308,13 +345,13 @@ class Workers:
 
     def _worker_for(self, part: Slice) -> Worker:
         """The worker with the fewest slices, which may be a new one."""
-        if part.first is None or part.overlaps():
+        if self.is_sequence or part.first is None or part.overlaps():
             return self._latest
         worker = min(self._workers, key=lambda each: (each.queued, each is not self._latest))
         if worker.queued >= QUEUE and len(self._workers) < cores():
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the first bridge has warned of the same queries
-                worker = Worker(self._new_bridge(), self._queries, self.back)
+                worker = Worker(self._new_bridge(), self._queries, self.back or 0)
             self._workers.append(worker)
         self._latest = worker
         return worker
@@ -323,6 +360,10 @@ class Workers:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the threads after the slices that they compute, and closes all bridges but the first."""
         for worker in self._workers:
             worker.close()
         for worker in self._workers[1:]:

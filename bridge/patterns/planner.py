@@ -12,7 +12,7 @@ from bridge.errors import QueryError
 from bridge.patterns.conditions import Grade, reads_match_number
 from bridge.patterns.strategies import fixed_distance, gaps, machine, offsets, prefilter, registers, starts
 from bridge.patterns.task import Task
-from nfa.arrays.deadlines import scan_within
+from nfa.arrays.deadlines import scan_limited
 from nfa.arrays.matches import Matches
 from nfa.arrays.two_pass import scan
 from nfa.errors import BudgetError, ExhaustedError
@@ -118,8 +118,8 @@ def _prefilter(task: Task) -> Matches:
 
 
 def _symbols(task: Task) -> Matches:
-    if task.within is not None:
-        return scan_within(task.program, task.symbol_sets, task.ends, task.times, task.within, task.skip)
+    if task.limits is not None:
+        return scan_limited(task.program, task.symbol_sets, task.ends, task.limits, task.skip)
     return scan(task.program, task.symbol_sets, task.ends, task.skip)
 
 

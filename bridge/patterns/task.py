@@ -17,6 +17,7 @@ from bridge.patterns.conditions import Condition
 from bridge.patterns.rows import SortedRows
 from bridge.query.row_pattern import RowPattern, Skip
 from nfa import skip as modes
+from nfa.arrays.deadlines import deadlines
 from nfa.arrays.matches import SymbolSets
 from nfa.program import MatchSymbol, Program
 from windows.databases import Database
@@ -73,6 +74,11 @@ class Task:
     def within(self) -> int | None:
         """WITHIN in the unit of `times`."""
         return None if self.clause.within is None else self.clause.within * self._timed[1]
+
+    @functools.cached_property
+    def limits(self) -> Ints | None:
+        """For each row the row before which a match from it must end; None without WITHIN."""
+        return None if self.within is None else deadlines(self.times, self.ends, self.within)
 
     @property
     def database(self) -> Database:

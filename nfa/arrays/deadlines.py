@@ -28,7 +28,13 @@ def scan_within(
     >>> scan_within(program, symbol_sets, np.array([3]), np.array([0, 5, 10]), 10).lengths.tolist()
     [2]
     """
-    limits = deadlines(times, ends, within)
+    return scan_limited(program, symbol_sets, ends, deadlines(times, ends, within), skip)
+
+
+def scan_limited(
+    program: Program, symbol_sets: SymbolSets, ends: Rows, limits: Rows, skip: Skip = past_last_row
+) -> Matches:
+    """`scan_within`, where `limits` are the `deadlines` of all rows."""
     # A row that begins no match of any duration begins none within the time.
     two_pass = Scan(program, symbol_sets, ends)
     done, candidates = (

@@ -179,7 +179,7 @@ class DuckDB(Database):
         kinds, found = (self._columns(query) for query in (f"SELECT * FROM main.{name} LIMIT 0", select))
         own = [self.quoted(column) for column in kinds]
         values = [
-            value if kind == given else f"CAST({value} AS {kind})"
+            value if kind == given else f"CAST({value} AS {kind}) AS {value}"
             for value, kind, given in zip(own, kinds.values(), found.values(), strict=True)
         ]
         text = f"SELECT {', '.join(values)} FROM ({select}) AS _cep_rows({', '.join(own)})"

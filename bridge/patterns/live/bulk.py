@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +38,14 @@ def can_run_in_bulk(task: LiveTask, ahead: int) -> bool:
     return not ahead and not anchored and has_decision_times(task.clause, task.conditions)
 
 
+class BulkOutcome(NamedTuple):
+    """The rows of the result table, the lines of progress, and the ids (ts, seq, place) of the rows that are still needed."""
+
+    results: pa.Table | None
+    progress: pa.Table | None
+    needed: list[Ints]
+
+
 @dataclasses.dataclass(frozen=True)
 class Bulk:
     """Does for many rows what a DecidedMachine does one by one, on the same tables."""
@@ -54,21 +63,33 @@ class Bulk:
             QueryError, ExhaustedError: the machine has to do it; nothing has been written then.
         """
         width = self.task.key_width
-        names = [key.name for key in self.task.clause.partition_by]
         rows = arrow_columns(database, self.statements.retained, width + 4 + len(self.task.expressions))
-        progress = arrow_columns(database, self.statements.progress, width + 8)
+        outcome = self.outcome(database, rows, arrow_columns(database, self.statements.progress, width + 8), now, last)
+        if outcome.results is not None:
+            database.append(database.quoted(self.table), outcome.results)
+        if outcome.progress is not None:
+            database.append(self.statements.progress_table, outcome.progress)
+        return len(outcome.needed[0])
+
+    def outcome(
+        self, database: Database, rows: list[Array], progress: list[Array], now: int, last: int | None
+    ) -> BulkOutcome:
+        """What these retained rows, with the progress of their partitions, and the time `now` decide; see `run`."""
+        width = self.task.key_width
+        names = [key.name for key in self.task.clause.partition_by]
         partitions = Partitions.of(rows, progress, width)
-        keys, symbol_sets, values = partitions.rows[:width], partitions.rows[width + 3], partitions.rows[width + 4 :]
+        symbol_sets, *values = partitions.values
         known = dict(zip(self.task.expressions, values, strict=True))
-        retained = RetainedColumns(database, partitions.ends, known, dict(zip(names, keys, strict=True)))
-        task = self._task(retained, partitions, _ints(symbol_sets))
+        keys = dict(zip(names, partitions.keys, strict=True))
+        task = self._task(RetainedColumns(database, partitions, known, keys), partitions, _ints(symbol_sets))
         found = run(task, over_rows(task).strategy)
         searches = decision_times(task, found, partitions.ts, now)
         decisions = searches.decisions_of(found)
         decided = np.flatnonzero((decisions.how != AT_THE_END) | (last is not None))
+        results = None
         if len(decided):
-            self._write(task, partitions, select(found, decided), decisions.of(decided), last or 0)
-        return self._advance(database, partitions, keys, searches.open, found.starts[decided])
+            results = self._results(task, partitions, select(found, decided), decisions.of(decided), last or 0)
+        return self._outcome(results, partitions, searches.open, found.starts[decided])
 
     def _task(self, rows: RetainedColumns, partitions: Partitions, symbol_sets: Ints) -> Task:
         clause = dataclasses.replace(self.task.clause, order_by=(exp.Ordered(this=column("ts")),))
@@ -78,8 +99,8 @@ class Bulk:
         rows.know(task.symbol_set, pa.array(np.where(partitions.behind, 0, symbol_sets)))
         return task
 
-    def _write(self, task: Task, partitions: Partitions, found: Matches, decisions: Decisions, last: int) -> None:
-        """Appends the results of decided matches, in the order in which they were decided."""
+    def _results(self, task: Task, partitions: Partitions, found: Matches, decisions: Decisions, last: int) -> pa.Table:
+        """The results of decided matches, in the order in which they were decided."""
         members = Members(found, self.task.program, partitions.ends)
         numbers = match_numbers(found.starts, partitions.ends)
         members.numbers = numbers + partitions.matches[partitions.number(found.starts)]
@@ -87,18 +108,22 @@ class Bulk:
         turn, seq = _turns(partitions, found, decisions, last)
         which = which.taken(np.argsort(turn[which.match], kind="stable"))
         ts, seq = decisions.time[which.match], seq[which.match]
-        table = result_table(self.task, task.database, task.rows, members, which, ts, seq)
-        task.database.append(task.database.quoted(self.table), table)
+        return result_table(self.task, task.database, task.rows, members, which, ts, seq)
 
-    def _advance(
-        self, database: Database, partitions: Partitions, keys: list[Array], open_starts: Ints, reported: Ints
-    ) -> int:
-        """Appends a line of progress for each partition that has moved on; the rows behind it are purged later."""
+    def _outcome(
+        self,
+        results: pa.Table | None,
+        partitions: Partitions,
+        open_starts: Ints,
+        reported: Ints,
+    ) -> BulkOutcome:
+        """With a line of progress for each partition that has moved on; the rows behind it are not needed any more."""
         starts = partitions.ends.copy()
         of, first = np.unique(partitions.number(open_starts), return_index=True)
         starts[of] = open_starts[first]
         needed = np.maximum(starts - self.task.behind, partitions.firsts)
         moved = np.flatnonzero((needed > partitions.firsts) | (starts > partitions.starts))
+        progress = None
         if len(moved):
             last = [
                 np.where(needed > partitions.firsts, own[np.maximum(needed - 1, 0)], before)
@@ -108,11 +133,56 @@ class Bulk:
             base = partitions.base - partitions.firsts
             # Only with UNMATCHED ROWS it matters how far matches reach, and these are not for it.
             lines = [own[moved] for own in (*last, base + needed, base + starts, base + starts, matches)]
-            columns = [*(taken(key, partitions.firsts[moved]) for key in keys), *map(pa.array, lines)]
+            keys = (taken(key, partitions.order[partitions.firsts[moved]]) for key in partitions.keys)
+            columns = [*keys, *map(pa.array, lines)]
             columns.append(pa.array(np.full(len(moved), partitions.version + 1)))
             names = [f"c{place}" for place in range(len(columns))]
-            database.append(self.statements.progress_table, pa.Table.from_arrays(columns, names=names))
-        return int((partitions.ends - needed).sum())
+            progress = pa.Table.from_arrays(columns, names=names)
+        rows = np.arange(len(partitions.ts))
+        return BulkOutcome(
+            results, progress, [own[rows >= np.repeat(needed, partitions.sizes)] for own in partitions.row_ids]
+        )
+
+
+@dataclasses.dataclass
+class BulkHistory:
+    """A history slice by slice: the rows that are still needed are read again with the next slice, and progress is here."""
+
+    bulk: Bulk
+    progress: list[Array] = dataclasses.field(default_factory=list)
+    needed: list[Ints] = dataclasses.field(default_factory=list)
+    """The ids of the rows that the next slice needs: ts, seq and place."""
+
+    @property
+    def rows(self) -> str:
+        """The table whose rows it reads: those that are needed, and those of the slice."""
+        return self.bulk.statements.rows
+
+    @property
+    def table(self) -> str:
+        """The table for which it gives rows."""
+        return self.bulk.table
+
+    def run(self, database: Database, now: int, last: int | None) -> pa.Table | None:
+        """The rows of the result table; see `Bulk.run`."""
+        width = self.bulk.task.key_width
+        rows = arrow_columns(database, self.bulk.statements.retained, width + 4 + len(self.bulk.task.expressions))
+        if not self.progress:
+            self.progress = [*(values.slice(0, 0) for values in rows[:width]), *[pa.array([], pa.int64())] * 8]
+        outcome = self.bulk.outcome(database, rows, self.progress, now, last)
+        self.needed = outcome.needed
+        if outcome.progress is not None:
+            self.progress = _newest(self.progress, outcome.progress, width)
+        return outcome.results
+
+
+def _newest(known: list[Array], later: pa.Table, width: int) -> list[Array]:
+    """The newest line of progress of each partition; `width`: the number of columns of keys."""
+    lines = [_joined(old, new.combine_chunks()) for old, new in zip(known, later.columns, strict=True)]
+    count = len(lines[-1])
+    number, _ = _numbered(lines[:width], [values.slice(0, 0) for values in lines[:width]], count, 0)
+    _, place = np.unique(number[::-1], return_index=True)
+    return [taken(values, count - 1 - place) for values in lines]
 
 
 def _turns(partitions: Partitions, found: Matches, decisions: Decisions, last: int) -> tuple[Ints, Ints]:
@@ -133,10 +203,10 @@ class RetainedColumns(SortedRows):
     """The retained rows by partition and time, as sorted rows of which only some expressions are known."""
 
     def __init__(
-        self, database: Database, ends: Ints, known: Mapping[exp.Expr, Array], keys: Mapping[str, Array]
+        self, database: Database, partitions: Partitions, known: Mapping[exp.Expr, Array], keys: Mapping[str, Array]
     ) -> None:
-        self.database, self.ends = database, ends
-        self._known, self._own_keys = dict(known), keys
+        self.database, self.ends = database, partitions.ends
+        self._places, self._known, self._own_keys = partitions.order, dict(known), keys
 
     def know(self, expression: exp.Expr, values: Array) -> None:
         """Adds the values of an expression, row by row."""
@@ -146,7 +216,7 @@ class RetainedColumns(SortedRows):
         return [self._known[expression] for expression in expressions]
 
     def key(self, name: str, rows: Ints) -> Array:
-        return taken(self._own_keys[name], rows)
+        return taken(self._own_keys[name], self._places[rows])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,10 +224,13 @@ class Partitions:
     """The rows that are needed, partition by partition in the order of their ids, and the progress of each partition.
 
     Of each partition: its `firsts` and `ends` among the rows; `base`, the index that its first row has in it; `starts`,
-    the row under way as a start; `matches` so far; `passed`, the id of the last row not needed.
+    the row under way as a start; `matches` so far; `passed`, the id of the last row not needed. `keys` are those of the rows
+    as they came, and `order` their places among these; `values` are the symbol sets and the other values.
     """
 
-    rows: list[Array]
+    keys: list[Array]
+    order: Ints
+    values: list[Array]
     row_ids: tuple[Ints, Ints, Ints]
     firsts: Ints
     ends: Ints
@@ -178,15 +251,28 @@ class Partitions:
         for own, line in zip((*passed, base, start, covered, matches), lines, strict=False):
             own[owner] = line
         row_ids = [_ints(values) for values in rows[width : width + 3]]
-        needed = np.flatnonzero(_is_later(row_ids, [own[partition] for own in passed]))
-        order = needed[np.lexsort((*(own[needed] for own in reversed(row_ids)), partition[needed]))]
+        if len(lines[0]):
+            needed = np.flatnonzero(_is_later(row_ids, [own[partition] for own in passed]))
+        else:
+            needed = np.arange(len(partition))
+        order = needed[_sorted([own[needed] for own in row_ids], partition[needed])]
         ends = np.cumsum(np.bincount(partition[order], minlength=count))
         firsts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])[:count]
         ts, seq, place = (own[order] for own in row_ids)
-        ordered = [taken(values, order) for values in rows]
+        ordered = [taken(values, order) for values in rows[width + 3 :]]
         version = int(lines[-1].max(initial=0))
         return Partitions(
-            ordered, (ts, seq, place), firsts, ends, base, firsts + start - base, matches, passed, version
+            rows[:width],
+            order,
+            ordered,
+            (ts, seq, place),
+            firsts,
+            ends,
+            base,
+            firsts + start - base,
+            matches,
+            passed,
+            version,
         )
 
     @property
@@ -200,19 +286,34 @@ class Partitions:
     @property
     def behind(self) -> Bools:
         """Whether a row stands before the start of its partition, and is there for PREV only."""
-        return np.arange(len(self.ts)) < np.repeat(self.starts, self.ends - self.firsts)
+        return np.arange(len(self.ts)) < np.repeat(self.starts, self.sizes)
+
+    @property
+    def sizes(self) -> Ints:
+        """The number of rows of each partition."""
+        return self.ends - self.firsts
 
     def number(self, rows: Ints) -> Ints:
         """The partition of each of these rows."""
         return np.searchsorted(self.ends, rows, side="right")
 
 
+def _sorted(row_ids: Sequence[Ints], partition: Ints) -> Ints:
+    """The places of rows in the order of their partitions and ids."""
+    small = partition.astype(np.uint16) if partition.max(initial=0) < 2**16 else partition
+    order = np.argsort(small, kind="stable")  # in linear time where there are few partitions
+    ts, seq = (own[order] for own in row_ids[:2])
+    follows = (ts[1:] > ts[:-1]) | ((ts[1:] == ts[:-1]) & (seq[1:] > seq[:-1]))
+    follows |= small[order[1:]] != small[order[:-1]]
+    return order if follows.all() else np.lexsort((*reversed(row_ids), partition))
+
+
 def _numbered(rows: list[Array], progress: list[Array], count: int, lines: int) -> tuple[Ints, Ints]:
     """A number for each key: of the rows, and of the lines of progress."""
     total = np.zeros(count + lines, np.int64)
-    for mine, theirs in zip(rows, progress, strict=True):
+    for place, (mine, theirs) in enumerate(zip(rows, progress, strict=True)):
         codes, kinds = _coded(_joined(mine, theirs))
-        total = np.unique(total * kinds + codes, return_inverse=True)[1].astype(np.int64)
+        total = np.unique(total * kinds + codes, return_inverse=True)[1].astype(np.int64) if place else codes
     return total[:count], total[count:]
 
 

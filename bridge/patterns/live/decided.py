@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from bridge.errors import QueryError
-from bridge.patterns.live.bulk import Bulk, can_run_in_bulk
+from bridge.patterns.live.bulk import Bulk, BulkHistory, can_run_in_bulk
 from bridge.patterns.live.machine import Deadlines, LiveMachine, MachineState, program_listing
 from bridge.patterns.live.results import MatchReport, MatchRows
 from bridge.patterns.live.rows import BEGINNING, ColumnTypes, Key, LiveTask, Partition, RetainedRows, Row, RowId
@@ -319,6 +319,10 @@ class DecidedMachine(LiveMachine):
         self._seq = seq
         with _refusing():
             return super().take(database, arrived, now, seq)
+
+    def history(self) -> BulkHistory | None:
+        """What does for a history what this does for pushes; None where a row at a time has to be looked at."""
+        return None if self._bulk is None else BulkHistory(self._bulk)
 
     def _is_for_bulk(self, count: int, final: bool) -> bool:
         """Whether the events are many, or in the end the rows that the machine would have to be restored from."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from bridge.patterns.arrays import Bools, Ints
 from bridge.patterns.conditions import Condition, Grade, reads_match_number
-from bridge.patterns.strategies.starts import limits, symbol_sets_at
+from bridge.patterns.strategies.starts import candidates, symbol_sets_at
 from bridge.patterns.task import Task
 from bridge.query.row_pattern import PerMatch, RowPattern
 from nfa.arrays.many_starts import StartSearch
@@ -100,18 +100,23 @@ class _SearchRun:
         self.count = int(self.partition_ends[-1]) if len(self.partition_ends) else 0
 
     def starts(self, found: Matches) -> Ints:
-        """The rows at which a search began: all but those within a match."""
+        """The rows at which a search began: all but those within a match.
+
+        Without those at which no match can begin: such a search ended with its own row, before all later ones.
+        """
+        possible = candidates(self.task)
         if self.task.skip is to_next_row:
-            return np.arange(self.count)
+            return np.arange(self.count) if possible is None else possible
         inside = np.zeros(self.count + 1, np.int64)
         longer = found.lengths > 1
         inside[found.starts[longer] + 1] += 1
         np.subtract.at(inside, (found.starts + found.lengths)[longer], 1)
-        return np.flatnonzero(np.cumsum(inside)[:-1] == 0)
+        outside = np.cumsum(inside)[:-1] == 0
+        return np.flatnonzero(outside) if possible is None else possible[outside[possible]]
 
     def search(self, starts: Ints) -> tuple[Ints, Bools]:
         """How many rows each search looked at, and whether no later row mattered to it."""
-        search = StartSearch(self.task.program, symbol_sets_at(self.task), self.task.ends, limits(self.task))
+        search = StartSearch(self.task.program, symbol_sets_at(self.task), self.task.ends, self.task.limits)
         several, looked, at = [], 0, 0
         while at < len(starts):
             found = search.visits(starts[at : at + SEARCHES_AT_ONCE])
@@ -125,7 +130,8 @@ class _SearchRun:
 
     def searches(self, starts: Ints, steps: Ints, settled: Bools) -> Searches:
         """When each search ended, and all before it in its partition."""
-        ends = self.partition_ends[np.searchsorted(self.partition_ends, starts, side="right")]
+        counts = np.diff(np.searchsorted(starts, self.partition_ends), prepend=0)
+        ends = np.repeat(self.partition_ends, counts)
         row = starts + steps - 1
         how = np.where(settled, BY_ROW, AT_THE_END)
         time = np.where(settled, self.times[row], self.now)

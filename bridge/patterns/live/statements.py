@@ -28,6 +28,8 @@ class MachineStatements:
     """The rows of this push, with the columns of `rows.Row`."""
     retained: str
     """All retained rows, with the same columns."""
+    rows: str = dataclasses.field(default="", kw_only=True)
+    """The name of the table of retained rows."""
 
 
 @dataclasses.dataclass(frozen=True)

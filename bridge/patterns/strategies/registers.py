@@ -25,7 +25,6 @@ from bridge.patterns.strategies.generate import Generator
 from bridge.patterns.strategies.registers_code import UnknownExpression
 from bridge.patterns.task import Task
 from bridge.patterns.values import Atom, Classifier, MatchAggregate, MatchExpression, Value
-from nfa.arrays.deadlines import deadlines
 from nfa.arrays.matches import Matches
 from nfa.arrays.skip_chain import next_start
 from nfa.arrays.two_pass import Scan
@@ -187,8 +186,8 @@ class _Search:
 
     def limits(self) -> list[int]:
         """For each row the row before which a match from it must end."""
-        assert self.task.within is not None
-        limits = deadlines(self.task.times, self.task.ends, self.task.within)
+        limits = self.task.limits
+        assert limits is not None
         found = np.zeros(self.count, np.int64)
         found[self.where] = limits + (self.where - np.arange(len(self.where)))
         rows: list[int] = found.tolist()

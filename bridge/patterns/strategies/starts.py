@@ -17,7 +17,6 @@ from bridge.patterns.rows import arrow_columns
 from bridge.patterns.task import Task
 from bridge.patterns.values import CURRENT, Value
 from nfa.arrays import compiled
-from nfa.arrays.deadlines import deadlines
 from nfa.arrays.many_starts import SymbolSetsAt, scan_starts
 from nfa.arrays.matches import Matches, SymbolSets
 from nfa.threads.transitions import Transitions
@@ -36,7 +35,7 @@ def find(task: Task) -> Matches:
     if found is not None:
         return found
     return scan_starts(
-        task.program, symbol_sets_at(task), task.ends, task.skip, limits=limits(task), candidates=candidates(task)
+        task.program, symbol_sets_at(task), task.ends, task.skip, limits=task.limits, candidates=candidates(task)
     )
 
 
@@ -53,11 +52,6 @@ def _compiled(task: Task) -> Matches | None:
     return compiled.scan_compiled(
         task.program, conditions.text, columns, task.symbol_sets, task.ends, task.skip, limits=limits
     )
-
-
-def limits(task: Task) -> Ints | None:
-    """For each row the row before which a match from it must end; None without WITHIN."""
-    return None if task.within is None else deadlines(task.times, task.ends, task.within)
 
 
 def candidates(task: Task) -> Ints | None:

@@ -151,6 +151,7 @@ class _MatchRecognizePlan:
             retained=database.render(self._retained(values, ahead)),
             progress=database.render(self._newest_progress()),
             progress_table=database.quoted(self.progress),
+            rows=self.rows,
         )
         program = program_of(self.clause)
         task = LiveTask(self.clause, self.conditions, program, self.measures, expressions, self.fields, behind)

@@ -223,7 +223,6 @@ def differs_in_sequence(seed: int, folder: Path) -> int:
     pq.write_table(pa.Table.from_arrays([times, *arrays], names=["ts", *COLUMNS]), path, row_group_size=5)
     query = MatchRecognize(Stream("s"), clause)
     found: list[Any] = []
-    pushes: list[bool] = []
     for way in (with_state(), contextlib.nullcontext()):
         with way, cut(2, rng.choice([1, 3, 8])), counting_pushes() as pushes, warnings.catch_warnings():
             warnings.simplefilter("ignore")

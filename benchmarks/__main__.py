@@ -20,6 +20,7 @@ from bridge.bench.peers import Peer
 from bridge.bench.plot import pyplot
 from bridge.cli.bench import bench
 from bridge.errors import BridgeError
+from windows.databases import Refused
 
 GROWING = ("history", "window", "results")
 """What grows in `scaling`."""
@@ -266,6 +267,44 @@ def replay(database: tuple[str, ...], events: int, mixed: int, runs: int, flink:
     with progress_line(BridgeError):
         found = list(benchmark.measure(benchmark.cases(events, mixed), database, peer, runs, show_progress))
     click.echo(benchmark.markdown(found))
+
+
+@main.command()
+@click.option(
+    "--database",
+    multiple=True,
+    default=("duckdb://",),
+    show_default=True,
+    help="A database, as a URL: DuckDB, SQLite or PostgreSQL. Repeatable.",
+)
+@click.option("--events", type=click.IntRange(1), help="Default: 5,000,000 on DuckDB, 200,000 on others.")
+@click.option("--query", multiple=True, help="The name of a query, or its beginning. Repeatable. Default: all.")
+@click.option("--runs", type=click.IntRange(1), default=5, show_default=True, help="Runs per figure.")
+@click.option("--json", "path", type=click.Path(path_type=pathlib.Path), help="Write all runs to this file, too.")
+def limits(
+    database: tuple[str, ...], events: int | None, query: tuple[str, ...], runs: int, path: pathlib.Path | None
+) -> None:
+    """Measure a replay beside the best statement by hand.
+
+    Both run on the same database, from Parquet to Parquet, in turns. Their results are compared first.
+    """
+    from benchmarks import limits as benchmark
+    from benchmarks.limit_queries import QUERIES
+
+    queries = [each for each in QUERIES if not query or each.name.startswith(query)]
+    if not queries:
+        raise click.BadParameter(f"use one of {', '.join(each.name for each in QUERIES)}", param_hint="--query")
+    before, found = benchmark.load_average(), []
+    try:
+        with progress_line(BridgeError, Refused):
+            for limit in benchmark.measure(database, events, queries, runs, show_progress):
+                found.append(limit)  # noqa: PERF402 (the figures so far are shown after an interrupt)
+    finally:
+        if found:
+            after = benchmark.load_average()
+            click.echo(benchmark.markdown(found, benchmark.load_description(before, after)))
+            if path is not None:
+                path.write_text(benchmark.as_json(found, before, after), encoding="utf-8")
 
 
 @contextlib.contextmanager

@@ -116,6 +116,50 @@ def difference(connection: duckdb.DuckDBPyConnection, expected: pa.Table, found:
     return f"{found.num_rows:,} rows, {count}, but {' and '.join(parts)}"
 
 
+RELATIVE = 1e-9
+"""Floating-point numbers that differ by less, relative to the greater one, are equal: a sum depends on the order of its terms."""
+
+
+def close_difference(connection: duckdb.DuckDBPyConnection, expected: pa.Table, found: pa.Table) -> str | None:
+    """The first difference between two bags of rows, whose floating-point numbers may differ by `RELATIVE`; None without one.
+
+    Columns are compared by their positions, numbers by their values whatever their types.
+
+    >>> import duckdb, pyarrow as pa
+    >>> close_difference(duckdb.connect(), pa.table({"a": [0.1 + 0.2, 1.0]}), pa.table({"b": [1.0, 0.3]}))
+    >>> close_difference(duckdb.connect(), pa.table({"a": [1, 2], "b": [1.0, 2.0]}), pa.table({"a": [2, 1], "b": [1.0, 2.0]}))
+    'expected is (1, 1.0) and found (1, 2.0)'
+    """
+    import pyarrow.types as types
+
+    if expected.shape != found.shape:
+        return f"{found.num_rows:,} rows of {found.num_columns} columns, not {expected.num_rows:,} of {expected.num_columns}"
+    kinds = list(zip(expected.schema.types, found.schema.types, strict=True))
+    close = [any(map(types.is_floating, pair)) for pair in kinds]
+    columns = [f"c{place}" for place in range(len(kinds))]
+    order = ", ".join(sorted(columns, key=lambda column: close[columns.index(column)]))  # the exact columns first
+    for name, table in (("expected", expected), ("found", found)):
+        connection.register("rows", table.rename_columns(columns))
+        connection.execute(f"CREATE OR REPLACE TABLE {name}_rows AS FROM rows ORDER BY {order}")
+        connection.unregister("rows")
+    equal = " AND ".join(
+        _is_close(column) if near else _is_same(column) for column, near in zip(columns, close, strict=True)
+    )
+    pair = connection.execute(
+        f"SELECT e, f FROM expected_rows e POSITIONAL JOIN found_rows f WHERE NOT ({equal}) LIMIT 1"
+    ).fetchone()
+    return pair and "expected is {} and found {}".format(*(tuple(row.values()) for row in pair))
+
+
+def _is_same(column: str) -> str:
+    return f"e.{column} IS NOT DISTINCT FROM f.{column}"
+
+
+def _is_close(column: str) -> str:
+    greater = f"greatest(abs(e.{column}), abs(f.{column}))"
+    return f"({_is_same(column)} OR COALESCE(abs(e.{column} - f.{column}) <= {RELATIVE} * {greater}, false))"
+
+
 def _comparable(column: str, kind: pa.DataType) -> str:
     import pyarrow.types as types
 

@@ -105,9 +105,9 @@ def live(database: str, events: int, plot: pathlib.Path | None) -> None:
 
     points = benchmark.measure(database, events, show_progress)
     show_progress("")
-    click.echo("| query | events before | µs per event |\n|---|---|---|")
+    click.echo("| query | events before | µs per event | p99 |\n|---|--:|--:|--:|")
     for point in points:
-        click.echo(f"| {point.query} | {point.events:,} | {point.microseconds:.1f} |")
+        click.echo(f"| {point.query} | {point.events:,} | {point.microseconds:.1f} | {point.p99:.1f} |")
     if plot is not None:
         benchmark.draw(points, plot)
 

@@ -42,7 +42,10 @@ FEWER_EVENTS = 200_000
 
 REPLAY, BY_HAND, ON_DEMAND = "replay", "by hand", "on demand"
 
-HEAD = ("results", "replay, s", "CPU", "by hand, s", "CPU", "its SELECT, s", "ratio", "on demand, s", "ratio")
+HEAD = (
+    *("results", "replay, s", "CPU", "by hand, s", "CPU", "its SELECT, s", "ratio", "of CPU"),
+    *("on demand, s", "ratio", "of CPU"),
+)
 """The columns of the report after the query's name."""
 
 IDLE = 0.5
@@ -62,18 +65,28 @@ class Timing:
 
 @dataclasses.dataclass
 class Limit:
-    """The runs of a query on one database, by side; run n of each side is in turn n."""
+    """The runs of a query on one database, by side; run n of each side is in turn n.
+
+    `in_process`: the database runs in this process, so that the CPU's seconds are all there are.
+    """
 
     query: LimitQuery
     database: str
+    in_process: bool
     events: int
     results: int
     runs: dict[str, list[Timing]]
 
     def ratios(self, side: str) -> list[float]:
         """The replay's seconds divided by those of another side, turn by turn."""
-        pairs = zip(self.runs[REPLAY], self.runs[side], strict=True)
-        return [replay.seconds / other.seconds for replay, other in pairs]
+        return [replay.seconds / other.seconds for replay, other in self._turns(side)]
+
+    def cpu_ratios(self, side: str) -> list[float]:
+        """The same of the CPU's seconds; none where a server's are missing. Other work of the machine hardly matters to them."""
+        return [replay.cpu / other.cpu for replay, other in self._turns(side)] if self.in_process else []
+
+    def _turns(self, side: str) -> Iterator[tuple[Timing, Timing]]:
+        return zip(self.runs[REPLAY], self.runs[side], strict=True)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,7 +142,8 @@ def _measure(case: LimitCase, events: int, runs: int, progress: Progress) -> Lim
         progress(f"{place}: {side}, first run")
         case.output(side).parent.mkdir(exist_ok=True)
         run(case)
-    limit = Limit(case.query, case.database, events, compare(case), {side: [] for side in sides})
+    in_process = case.dialect != "postgres"
+    limit = Limit(case.query, case.database, in_process, events, compare(case), {side: [] for side in sides})
     for turn in range(1, runs + 1):
         for side, run in sides.items():
             progress(f"{place}: {side}, run {turn} of {runs}")
@@ -278,12 +292,22 @@ def _table(url: str, found: Sequence[Limit]) -> str:
 def _line(limit: Limit) -> list[str]:
     cells = [limit.query.name, f"{limit.results:,}"]
     for side in (REPLAY, BY_HAND):
-        cells += [_spread([run.seconds for run in limit.runs[side]]), f"{_median_cpu(limit.runs[side]):.2f}"]
+        cells += [_seconds(limit, side), f"{_median_cpu(limit.runs[side]):.2f}"]
     statements = [run.statement for run in limit.runs[BY_HAND] if run.statement is not None]
-    cells += [_spread(statements), f"**{_spread(limit.ratios(BY_HAND))}**"]
-    if ON_DEMAND not in limit.runs:
-        return [*cells, "", ""]
-    return [*cells, _spread([run.seconds for run in limit.runs[ON_DEMAND]]), f"**{_spread(limit.ratios(ON_DEMAND))}**"]
+    cells += [_spread(statements), *_ratios(limit, BY_HAND)]
+    return [
+        *cells,
+        *([_seconds(limit, ON_DEMAND), *_ratios(limit, ON_DEMAND)] if ON_DEMAND in limit.runs else [""] * 3),
+    ]
+
+
+def _seconds(limit: Limit, side: str) -> str:
+    return _spread([run.seconds for run in limit.runs[side]])
+
+
+def _ratios(limit: Limit, side: str) -> list[str]:
+    """The ratio of the replay to a side, with its spread, and that of the CPU's seconds."""
+    return [f"**{_spread(limit.ratios(side))}**", _spread(limit.cpu_ratios(side))]
 
 
 def _median_cpu(runs: Sequence[Timing]) -> float:
@@ -308,6 +332,7 @@ def as_json(found: Sequence[Limit], before: float | None, after: float | None) -
             "results": limit.results,
             "runs": {side: [dataclasses.asdict(run) for run in runs] for side, runs in limit.runs.items()},
             "ratios": {side: limit.ratios(side) for side in limit.runs if side != REPLAY},
+            "cpu_ratios": {side: limit.cpu_ratios(side) for side in limit.runs if side != REPLAY},
         }
         for limit in found
     ]

@@ -15,6 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import bridge
+from bridge.bench.systems import percentile
 
 SYMBOLS = 100
 BATCH = 10_000
@@ -30,11 +31,12 @@ QUERIES = {"short runs": SHORT, "runs open for 5 s": OPEN}
 
 @dataclasses.dataclass(frozen=True)
 class LiveCost:
-    """The microseconds per event after `events` events: the median over the batches since the point before."""
+    """The microseconds per event after `events` events, over the batches since the point before: median and 99th percentile."""
 
     query: str
     events: int
     microseconds: float
+    p99: float
 
 
 def measure(url: str, most: int, progress: Callable[[str], None] = lambda text: None) -> list[LiveCost]:
@@ -56,7 +58,7 @@ def _costs(url: str, name: str, text: str, most: int, progress: Callable[[str], 
             cep.push_events("trades", batch)
             costs.append((time.perf_counter() - before) / BATCH * 1e6)
             if start + BATCH >= sizes[0]:
-                yield LiveCost(name, start + BATCH, statistics.median(costs))
+                yield LiveCost(name, start + BATCH, statistics.median(costs), percentile(costs, 99))
                 progress(f"{name}: {start + BATCH:,} events, {statistics.median(costs):.1f} µs each")
                 costs.clear()
                 sizes.pop(0)

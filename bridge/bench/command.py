@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +19,31 @@ from bridge.bench.report import as_json, as_markdown
 from bridge.errors import DatabaseError
 from windows.databases import Refused, open_database
 
+OWN: dict[str, Any] = {"drives": (1, 100, 10_000)}
+"""Settings for a workload of one's own."""
+
 QUICK: dict[str, Any] = {"counts": (1,), "drives": (1, 1_000), "seconds": 0.2, "runs": 1}
 """Settings of a check that everything works, not of how fast."""
 
 
-def settings_of(quick: bool, **options: Any) -> ExperimentSettings:
-    """The settings of these options; others have their defaults, or those of QUICK."""
-    defaults = dataclasses.replace(ExperimentSettings(), **(QUICK if quick else {}))
+def settings_of(quick: bool, own: bool = False, **options: Any) -> ExperimentSettings:
+    """The settings of these options; others have their defaults, or those of QUICK and OWN."""
+    defaults = dataclasses.replace(ExperimentSettings(), **{**(OWN if own else {}), **(QUICK if quick else {})})
     return dataclasses.replace(defaults, **{name: value for name, value in options.items() if value})
 
 
-def bench(settings: ExperimentSettings, json: Path | None, plot: Path | None) -> None:
-    """Runs the experiment and writes the figures. Raises UsageError before it runs for a file that cannot be written."""
+Measure = Callable[[ExperimentSettings, Progress], Iterator[Measurement]]
+"""What is measured."""
+
+
+def experiment(settings: ExperimentSettings, progress: Progress) -> Iterator[Measurement]:
+    """The experiment of the paper."""
+    check(settings, progress)
+    yield from measure(settings, progress)
+
+
+def bench(settings: ExperimentSettings, json: Path | None, plot: Path | None, measured: Measure = experiment) -> None:
+    """Measures and writes the figures. Raises UsageError before that for a file that cannot be written."""
     if plot is not None:
         pyplot()
     for path in (json, plot):
@@ -40,8 +53,7 @@ def bench(settings: ExperimentSettings, json: Path | None, plot: Path | None) ->
     try:
         with _database_errors(), _progress_bar() as progress:
             _reach(settings)
-            check(settings, progress)
-            measurements.extend(measure(settings, progress))
+            measurements.extend(measured(settings, progress))
     finally:
         if measurements:  # also after an interrupt
             _report(settings, measurements, json, plot)

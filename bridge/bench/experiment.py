@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from bridge.bench.systems import (
     BridgeSystem,
+    Latency,
     LocalSystem,
     PaperSystem,
     RefusedError,
@@ -58,7 +59,7 @@ class ExperimentSettings:
 class Measurement:
     """Events per second of a workload on one system, whose name is `side`; `refused` says why there are none.
 
-    `batch`: the number of events per push.
+    `batch`: the number of events per push. `latency`: that of a push, if known.
     """
 
     operator: str
@@ -68,6 +69,7 @@ class Measurement:
     rates: tuple[float, ...] = ()
     batch: int = 1
     refused: str | None = None
+    latency: Latency | None = None
 
     @property
     def median(self) -> float | None:
@@ -158,7 +160,8 @@ def _measure(
             yield Measurement(workload.name, count, system.database, system.name, refused=str(error))
         return
     for system, timing in zip(systems, timings, strict=True):
-        yield Measurement(workload.name, count, system.database, system.name, timing.rates, timing.batch)
+        name, place = workload.name, (system.database, system.name)
+        yield Measurement(name, count, *place, timing.rates, timing.batch, latency=timing.latency)
 
 
 def _time(systems: Sequence[System], workload: Workload, count: int, settings: ExperimentSettings) -> list[Timing]:

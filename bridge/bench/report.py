@@ -8,13 +8,16 @@ import json
 import os
 import platform
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from bridge.bench.experiment import ExperimentSettings, Measurement
 from windows.databases import open_database
 
 PACKAGES = ("cep-bridge", "duckdb", "sqlalchemy", "sqlglot", "pyarrow", "numpy")
+Cell = Callable[[Measurement | None, Measurement | None], str]
+"""The text of a measurement, beside the baseline's, in a table."""
+
 VERSIONS = {"sqlite": "SELECT sqlite_version()"}
 """The query for the version of a database, if it is not `SELECT version()`."""
 
@@ -108,14 +111,27 @@ def as_json(settings: ExperimentSettings, measurements: Sequence[Measurement]) -
 
 
 def as_markdown(settings: ExperimentSettings, measurements: Sequence[Measurement]) -> str:
-    """One table per database: the median of events per second (smallest–largest), and its ratio to the baseline's."""
-    tables = [_table(url, [each for each in measurements if each.database == url]) for url in settings.databases]
-    peers = [each for each in measurements if each.database not in settings.databases]
-    tables += [_table("other engines", peers)] if peers else []
+    """Two tables per database: events per second, and the latency of a push.
+
+    The first has medians (smallest–largest), and their ratios to those of the baseline.
+    """
+    groups = {url: [each for each in measurements if each.database == url] for url in settings.databases}
+    groups["other engines"] = [each for each in measurements if each.database not in settings.databases]
+    tables = [_table(title, group, _rates) for title, group in groups.items() if group]
+    tables += [
+        _table(f"{title}, ms per push", known, _latencies)
+        for title, group in groups.items()
+        if (known := _known(group))
+    ]
     return "\n\n".join([*tables, "\n".join(_notes(settings, measurements))]) + "\n"
 
 
-def _table(title: str, measurements: Sequence[Measurement]) -> str:
+def _known(measurements: Sequence[Measurement]) -> list[Measurement]:
+    """The measurements with a latency."""
+    return [each for each in measurements if each.latency is not None]
+
+
+def _table(title: str, measurements: Sequence[Measurement], cell: Cell) -> str:
     systems = list(dict.fromkeys(each.side for each in measurements))
     rows = list(dict.fromkeys((each.operator, each.count) for each in measurements))
     cells = {(each.operator, each.count, each.side): each for each in measurements}
@@ -126,7 +142,7 @@ def _table(title: str, measurements: Sequence[Measurement]) -> str:
             [
                 name,
                 str(count),
-                *(_cell(cells.get((name, count, system)), cells.get((name, count, "paper"))) for system in systems),
+                *(cell(cells.get((name, count, system)), cells.get((name, count, "paper"))) for system in systems),
             ]
             for name, count in rows
         ),
@@ -134,7 +150,22 @@ def _table(title: str, measurements: Sequence[Measurement]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _cell(each: Measurement | None, baseline: Measurement | None) -> str:
+def _latencies(each: Measurement | None, baseline: Measurement | None) -> str:
+    if each is None or each.latency is None:
+        return ""
+    return f"{_milliseconds(each.latency.p50)} / {_milliseconds(each.latency.p99)}"
+
+
+def _milliseconds(number: float) -> str:
+    """Milliseconds with three digits, two below one: a single event may take microseconds.
+
+    >>> _milliseconds(1234.5), _milliseconds(0.00712)
+    ('1,230', '0.0071')
+    """
+    return three_digits(number) if number >= 1 else f"{number:.2g}"
+
+
+def _rates(each: Measurement | None, baseline: Measurement | None) -> str:
     if each is None or each.median is None:
         return "" if each is None else "refused"
     spread = f" ({three_digits(min(each.rates))}–{three_digits(max(each.rates))})" if len(each.rates) > 1 else ""
@@ -150,15 +181,24 @@ def _cell(each: Measurement | None, baseline: Measurement | None) -> str:
 def _notes(settings: ExperimentSettings, measurements: Sequence[Measurement]) -> list[str]:
     facts = machine(settings.databases)
     runs = f"Median of {settings.runs} runs (smallest–largest)" if settings.runs > 1 else "One run"
+    has_baseline = any(each.side == "paper" for each in measurements)
+    baseline = " paper: the paper's algorithm, event by event; **×**: the ratio to its rate." if has_baseline else ""
     notes = [
-        "Input events per second over all streams. paper: the paper's algorithm, event by event; **×**: the ratio to its rate.",
+        f"Input events per second over all streams.{baseline}",
+        "ms per push: median / 99th percentile.",
         f"{runs}. {machine_description(facts)}",
     ]
     if any(_fewer(each) for each in measurements):
         notes.append("*: a whole batch takes too long; this many events at once instead.")
     return notes + [
-        f"{each.operator} × {each.count}, {each.side}: {each.refused}" for each in measurements if each.refused
+        f"{each.operator} × {each.count}, {_place(each, settings)}: {each.refused}"
+        for each in measurements
+        if each.refused
     ]
+
+
+def _place(each: Measurement, settings: ExperimentSettings) -> str:
+    return f"{without_password(each.database)}, {each.side}" if each.database in settings.databases else each.side
 
 
 def _fewer(each: Measurement) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import abc
 import contextlib
 import dataclasses
+import functools
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
@@ -20,6 +22,9 @@ ResultRows = dict[str, list[tuple[Any, ...]]]
 
 Push = Callable[[], int]
 """Pushes events that were made before, and returns their number."""
+
+TimedPushes = Sequence[tuple[int, float]]
+"""The events and the seconds of each push."""
 
 WARM = LONGEST + 50
 """Milliseconds of events that fill every window before measuring starts."""
@@ -54,15 +59,64 @@ class System(Protocol):
 
 
 @dataclasses.dataclass(frozen=True)
+class Latency:
+    """Milliseconds of a push: its median, and what 99 of 100 pushes do not exceed."""
+
+    p50: float
+    p99: float
+
+    @classmethod
+    def of(cls, seconds: Sequence[float]) -> Latency:
+        """The latency of pushes that took these seconds.
+
+        >>> Latency.of([0.002] * 98 + [0.5, 0.7])
+        Latency(p50=2.0, p99=500.0)
+        """
+        return cls(percentile(seconds, 50) * 1e3, percentile(seconds, 99) * 1e3)
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """The least of the values that so many percent of them do not exceed.
+
+    >>> percentile([3, 1, 2, 4], 50), percentile([3, 1, 2, 4], 99)
+    (2, 4)
+    """
+    return sorted(values)[max(0, math.ceil(len(values) * percent / 100) - 1)]
+
+
+@dataclasses.dataclass(frozen=True)
 class Timing:
-    """Events per second of each run, and the number of events per push."""
+    """Events per second of each run, the number of events per push, and the latency of the pushes of all runs, if known.
+
+    If the number is 1, a push is of one event of each stream, and the latency is the mean of these events.
+    """
 
     rates: tuple[float, ...]
     batch: int = 1
+    latency: Latency | None = None
 
 
-class WorkloadRun(abc.ABC):
-    """The queries of a workload on a database. Events have increasing timestamps, from 0 on."""
+class EventRun(abc.ABC):
+    """Queries on a database, to which events are pushed."""
+
+    @abc.abstractmethod
+    def close(self) -> None: ...
+
+    @abc.abstractmethod
+    def warm_up(self) -> None:
+        """Fills the windows."""
+
+    @abc.abstractmethod
+    def next(self, most: int) -> Push:
+        """The next push, of at most `most` events, but of the next event or the next millisecond at least."""
+
+    def batch(self, most: int) -> int:
+        """The number of events of such a push."""
+        return 1
+
+
+class WorkloadRun(EventRun):
+    """The queries of a workload. Events have increasing timestamps, from 0 on."""
 
     def __init__(self, workload: Workload, count: int) -> None:
         self.workload, self.count, self.now = workload, count, 0
@@ -72,20 +126,12 @@ class WorkloadRun(abc.ABC):
         start, self.now = self.now, self.now + milliseconds
         return range(start, self.now)
 
-    @abc.abstractmethod
-    def close(self) -> None: ...
+    def warm_up(self) -> None:
+        self.fill(WARM)
 
     @abc.abstractmethod
     def fill(self, milliseconds: int) -> None:
         """Pushes the next events, in the fastest way."""
-
-    @abc.abstractmethod
-    def next(self, most: int) -> Push:
-        """The next push, of at most `most` events, but of one millisecond at least."""
-
-    def batch(self, most: int) -> int:
-        """The number of events of such a push."""
-        return 1
 
 
 class LocalSystem(abc.ABC):
@@ -101,7 +147,7 @@ class LocalSystem(abc.ABC):
         results_by_query: ResultRows = {name: [] for name in workload.queries(count)}
 
         def collect(name: str, results: Any) -> None:
-            results_by_query[name] += (row for row in _rows(results) if row[0] in checked)
+            results_by_query[name] += (row for row in rows_of(results) if row[0] in checked)
 
         with contextlib.closing(self.open(workload, count, collect)) as run:
             run.fill(checked.start)
@@ -116,49 +162,78 @@ class LocalSystem(abc.ABC):
     @property
     def is_in_memory(self) -> bool:
         """Whether its database is in memory, so that others can be measured in turns with it."""
-        return self.database.partition("?")[0] in ("duckdb://", "duckdb:///:memory:", "sqlite://", "sqlite:///:memory:")
+        return is_in_memory(self.database)
+
+
+def is_in_memory(url: str) -> bool:
+    """Whether each connection to this URL has a database of its own."""
+    return url.partition("?")[0] in ("duckdb://", "duckdb:///:memory:", "sqlite://", "sqlite:///:memory:")
 
 
 def measure_in_turns(
     systems: Sequence[LocalSystem], workload: Workload, count: int, seconds: float, runs: int
 ) -> list[Timing]:
     """Measures systems in turns, so that other load of the machine affects all of them."""
+    return measure_runs([functools.partial(system.open, workload, count, drop) for system in systems], seconds, runs)
+
+
+def measure_runs(starts: Sequence[Callable[[], EventRun]], seconds: float, runs: int) -> list[Timing]:
+    """Starts runs, and measures them in turns."""
     with contextlib.ExitStack() as stack:
-        running = [stack.enter_context(contextlib.closing(system.open(workload, count, _drop))) for system in systems]
+        running = [stack.enter_context(contextlib.closing(start())) for start in starts]
         most = [_warm_up(run, seconds, runs) for run in running]
         rounds = [
-            [rate(run, each, seconds / runs) for run, each in zip(running, most, strict=True)] for _ in range(runs)
+            [timed_pushes(run, each, seconds / runs) for run, each in zip(running, most, strict=True)]
+            for _ in range(runs)
         ]
         batches = [run.batch(each) for run, each in zip(running, most, strict=True)]
-    return [Timing(rates, batch) for rates, batch in zip(zip(*rounds, strict=True), batches, strict=True)]
+    return [timing_of(each, batch) for each, batch in zip(zip(*rounds, strict=True), batches, strict=True)]
 
 
-def _warm_up(run: WorkloadRun, seconds: float, runs: int) -> int:
+def timing_of(runs: Sequence[TimedPushes], batch: int) -> Timing:
+    """The timing of runs of pushes of `batch` events."""
+    seconds = [spent / events if batch == 1 else spent for pushes in runs for events, spent in pushes]
+    return Timing(tuple(map(_rate_of, runs)), batch, Latency.of(seconds))
+
+
+def _warm_up(run: EventRun, seconds: float, runs: int) -> int:
     """Fills the windows and prepares statements. Returns how many events a push can have without taking too long."""
-    run.fill(WARM)
+    run.warm_up()
     slow = rate(run, FIRST_DRIVE, seconds / runs / 4)
     return FIRST_DRIVE if slow * seconds < FIRST_DRIVE else int(slow * seconds)
 
 
-def _drop(name: str, results: Any) -> None:
+def drop(name: str, results: Any) -> None:
     """Drops the results: only their delivery is measured."""
 
 
-def _rows(results: Any) -> Iterator[tuple[Any, ...]]:
+def rows_of(results: Any) -> Iterator[tuple[Any, ...]]:
+    """The rows (ts, values …) of an event or an Arrow table."""
     if isinstance(results, Event):
         return iter([(results.timestamp, *results.payload.values())])
     return zip(*(column.to_pylist() for column in results.columns), strict=True)
 
 
-def rate(run: WorkloadRun, most: int, seconds: float) -> float:
-    """Events per second over `seconds` seconds, or one push if that takes longer. Making the events is not counted."""
-    events, spent = 0, 0.0
-    while not events or spent < seconds:
+def timed_pushes(run: EventRun, most: int, seconds: float) -> TimedPushes:
+    """Pushes that take `seconds` seconds, or one push if that takes longer. Making the events is not counted."""
+    pushes: list[tuple[int, float]] = []
+    spent = 0.0
+    while not pushes or spent < seconds:
         push = run.next(most)
         start = time.perf_counter()
-        events += push()
-        spent += time.perf_counter() - start
-    return events / spent
+        events = push()
+        pushes.append((events, time.perf_counter() - start))
+        spent += pushes[-1][1]
+    return pushes
+
+
+def rate(run: EventRun, most: int, seconds: float) -> float:
+    """Events per second of such pushes."""
+    return _rate_of(timed_pushes(run, most, seconds))
+
+
+def _rate_of(pushes: TimedPushes) -> float:
+    return sum(events for events, _ in pushes) / sum(seconds for _, seconds in pushes)
 
 
 # The paper's algorithm ------------------------------------------------------------------------------------------------

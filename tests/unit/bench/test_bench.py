@@ -13,9 +13,10 @@ from click.testing import CliRunner, Result
 
 from benchmarks import epl
 from benchmarks.__main__ import main as benchmarks
-from bridge.bench.experiment import DifferenceError, ExperimentSettings, check, first_difference
+from bridge.bench.experiment import DifferenceError, ExperimentSettings, Measurement, check, first_difference
 from bridge.bench.paper import PaperBridge
 from bridge.bench.peers import Peer
+from bridge.bench.plot import draw
 from bridge.bench.systems import BridgeSystem, PaperSystem, RefusedError
 from bridge.bench.workloads import MIXED, WORKLOADS, Workload
 from bridge.cli import main
@@ -182,6 +183,10 @@ def test_bench_prints_tables_and_writes_json_and_a_picture(tmp_path: Path, peer:
     assert "ρ pattern × 1, toy: filters alone" in said
     whole = json.loads(file.read_text())
     assert {each["side"] for each in whole["measurements"]} == {"paper", "1 at a time", "500 at a time", "toy"}
+    assert "| sqlite://, ms per push | Count | paper | 1 at a time | 500 at a time |" in said
+    latencies = {each["side"]: each["latency"] for each in whole["measurements"] if each["latency"]}
+    assert latencies.keys() == {"paper", "1 at a time", "500 at a time"}
+    assert all(0 < latency["p50"] <= latency["p99"] for latency in latencies.values())
     assert whole["settings"]["counts"] == [1]
     assert whole["machine"]["databases"].keys() == {"sqlite://"}
     assert not draw or "σ filter" in picture.read_text(encoding="utf-8")
@@ -210,6 +215,18 @@ def _has(module: str) -> bool:
 )
 def test_bench_says_what_is_wrong(arguments: tuple[str, ...], code: int, told: str) -> None:
     assert told in call(*arguments, code=code).output
+
+
+@pytest.mark.skipif(not _has("matplotlib"), reason="matplotlib is missing")
+@pytest.mark.parametrize(("counts", "labels"), [((1,), ["duckdb://", "5 k", "10 k"]), ((1, 80), ["Count: queries"])])
+def test_one_number_of_queries_is_drawn_as_bars(tmp_path: Path, counts: tuple[int, ...], labels: list[str]) -> None:
+    rates = {"duckdb://": 5_000.0, "sqlite://": 10_000.0}
+    found = [
+        Measurement("mine", count, url, "1 at a time", (rate, rate)) for url, rate in rates.items() for count in counts
+    ]
+    draw(found, tmp_path / "plot.svg")
+    text = (tmp_path / "plot.svg").read_text(encoding="utf-8")
+    assert all(label in text for label in labels)
 
 
 def test_counts_are_lists_and_ranges() -> None:

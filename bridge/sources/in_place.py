@@ -1,4 +1,4 @@
-"""Parquet files that a database reads itself: only their timestamps are read here, to see that they are in order."""
+"""Files of Parquet that a database reads itself: only their timestamps are read here, to see that they are in order."""
 
 from __future__ import annotations
 
@@ -12,17 +12,34 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bridge.sources.arrays import Array
-from bridge.sources.arrow import EARLIEST, LATEST
+from bridge.sources.arrays import Array, Unfit
+from bridge.sources.block import FileReader
 from bridge.sources.layout import Layout
+from bridge.sources.tables import ParquetReader
+from bridge.sources.times import TO_MS, TimeUnit
 from windows.arrow import arrow_type
 
 ROWS = 500_000
 """The number of timestamps that are read at a time."""
 
+_WIDENED = {
+    pa.int16(): (pa.int8(), pa.uint8()),
+    pa.int32(): (pa.int8(), pa.uint8(), pa.int16(), pa.uint16()),
+    pa.int64(): (pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.int32(), pa.uint32()),
+    pa.float64(): (pa.float32(),),
+    pa.string(): (pa.large_string(),),
+    pa.timestamp("us"): (pa.timestamp("ms"), pa.timestamp("s")),
+}
+"""The types of attributes, and those of files whose values they have unchanged."""
 
-_UNCHANGED = (pa.bool_(), pa.int16(), pa.int32(), pa.int64(), pa.float64(), pa.string())
-"""The types whose values of a file are those of an attribute."""
+_UNCHANGED = (pa.bool_(), pa.date32(), *_WIDENED)
+"""The types whose values in a file are those of an attribute of this type."""
+
+_WHOLE = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32())
+
+
+class NotInPlaceError(Exception):
+    """A row has to be converted, or does not fit, or a file cannot be read: all are read here, row by row."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,66 +52,147 @@ class Stretch:
 
 
 @dataclasses.dataclass(frozen=True)
-class ParquetInPlace:
-    """A Parquet file whose rows are in the order of `timestamp`, whole milliseconds.
+class TimeColumn:
+    """A column of timestamps: whole numbers of a `unit`, or (None) of a timestamp type.
 
-    `columns`: the file's column of each attribute, which has the attribute's type. `stretches`: all its rows.
+    `is_plain`: of the type TIMESTAMP, by whose values DuckDB knows the parts of a file that it need not read.
+
+    >>> TimeColumn('"at"', "us").value
+    '(CAST("at" AS BIGINT) - ((CAST("at" AS BIGINT) % 1000) + 1000) % 1000) // 1000'
+    >>> list(TimeColumn('"at"', "us").bounds(5, 9))
+    ['"at" >= 5000', '"at" < 10000']
     """
 
+    name: str
+    unit: str | None = None
+    is_plain: bool = False
+
+    @property
+    def value(self) -> str:
+        """The milliseconds since 1970, rounded down, in DuckDB's SQL."""
+        times, divisor = TO_MS[self.unit or "us"]
+        whole = f"epoch_us({self.name})" if self.unit is None else f"CAST({self.name} AS BIGINT)"
+        if divisor == 1:
+            return f"{whole} * {times}" if times > 1 else whole
+        return f"({whole} - (({whole} % {divisor}) + {divisor}) % {divisor}) // {divisor}"
+
+    def bounds(self, first: int | None, until: int | None) -> Iterator[str]:
+        """Conditions that hold from `first` to `until` (ms), both included, by which files are read in part."""
+        if self.unit is None and not self.is_plain:
+            yield from (f"{self.value} {sign} {at}" for sign, at in ((">=", first), ("<=", until)) if at is not None)
+            return
+        times, divisor = TO_MS[self.unit or "us"]
+        constant = "make_timestamp({})" if self.unit is None else "{}"
+        if first is not None:
+            yield f"{self.name} >= {constant.format(-(-first * divisor // times))}"
+        if until is not None:
+            yield f"{self.name} < {constant.format(-(-(until + 1) * divisor // times))}"
+
+
+@dataclasses.dataclass(frozen=True)
+class ParquetFile:
+    """One file: the column of the timestamps, the column of each attribute, and all its rows."""
+
     path: str
-    timestamp: str
+    time: TimeColumn
     columns: Mapping[str, str]
     stretches: Sequence[Stretch]
 
+    def select(self, before: int, first: int | None, until: int | None) -> str:
+        """A SELECT for DuckDB of `ts`, `seq` and the attributes; `before`: the number of rows in the files before it."""
+        columns = [f"{self.time.value} AS ts", f"file_row_number + {before + 1} AS seq"]
+        columns += [f"{_quoted(column)} AS {_quoted(name)}" for name, column in self.columns.items()]
+        bounds = " AND ".join(self.time.bounds(first, until))
+        path = self.path.replace("'", "''")
+        source = f"read_parquet(['{path}'], file_row_number = true)"
+        return f"SELECT {', '.join(columns)} FROM {source}{f' WHERE {bounds}' if bounds else ''}"
+
+
+@dataclasses.dataclass(frozen=True)
+class ParquetInPlace:
+    """Files whose rows, one file after the other, are in the order of time, and need no conversion."""
+
+    files: Sequence[ParquetFile]
+
+    @property
+    def stretches(self) -> list[Stretch]:
+        """All rows."""
+        return [stretch for file in self.files for stretch in file.stretches]
+
     def select(self, first: int | None, until: int | None) -> str:
         """A SELECT for DuckDB of `ts`, `seq` and the attributes of the rows from `first` to `until`, both included."""
-        time = _quoted(self.timestamp)
-        columns = [f"{time} AS ts", "file_row_number + 1 AS seq"]
-        columns += [f"{_quoted(column)} AS {_quoted(name)}" for name, column in self.columns.items()]
-        path = self.path.replace("'", "''")
-        bounds = [f"{time} >= {first}"] if first is not None else []
-        bounds += [f"{time} <= {until}"] if until is not None else []
-        where = f" WHERE {' AND '.join(bounds)}" if bounds else ""
-        return f"SELECT {', '.join(columns)} FROM read_parquet(['{path}'], file_row_number = true){where}"
+        found: list[str] = []
+        before = 0
+        for file in self.files:
+            begins, ends = file.stretches[0].first, file.stretches[-1].last
+            if (until is None or begins <= until) and (first is None or ends >= first):
+                found.append(file.select(before, first, until))
+            before += sum(stretch.rows for stretch in file.stretches)
+        return " UNION ALL ".join(found or [self.files[0].select(0, first, until)])
 
 
-def in_place(path: str, types: Mapping[str, pa.DataType], layout: Layout) -> ParquetInPlace | None:
-    """A Parquet file with columns of these types in a layout; None where a row has to be converted, or does not fit."""
-    time = layout.timestamp
-    if time is None or types[time] != pa.int64():
-        return None
+def in_order(files: Sequence[ParquetFile]) -> ParquetInPlace | None:
+    """These files but those without rows; None if there is none, or time goes back in them, or from one to the next."""
+    found = ParquetInPlace([file for file in files if file.stretches])
+    follows = all(before.last <= after.first for before, after in itertools.pairwise(found.stretches))
+    return found if found.files and follows else None
+
+
+def parquet_file(reader: FileReader, layout: Layout | None) -> ParquetFile:
+    """A file in this layout. Raises NotInPlaceError where a row has to be converted, or does not fit."""
+    if not isinstance(reader, ParquetReader) or layout is None or layout.timestamp is None:
+        raise NotInPlaceError
     for attribute, column in layout.attributes:
-        if types[column] not in _UNCHANGED or types[column] != arrow_type(attribute.type):
-            return None
-    stretches = stretches_of(path, time)
-    if stretches is None:
-        return None
-    return ParquetInPlace(path, time, {attribute.name: column for attribute, column in layout.attributes}, stretches)
+        target, kind = arrow_type(attribute.type), reader.columns[column]
+        is_unchanged = (kind == target and target in _UNCHANGED) or kind in _WIDENED.get(target, ())
+        if not is_unchanged or (column == layout.timestamp and layout.unit.name not in (None, "ms")):
+            raise NotInPlaceError
+    stretches = _stretches(reader.file, layout.timestamp, layout.unit)
+    time = _time_column(layout.timestamp, reader.columns[layout.timestamp], layout.unit)
+    return ParquetFile(
+        reader.file, time, {attribute.name: column for attribute, column in layout.attributes}, stretches
+    )
 
 
-def stretches_of(path: str, timestamp: str) -> list[Stretch] | None:
-    """All rows of a Parquet file; None if a timestamp is missing, out of range, or before the one of the row before it."""
-    groups = range(pq.ParquetFile(path).num_row_groups)
-    with ThreadPoolExecutor(pa.cpu_count()) as threads:
-        parts = list(threads.map(lambda group: _stretches_of_group(path, group, timestamp), groups))
-    found = [stretch for part in parts for stretch in part]
-    in_order = all(before.last <= after.first for before, after in itertools.pairwise(found))
-    fits = in_order and all(stretch.rows for stretch in found)
-    return found if fits and (not found or (found[0].first >= EARLIEST and found[-1].last <= LATEST)) else None
+def _time_column(name: str, kind: pa.DataType, unit: TimeUnit) -> TimeColumn:
+    """The column of the timestamps, which DuckDB computes as `unit` does."""
+    if kind in _WHOLE:
+        return TimeColumn(_quoted(name), unit.name or "ms")
+    if not pa.types.is_timestamp(kind) or (kind.tz is not None and kind.unit == "ns"):
+        raise NotInPlaceError
+    return TimeColumn(_quoted(name), is_plain=kind.tz is None and kind.unit != "ns")
 
 
-def _stretches_of_group(path: str, group: int, timestamp: str) -> list[Stretch]:
-    """The rows of a row group; a stretch without rows stands for those that are not in order."""
-    batches = pq.ParquetFile(path).iter_batches(ROWS, [group], [timestamp])
-    return [_stretch(batch.column(0)) for batch in batches if batch.num_rows]
+def _stretches(path: str, timestamp: str, unit: TimeUnit) -> list[Stretch]:
+    """All rows of a file, of which no timestamp is missing, out of range, or before the one of the row before it."""
+    try:
+        groups = range(pq.ParquetFile(path).num_row_groups)
+        batches = itertools.chain.from_iterable(_times(path, group, timestamp, 1) for group in groups)
+        if (first := next(batches, None)) is None:
+            return []
+        unit.to_times(first)  # the unit may be that of the first timestamp
+        with ThreadPoolExecutor(pa.cpu_count()) as threads:
+            parts = list(threads.map(lambda group: _stretches_of_group(path, group, timestamp, unit), groups))
+    except (Unfit, pa.ArrowException, OSError) as error:
+        raise NotInPlaceError from error
+    return [stretch for part in parts for stretch in part]
+
+
+def _stretches_of_group(path: str, group: int, timestamp: str, unit: TimeUnit) -> list[Stretch]:
+    return [_stretch(unit.to_times(values)) for values in _times(path, group, timestamp, ROWS)]
+
+
+def _times(path: str, group: int, timestamp: str, rows: int) -> Iterator[Array]:
+    """The timestamps of a row group, so many at a time."""
+    batches = pq.ParquetFile(path).iter_batches(rows, [group], [timestamp])
+    return (batch.column(0) for batch in batches if batch.num_rows)
 
 
 def _stretch(times: Array) -> Stretch:
-    if times.null_count:
-        return Stretch(0, 0, 0)
     values: Any = times.to_numpy()
-    is_ordered = bool(np.all(values[1:] >= values[:-1]))
-    return Stretch(len(values) if is_ordered else 0, int(values[0]), int(values[-1]))
+    if not np.all(values[1:] >= values[:-1]):
+        raise Unfit("time goes back")
+    return Stretch(len(values), int(values[0]), int(values[-1]))
 
 
 def cuts(stretches: Sequence[Stretch], rows: int) -> Iterator[Stretch]:

@@ -19,7 +19,7 @@ from bridge.sources import csv, ndjson
 from bridge.sources.arrow import as_arrow
 from bridge.sources.block import Block, FileReader
 from bridge.sources.folders import FolderReader, FolderValue, folder_columns
-from bridge.sources.in_place import ParquetInPlace, in_place
+from bridge.sources.in_place import NotInPlaceError, ParquetFile, ParquetInPlace, in_order, parquet_file
 from bridge.sources.infer import common_types
 from bridge.sources.layout import Layout, Note, layout_of
 from bridge.sources.mappings import is_mapping, table_of_mappings
@@ -47,8 +47,8 @@ _ENDINGS = {
 class EventSource:
     """The events of one stream, from one or several files or tables, which are opened one after the other.
 
-    `schema` is declared, or inferred from the first of them, whose columns may have other `types`. `is_single`: there is
-    only one, all of whose columns are in it.
+    `schema` is declared, or inferred from the first of them, whose columns may have other `types`. `paths`: those of
+    the files, where all columns are in them.
     """
 
     def __init__(
@@ -59,11 +59,11 @@ class EventSource:
         options: ReadOptions,
         note: Note,
         types: Mapping[str, pa.DataType] | None = None,
-        is_single: bool = False,
+        paths: Sequence[str] = (),
     ) -> None:
         self.stream, self.options = stream, options
         self._types, self._is_declared = types or {}, schema is not None
-        self._readers, self._note, self._is_single = readers, note, is_single
+        self._readers, self._note, self._paths = readers, note, paths
         self._unit = TimeUnit(options.timestamp_unit)
         self._reader = next(readers)
         self._layout = self._laid_out(schema)
@@ -107,18 +107,37 @@ class EventSource:
             layout = self._laid_out(self.schema)
 
     def in_place(self) -> ParquetInPlace | None:
-        """The file, if it is one of Parquet, in order, whose columns have the types of the stream: a database can read it."""
-        reader, layout = self._reader, self._layout
-        if not (isinstance(reader, ParquetReader) and layout is not None and self._is_single) or self.options.sort:
+        """The files, if all are of Parquet, in order, and have the types of the stream: then a database can read them."""
+        if self.options.sort or not self._paths:
             return None
-        found = in_place(reader.file, reader.columns, layout)
-        if found is None or not found.stretches:
-            return None
-        self._unit.to_times(pa.array([found.stretches[0].first]))
-        if self._unit.name not in (None, "ms"):
-            return None
-        self._note_unit()
+        notes: list[str] = []
+        note, self._note = self._note, notes.append
+        try:
+            with warnings.catch_warnings(record=True) as caught:
+                found = in_order(list(self._parquet_files()))
+        except NotInPlaceError:
+            found = None
+        finally:
+            self._note = note
+        if found is not None:  # else they are given when the files are read
+            self._note_unit()
+            for text in notes:
+                note(text)
+            for warning in caught:
+                warnings.warn(warning.message, warning.category, stacklevel=2)
         return found
+
+    def _parquet_files(self) -> Iterator[ParquetFile]:
+        for place, path in enumerate(self._paths):
+            if place == 0:
+                yield parquet_file(self._reader, self._layout)
+                continue
+            try:
+                reader = open_file(path, self.options)
+                yield parquet_file(reader, self._laid_out(self.schema, reader))
+                reader.close()
+            except SourceError as error:
+                raise NotInPlaceError from error
 
     def timestamp_unit(self) -> str | None:
         """The unit of timestamps that are numbers, for which AUTO reads the first rows."""
@@ -130,9 +149,9 @@ class EventSource:
         """Closes the current file."""
         self._reader.close()
 
-    def _laid_out(self, schema: Schema | None) -> Layout | None:
-        """The layout of the current file; None if it has neither columns nor rows."""
-        reader = self._reader
+    def _laid_out(self, schema: Schema | None, reader: FileReader | None = None) -> Layout | None:
+        """The layout of the current file, or another; None if it has neither columns nor rows."""
+        reader = reader or self._reader
         if not reader.columns and schema is not None:
             return None
         if not reader.columns:
@@ -175,8 +194,8 @@ def open_source(
         paths = paths_of(os.fspath(source))
         types = _types_of_files(paths, options) if schema is None and len(paths) > 1 else {}
         folders = folder_columns(os.fspath(source), paths, schema)
-        is_single = len(paths) == 1 and not folders[0]
-        return EventSource(stream, _readers(paths, folders, options), schema, options, note, types, is_single)
+        own = paths if paths != ["-"] and not any(folders) else []
+        return EventSource(stream, _readers(paths, folders, options), schema, options, note, types, own)
     if (tables := as_arrow(source)) is not None:
         return EventSource(stream, iter([TableReader(stream, tables)]), schema, options, note)
     try:

@@ -299,7 +299,8 @@ def replayed(path: Path, times: list[int | None], **options: Any) -> dict[str, A
         ([0, 3, 5, 6, 6, 7, 2, 9], {}, False),
         ([0, 3, None, 6], {}, False),
         ([2**62, 2**62], {}, False),
-        (list(range(30)), {"timestamp_unit": "s"}, False),
+        ([-3, -3, 0, 1, 2, 2, 7], {"timestamp_unit": "s"}, True),
+        ([-1500, -1499, -1000, -999, 0, 999, 1000, 2500], {"timestamp_unit": "us"}, True),
         ([5, 3, 4, 1], {"sort": True}, False),
     ],
 )
@@ -310,6 +311,56 @@ def test_a_file_is_read_by_the_database_where_every_row_fits(
     found = replayed(tmp_path / "s.parquet", times, **options)
     assert found["file"] == found["plain"]
     assert (found["slices"] > 0) == (in_place and found["file"] != [])
+
+
+TIMES = [-2_000_000_001, -2_000_000_000, -1_999_999_999, -1, 0, 1, 999_999, 1_000_000, 7_000_000, 7_000_001, 9_500_000]
+"""Nanoseconds."""
+
+
+@pytest.mark.parametrize("kind", ["s", "ms", "us", "ns", "ms UTC", "us Europe/Berlin"])
+@pytest.mark.parametrize("count", [1, 3])
+def test_files_of_other_types_are_read_by_the_database(kind: str, count: int, tmp_path: Path):
+    """Timestamps are rounded down, whatever their unit, and smaller types are widened."""
+    unit, _, zone = kind.partition(" ")
+    size = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[unit]
+    times = pa.array([ns // size for ns in TIMES]).cast(pa.timestamp(unit, zone or None))
+    numbers = [place % 3 for place in range(len(TIMES))]
+    table = pa.table(
+        {
+            "at": times, "a": pa.array(numbers, pa.uint8()), "b": pa.array(numbers, pa.float32()),
+            "c": pa.array(["x", None, "z"] * 3 + ["x", "y"], pa.large_string()),
+            "d": pa.array([None, *numbers[1:]], pa.date32()), "e": pa.array(numbers, pa.timestamp("ms")),
+        }
+    )  # fmt: skip
+    for place in range(count):
+        size = -(-table.num_rows // count)
+        pq.write_table(table.slice(place * size, size), tmp_path / f"{place}.parquet", row_group_size=2)
+    queries = {
+        "all": "SELECT a, b, c, d, e FROM s WHERE b < 2",
+        "n": "SELECT a, COUNT(*) AS n, MAX(c) AS c FROM s WINDOW(RANGE 2 MS) GROUP BY a",
+        "m": "SELECT * FROM s MATCH_RECOGNIZE (MEASURES A.d AS d, B.e AS e PATTERN (A B) DEFINE B AS b > A.b)",
+    }
+    for name, query in queries.items():
+        found = []
+        for way in (with_state(), contextlib.nullcontext()):
+            with way, cut(2, 4), counting_pushes() as pushes:
+                found.append(bridge.replay({"s": str(tmp_path / "*.parquet")}, {name: query}, timestamp="at")[name])
+        assert found[0].equals(found[1]), name
+        assert found[0].num_rows > 2
+        assert pushes
+        assert all(pushes)
+
+
+def test_a_later_file_that_does_not_fit_stops_after_the_rows_before_it(tmp_path: Path):
+    pq.write_table(pa.table({"ts": [1, 2, 3], "a": [5, 6, 7]}), tmp_path / "1.parquet")
+    for later in ({"ts": [4], "b": [8]}, {"ts": [2], "a": [8]}, {"ts": [4], "a": ["x"]}):
+        pq.write_table(pa.table(later), tmp_path / "2.parquet")
+        errors = []
+        for way in (with_state(), contextlib.nullcontext()):
+            with way, pytest.raises(bridge.BridgeError) as caught:
+                bridge.replay({"s": str(tmp_path / "*.parquet")}, {"q": "SELECT a FROM s"}, schemas={"s": "a BIGINT"})
+            errors.append(str(caught.value))
+        assert errors[0] == errors[1]
 
 
 def test_an_error_of_a_statement_over_a_file_is_that_of_a_push(tmp_path: Path):

@@ -16,6 +16,7 @@ from bridge.bench.experiment import DifferenceError
 from bridge.cli import main
 from bridge.history.script import ReplayScript
 from bridge.sources.options import HistoryOptions
+from tests.support.databases import Database
 
 SCRIPT = """
 CREATE QUERY means AS SELECT symbol, AVG(price) AS mean FROM trades WINDOW(RANGE 10 MS) GROUP BY symbol;
@@ -119,3 +120,9 @@ def test_files_without_events_are_refused(files: Path) -> None:
     pq.write_table(TRADES.slice(0, 0), files / "trades.parquet")
     pq.write_table(QUOTES.slice(0, 0), files / "quotes.parquet")
     assert "there are no events" in call(files, code=1)
+
+
+def test_servers_are_measured_one_way_after_the_other(files: Path, server: Database) -> None:
+    said = call(files, "--drive", "1,10", "--db", server.fresh())
+    assert "| Count | 1 at a time | 10 at a time |" in said
+    assert "refused" not in said

@@ -39,6 +39,9 @@ CHECKED = 500
 FILL = 10_000
 """The number of events of a push that is not measured."""
 
+SETTLING = 3
+"""The number of pushes after these, which purge what large pushes have left, and are not measured."""
+
 RELATIVE = 1e-9
 """Doubles that differ by less, relative to the greater one, are equal: a sum depends on the order of its terms."""
 
@@ -158,6 +161,8 @@ class OwnRun(EventRun):
     def warm_up(self) -> None:
         while self.place < self.events.count:
             self._batch(FILL)()
+        for _ in range(SETTLING):
+            self.next(self.drive)()
 
     def next(self, most: int) -> Push:
         if self.drive > 1:

@@ -143,7 +143,9 @@ def create(name: str, definition: Definition, text: str, runner: Runner, call: L
     known, made = set(catalogue.streams), list[str]()
     try:
         new = written(script.queries.values(), runner.database)
-        runner.network.written = runner.expected.union(new, *(entry.writes for entry in catalogue.queries.values()))
+        runner.network.written = (
+            runner.expected | new | {each for entry in catalogue.queries.values() for each in entry.writes}
+        )
         _refuse_late_writes(script, runner)
         with _restored_on_error(runner):
             for stream, schema in script.streams:

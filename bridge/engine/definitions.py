@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from bridge import query as objects
 from bridge.check.trust import Trust
 from bridge.engine.access import Access, locked
+from bridge.engine.catalogue import QueryEntry
 from bridge.engine.create import create, remove_script, retold, text_of
 from bridge.engine.durable import LoggedCall
 from bridge.engine.failures import check_policy
@@ -154,18 +155,23 @@ class Definitions(Access):
         trust = Trust(self.database.dialect, tables).and_table(into) if untrusted else None
         with self._catalogue.trusting(trust):
             self._create_query(name, definition, call, replace)
-        for entry in self._catalogue.queries.values():
+        created = self._entries_of(name, set(self._catalogue.queries) - queries)
+        for entry in created:
             entry.language = entry.language or call.language
-        self._set_policy(name, on_error, limits, set(self._catalogue.queries) - queries)
+        self._set_policy(created, on_error, limits)
         self._pushes.follow_streams()
 
-    def _set_policy(self, name: Any, on_error: str, limits: Limits | None, created: Collection[str]) -> None:
-        """Lets the query of this name, the outputs of the script, and what was `created` have this policy and limits."""
+    def _entries_of(self, name: Any, created: Collection[str] = ()) -> list[QueryEntry]:
+        """The query of this name, or the outputs of the script, and what was `created`."""
         known = self._catalogue
         script = known.scripts.get(str(name).lower())
-        for each in {str(name), *created, *(script.outputs if script is not None else ())}:
-            if (entry := known.queries.get(each.lower())) is not None:
-                entry.on_error, entry.limits = on_error, limits
+        names = {str(name).lower(), *created, *(map(str.lower, script.outputs) if script is not None else ())}
+        return [known.queries[each] for each in names if each in known.queries]
+
+    def _set_policy(self, entries: Iterable[QueryEntry], on_error: str, limits: Limits | None) -> None:
+        """Lets these queries have this policy and limits."""
+        for entry in entries:
+            entry.on_error, entry.limits = on_error, limits
         self._runner.exclude(())
 
     def _create_query(
@@ -258,7 +264,7 @@ class Definitions(Access):
         Redefinition(self._runner, self._pushes.calls.named).replace(entry.name, entry.definition, entry.text, call)
         new = self._catalogue.query_entry(name)
         new.language = entry.language
-        self._set_policy(name, entry.on_error, entry.limits, ())
+        self._set_policy(self._entries_of(name), entry.on_error, entry.limits)
 
     @locked
     def remove_stream(self, name: str) -> None:

@@ -13,6 +13,7 @@ from bridge.check.scope import Field
 from bridge.engine.catalogue import Catalogue, QueryEntry, ResultQuery, StreamEntry
 from bridge.engine.definition_log import DefinitionLog
 from bridge.engine.durable import CatalogueTables
+from bridge.engine.garbage import collection_paused
 from bridge.engine.inboxes import Inboxes
 from bridge.engine.results import ResultStatements, StatementMerger
 from bridge.engine.tables import Tables
@@ -25,6 +26,7 @@ from bridge.rewrite import Network
 from bridge.rewrite.conflicts import uses, written
 from bridge.rewrite.flow import Flow, Selection
 from bridge.rewrite.names import TableNames
+from bridge.rewrite.network import in_order
 from bridge.rewrite.plan import Insert, Operator, Purge
 from bridge.rewrite.variants import Variants
 from windows.databases import Database
@@ -153,9 +155,10 @@ class Plans(abc.ABC):
         Where it is refused, the caller takes back what it has added to operators.
         """
         self._refuse_stopped(node)
-        resolved = without_event_types(resolve_stream(node, self.catalogue), self.catalogue)
-        self._outdate()
-        planned = self.catalogue.queries[name.lower()] = self._planned(name, resolved, text)
+        with collection_paused():
+            resolved = without_event_types(resolve_stream(node, self.catalogue), self.catalogue)
+            self._outdate()
+            planned = self.catalogue.queries[name.lower()] = self._planned(name, resolved, text)
         planned.definition = node
         self._check_timed()
 
@@ -187,7 +190,6 @@ class Plans(abc.ABC):
             self.expected = frozenset()
 
     def _planned(self, name: str, resolved: ResolvedNode, text: str) -> QueryEntry:
-        known = {id(each): [len(made.indexes) for made in each.tables] for each in self.network.operators}
         inherits = self._inherited()
         flow, operators, derived = self.network.plan(resolved.node, self.seq, inherits)
         if missed := self.network.names.missed:
@@ -197,8 +199,9 @@ class Plans(abc.ABC):
                 "connect(url, fresh=True)"
             )
         self._tables.store_names()
-        for operator in self.network.operators:
-            self._create_tables(operator, known.get(id(operator), []))
+        indexed = {id(operator): counts for operator, counts in self.network.changed.values()}
+        for operator in in_order(operator for operator, _ in self.network.changed.values()):
+            self._create_tables(operator, indexed[id(operator)])
         computes = self._computes(resolved.node)
         results = self._result_queries(flow, resolved.visible, computes)
         # A name or type that only the database knows is wrong here, not at an event; every variant of the statement has it.

@@ -52,8 +52,8 @@ class Runner(Transactions):
         self._serial: bool | None = None
         self.uncommitted: Results = []
         """The results of the newest push, also where it is not known whether that has taken effect."""
-        self._limited: list[QueryEntry] = []
-        """The active queries that have limits."""
+        self._limited_queries: list[QueryEntry] | None = None
+        """The active queries that have limits; None where queries have come or gone since they were sought."""
         self._is_set = True
         """Whether the tables of constants are those of the queries there are."""
         self.stored_clock = self._tables.clock() if self.stored is not None and self.stored.exist() else None
@@ -71,9 +71,16 @@ class Runner(Transactions):
         self._push_steps.clear()
         self._one_event_plans.clear()
         self._serial = None
-        self._limited = [entry for entry in self.active_queries() if entry.limits is not None]
+        self._limited_queries = None
         self._due_times.clear()
         self._housekeeping.forget()
+
+    @property
+    def _limited(self) -> list[QueryEntry]:
+        """The active queries that have limits."""
+        if self._limited_queries is None:
+            self._limited_queries = [entry for entry in self.active_queries() if entry.limits is not None]
+        return self._limited_queries
 
     # Before a push ----------------------------------------------------------------------------------------------------
 

@@ -42,6 +42,8 @@ class TableNames:
         """What had no name though the bridge was being resumed."""
         self.resuming = False
         self._taken = {name.lower() for name in taken}
+        self._suffixes: dict[str, int] = {}
+        """The last number behind each stem: all before it are taken."""
         self._undo: list[tuple[str, NameRow | None]] = []
         self._pending: dict[str, bool] = {}
         """The keys of rows that are to be stored or removed before the transaction commits, and whether they are stored."""
@@ -170,9 +172,10 @@ class TableNames:
     def _free(self, kind: str, source: str) -> str:
         words = re.sub(r"\W+", "_", source).strip("_").lower()[:24]
         stem = f"{self._prefix}{kind}_{words}" if words else f"{self._prefix}{kind}"
-        name, suffix = stem, 1
+        name, suffix = stem, self._suffixes.get(stem, 1)
         while name in self._taken:
             suffix += 1
             name = f"{stem}_{suffix}"
+        self._suffixes[stem] = suffix
         self._taken.add(name)
         return name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import itertools
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from functools import singledispatch
 from types import MappingProxyType
@@ -90,6 +91,10 @@ class Network:
         self.outbox = names.outbox
         self.stores = names.stores
         self.operators: list[Operator] = []
+        self.changed: dict[int, tuple[Operator, list[int]]] = {}
+        """The operators that the newest plan has made or may have added to, with the indexes that each table had before."""
+        self._by_id: dict[int, Operator] = {}
+        self._numbers = itertools.count(1)
         self.epoch = 0
         self.inherits: Mapping[str, int] = {}
         """The epochs of operators that the tree at hand has taken over from a query that it replaces, by fingerprint."""
@@ -113,14 +118,14 @@ class Network:
 
         `inherits`: the epochs of operators that it takes over, by their fingerprints.
         """
-        self._used = set()
+        self._used, self.changed = set(), {}
         self.epoch = self.reader = epoch
         self.inherits = inherits
         flow = self.rewrite(node, Need.RESULT)
         if only_views(node):
             self.rewrite(node, Need.CONTENT)  # the query is a window: it is kept for on-demand queries
         derived = frozenset(name for name in self._used if isinstance(name, str))
-        return flow, [operator for operator in self.operators if id(operator) in self._used], derived
+        return flow, in_order(self._by_id[each] for each in self._used if isinstance(each, int)), derived
 
     def rewrite(self, node: Node, need: Need) -> Flow:
         return rewrite(node, self, need)
@@ -131,6 +136,7 @@ class Network:
         gone = [operator for operator in self.operators if id(operator) not in kept]
         self._needs = {key: needs for key, needs in self._needs.items() if key in kept or isinstance(key, str)}
         self.operators = [operator for operator in self.operators if id(operator) in kept]
+        self._by_id = {id(operator): operator for operator in self.operators}
         self._by_node = {key: operator for key, operator in self._by_node.items() if id(operator) in kept}
         for operator in gone:
             if operator.leave is not None:
@@ -167,8 +173,10 @@ class Network:
             found = Operator(title, sources, timed, identity=self.names.identity(key, epoch))
             with self.names.owned_by(found.identity):
                 self._noting(id(found), lambda: build(found))
-            self._by_node[key, epoch] = found
+            found.number = next(self._numbers)
+            self._by_node[key, epoch] = self._by_id[id(found)] = found
             self.operators.append(found)
+            self.changed[id(found)] = found, []
         self.use(found)
         return found
 
@@ -197,6 +205,7 @@ class Network:
 
     def _note_before(self, operator: Operator) -> None:
         """Records the state of an operator before it may be added to."""
+        self.changed.setdefault(id(operator), (operator, [len(made.indexes) for made in operator.tables]))
         if id(operator) not in self._before:
             state = {name: copy.copy(value) for name, value in vars(operator).items()}
             self._before[id(operator)] = operator, state
@@ -329,6 +338,11 @@ class Network:
             timed |= isinstance(below, query.EagerMatch) and below.interval is not None
             timed |= isinstance(below, query.TemporalMatch) and is_timed(below.pattern)
         return frozenset(streams), timed
+
+
+def in_order(operators: Iterable[Operator]) -> list[Operator]:
+    """The operators in the order of their creation: inputs before their readers."""
+    return sorted(operators, key=lambda operator: operator.number)
 
 
 @singledispatch

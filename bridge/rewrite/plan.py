@@ -191,7 +191,7 @@ class Operator:
     fill it anew before the next push. `probes`: statements that are prepared once, at creation, besides the steps: what
     only the database knows to be wrong is refused there. `identity`: what identifies it in every process, where the state
     is kept. `deadlines`: statements with a column `due`, the times after now at which time alone may make it report
-    something.
+    something. `number`: its place in the order of creation.
     """
 
     title: str
@@ -220,6 +220,7 @@ class Operator:
     notes: list[str] = dataclasses.field(default_factory=list)
     probes: list[exp.Expr] = dataclasses.field(default_factory=list)
     deadlines: list[exp.Query] = dataclasses.field(default_factory=list)
+    number: int = 0
 
     def forget_derived(self, names: set[str]) -> list[str]:
         """Gives up the inbox and the windows of its results that are not among `names`; gives their names."""

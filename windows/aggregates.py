@@ -14,6 +14,8 @@ from typing import Any
 
 from sqlglot import exp
 
+from windows.sql import cast_to
+
 ARGUMENT = "argument"
 """As `AggregateFunction.result`: the type of the argument."""
 
@@ -98,11 +100,11 @@ class AggregateFunction:
     def merged(self, values: exp.Expr) -> exp.Expr:
         """One value of the values of several parts, which stand in a column."""
         merged = self.call(values) if self.merge is None else self.merge(this=values)
-        return merged if self.empty is None else exp.cast(merged, "BIGINT")
+        return merged if self.empty is None else cast_to(merged, "BIGINT")
 
     def over_nothing(self) -> exp.Expr:
         """Its value over no rows."""
-        return exp.null() if self.empty is None else exp.cast(exp.Literal.number(self.empty), "BIGINT")
+        return exp.null() if self.empty is None else cast_to(exp.Literal.number(self.empty), "BIGINT")
 
 
 def _least(left: Any, right: Any) -> Any:
@@ -120,7 +122,7 @@ def _greatest(left: Any, right: Any) -> Any:
 
 
 def _count_of_row(argument: exp.Expr) -> exp.Expr:
-    one, none = (exp.cast(exp.Literal.number(value), "BIGINT") for value in (1, 0))
+    one, none = (cast_to(exp.Literal.number(value), "BIGINT") for value in (1, 0))
     if isinstance(argument, exp.Star):
         return one
     return exp.Case().when(exp.Is(this=argument, expression=exp.null()), none).else_(one)
@@ -132,7 +134,7 @@ def _sum(left: exp.Expr, right: exp.Expr) -> exp.Expr:
 
 def _mean(total: exp.Expr, count: exp.Expr) -> exp.Expr:
     some = exp.Nullif(this=count, expression=exp.Literal.number(0))
-    return exp.Div(this=exp.cast(total, "DOUBLE"), expression=exp.cast(some, "DOUBLE"))
+    return exp.Div(this=cast_to(total, "DOUBLE"), expression=cast_to(some, "DOUBLE"))
 
 
 AGGREGATES = (

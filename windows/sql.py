@@ -30,7 +30,7 @@ def column(name: str) -> exp.Column:
     >>> column("Price").sql()
     '"Price"'
     """
-    return exp.column(exp.to_identifier(name, quoted=True))
+    return exp.column(name, quoted=True)
 
 
 def unused(name: str, names: Iterable[str]) -> str:
@@ -51,7 +51,7 @@ def column_of(alias: str, name: str) -> exp.Column:
     >>> column_of("w", "ts").sql()
     '"w"."ts"'
     """
-    return exp.column(identifier(name), table=identifier(alias))
+    return exp.column(name, table=alias, quoted=True)
 
 
 def qualify_columns(expression: exp.Expr, alias: str | None) -> exp.Expr:
@@ -78,17 +78,29 @@ def aliased(value: exp.Expr, name: str) -> exp.Expr:
 
 def table(name: str) -> exp.Table:
     """The table `name`, as an item of FROM."""
-    return exp.to_table(exp.Table(this=identifier(name)))
+    return exp.Table(this=identifier(name))
 
 
 def aliased_table(name: str, alias: str) -> exp.Expr:
     """`name AS alias`, as an item of FROM."""
-    return exp.alias_(table(name), alias, table=True, quoted=True)
+    return exp.alias_(table(name), alias, table=True, quoted=True, copy=False)
 
 
-def derived_table(rows: exp.Query, alias: str) -> exp.Expr:
-    """`(rows) AS alias`, as an item of FROM."""
-    return exp.Subquery(this=rows).as_(alias, quoted=True)
+def derived_table(rows: exp.Query, alias: str, copy: bool = True) -> exp.Expr:
+    """`(rows) AS alias`, as an item of FROM. Without a `copy` the rows become a part of it."""
+    return exp.Subquery(this=rows.copy() if copy else rows).as_(alias, quoted=True, copy=False)
+
+
+def add_join(select: exp.Select, kind: str, item: exp.Expr, on: exp.Expr | None = None) -> exp.Select:
+    """Adds `kind JOIN item ON on` to a SELECT, in place, and returns it; `kind` is INNER, LEFT or CROSS.
+
+    >>> add_join(exp.select("*").from_("a"), "LEFT", table("b"), exp.true()).sql()
+    'SELECT * FROM a LEFT JOIN "b" ON TRUE'
+    """
+    join = exp.Join(this=item, on=on)
+    join.set("side" if kind == "LEFT" else "kind", kind)
+    select.append("joins", join)
+    return select
 
 
 def cte_name(name: str, columns: Iterable[str]) -> exp.TableAlias:
@@ -116,14 +128,28 @@ def number(value: int) -> exp.Expr:
     return exp.Literal.number(value) if value >= 0 else exp.Neg(this=exp.Literal.number(-value))
 
 
+def cast_to(value: exp.Expr, type_name: str) -> exp.Cast:
+    """`CAST(value AS type_name)`; the name is parsed once.
+
+    >>> cast_to(column("a"), "DOUBLE").sql()
+    'CAST("a" AS DOUBLE)'
+    """
+    return exp.cast(value, _data_type(type_name))
+
+
+@functools.cache
+def _data_type(name: str) -> exp.DataType:
+    return exp.DataType.build(name)
+
+
 def bigint_zero() -> exp.Expr:
     """`CAST(0 AS BIGINT)`: a table created from a SELECT takes its column types from it."""
-    return exp.cast(number(0), "BIGINT")
+    return cast_to(number(0), "BIGINT")
 
 
 def bigint_never() -> exp.Expr:
     """The expiry of a row that does not expire, as a BIGINT."""
-    return exp.cast(number(NEVER), "BIGINT")
+    return cast_to(number(NEVER), "BIGINT")
 
 
 def floor_to_multiple(ts: exp.Expr, step: int) -> exp.Expr:
@@ -137,7 +163,7 @@ def floor_to_multiple(ts: exp.Expr, step: int) -> exp.Expr:
 def sortable_text(values: Iterable[exp.Expr]) -> exp.Expr:
     """Integers as one text that sorts like the list of them."""
     digits = [
-        exp.cast(exp.paren(exp.Add(this=value, expression=number(_SORTABLE_OFFSET))), "VARCHAR") for value in values
+        cast_to(exp.paren(exp.Add(this=value, expression=number(_SORTABLE_OFFSET))), "VARCHAR") for value in values
     ]
     return concatenated(digits)
 
@@ -157,11 +183,11 @@ def lexicographically_before(pairs: list[tuple[exp.Expr, exp.Expr]]) -> exp.Expr
     '"a" < "b" OR ("a" = "b" AND "c" < "d")'
     """
     (left, right), *rest = pairs
-    less = exp.LT(this=left, expression=right)
+    less = exp.LT(this=left.copy(), expression=right.copy())
     if not rest:
         return less
     equal = exp.EQ(this=left.copy(), expression=right.copy())
-    return exp.or_(less, exp.and_(equal, lexicographically_before(rest)))
+    return exp.or_(less, exp.and_(equal, lexicographically_before(rest), copy=False), copy=False)
 
 
 def null_safe_equal(left: exp.Expr, right: exp.Expr) -> exp.Expr:

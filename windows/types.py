@@ -167,7 +167,7 @@ def quoted(name: str) -> str:
 
 def is_storable(value: str) -> bool:
     """Whether every database can store a text: it has no lone surrogate and no NUL."""
-    return "\0" not in value and not any("\ud800" <= letter <= "\udfff" for letter in value)
+    return "\0" not in value and (value.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in value))
 
 
 def decimal_size(type_name: str) -> tuple[int, int] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 
 from sqlglot import exp
@@ -165,6 +166,11 @@ def place(expression: exp.Expr) -> int | None:
     return min(offsets, default=None)
 
 
+@functools.cache
+def _data_type(name: str) -> exp.DataType:
+    return exp.DataType.build(name, dialect="duckdb")
+
+
 def _annotated(expression: exp.Expr, column_type: TypeOf) -> str:
     """sqlglot's annotation, each column standing as a NULL of its type."""
 
@@ -172,12 +178,12 @@ def _annotated(expression: exp.Expr, column_type: TypeOf) -> str:
         aggregate = aggregate_of(node)
         if isinstance(node, exp.Column) or (aggregate is not None and aggregate.result):
             known = type_of(node, column_type)
-            return exp.null() if known == UNKNOWN else exp.cast(exp.null(), exp.DataType.build(known, dialect="duckdb"))
+            return exp.null() if known == UNKNOWN else exp.cast(exp.null(), _data_type(known))
         return node
 
     def operand(part: exp.Expr) -> exp.Expr:
         known = type_of(part, column_type) if isinstance(part, _ARITHMETIC) else UNKNOWN
-        return part.copy() if known == UNKNOWN else exp.cast(exp.null(), exp.DataType.build(known, dialect="duckdb"))
+        return part.copy() if known == UNKNOWN else exp.cast(exp.null(), _data_type(known))
 
     if isinstance(expression, _ARITHMETIC):  # of a long sum each part is looked at once
         sides = {"this": operand(expression.this), "expression": operand(expression.expression)}

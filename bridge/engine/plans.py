@@ -347,7 +347,8 @@ class Plans(abc.ABC):
 
         def statement(rows: Selection) -> exp.Expr:
             item = exp.Subquery(this=rows.select(["ts", "seq", *flow.order, *names])).as_("r", quoted=True, copy=False)
-            return exp.select(*columns).from_(item, copy=False).order_by(*order)
+            select = exp.select(*(each.copy() for each in columns)).from_(item, copy=False)
+            return select.order_by(*(each.copy() for each in order), copy=False)
 
         return flow.written.map(lambda writer: ResultQuery(writer.map(statement), self.database.render, types))
 

@@ -16,7 +16,7 @@ from bridge.query.nodes import Node
 from bridge.rewrite.flow import Flow
 from bridge.rewrite.variants import StatementWriter, Variants
 from windows.databases import Database
-from windows.sql import derived_table, identifier, table
+from windows.sql import aliased, cast_to, derived_table, identifier, table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,8 +36,8 @@ class PlannedTable:
         """`CREATE TABLE name AS SELECT …` without a row."""
         shape = (
             exp.select(*map(_shaped, self.like.named_selects))
-            .from_(derived_table(self.like.copy(), "q"))
-            .where(exp.false())
+            .from_(derived_table(self.like, "q"), copy=False)
+            .where(exp.false(), copy=False)
         )
         return exp.Create(kind="TABLE", this=table(self.name), expression=shape)
 
@@ -56,7 +56,7 @@ def indexing(name: str, of: str, columns: Sequence[str]) -> exp.Expr:
 def _shaped(name: str) -> exp.Expr:
     """A column of a new table. A computed column has no type in SQLite, where an index over it serves no comparison."""
     column = exp.column(name, quoted=True)
-    return exp.alias_(exp.cast(column, "BIGINT"), name, quoted=True) if name == "_expires" else column
+    return aliased(cast_to(column, "BIGINT"), name) if name == "_expires" else column
 
 
 @dataclasses.dataclass(frozen=True)

@@ -37,6 +37,7 @@ from bridge.rewrite.windows.expiry import expires_in_push, next_expiry
 from bridge.rewrite.windows.row_count import with_evictions
 from windows.databases.base import NESTED_LOOP, Database
 from windows.sql import (
+    add_join,
     aliased,
     bigint_zero,
     column,
@@ -275,8 +276,8 @@ def joined(node: query.Aggregate, below: Flow, database: Database, by_scan: bool
         order=[column_of("t", "_place"), oldest] if node.on_change else (),
     )
     source = exp.alias_(arrivals, "t", table=True, quoted=True)
-    kind = "left" if empty_too else "inner"
-    join = exp.select().from_(source).join(content.item("w"), on=exp.and_(*conditions), join_type=kind)
+    join = exp.select().from_(source, copy=False)
+    add_join(join, "LEFT" if empty_too else "INNER", content.item("w"), exp.and_(*conditions))
     join.args["joins"][-1].meta[NESTED_LOOP] = indexed
     return grouped.select(join)
 

@@ -44,17 +44,17 @@ def over_frames(node: query.Aggregate, below: Flow, reported: ReportedRows | Non
     partition: list[exp.Expr] = [column(name) for name in keys]
     order: list[exp.Expr] = [column(name) for name in below.key]
     back = aliased(_rows_before(partition, order, below), "_back")
-    source = exp.select(*(column(name) for name in rows.named_selects), back)
-    source = source.from_(derived_table(rows, "w")).where(*reported.within_reach)
+    source = exp.select(*(column(name) for name in rows.named_selects), back).where(*reported.within_reach)
+    source = source.from_(derived_table(rows, "w", copy=False), copy=False)
 
     def framed(call: exp.Expr) -> exp.Expr:
         return _over_frame(call, partition, order)
 
     columns = [aliased(with_aggregates(item.this, node, partition, framed), item.alias) for item in node.columns]
     system = [column(name) for name in ("ts", "seq", "_expires", *below.order, *keys)]
-    computed = exp.select(*system, *columns).from_(derived_table(source, "f"))
-    outer = exp.select(*(column(each.alias_or_name) for each in (*system, *columns)))
-    return outer.from_(derived_table(computed, "a")).where(reported.is_reported)
+    computed = exp.select(*system, *columns).from_(derived_table(source, "f", copy=False), copy=False)
+    outer = exp.select(*(column(each.alias_or_name) for each in (*system, *columns))).where(reported.is_reported)
+    return outer.from_(derived_table(computed, "a", copy=False), copy=False)
 
 
 def _rows_before(partition: list[exp.Expr], order: list[exp.Expr], below: Flow) -> exp.Expr:

@@ -71,7 +71,7 @@ class GroupedJoin:
         by = [part.copy() for part in (*self.trigger, *self.keys)]
         if helpers:
             source = _with_helpers(source, helpers, [*columns, *system, *groups, *by])
-        return source.select(*system, *groups, *columns).group_by(*by)
+        return source.select(*system, *groups, *columns).group_by(*by, copy=False)
 
     def _aggregate(self, call: exp.Expr, helpers: dict[str, exp.Expr]) -> exp.Expr:
         if isinstance(call, exp.Count) and isinstance(call.this, exp.Star):

@@ -25,6 +25,7 @@ from windows.databases.base import NESTED_LOOP
 from windows.sql import (
     aliased,
     bigint_zero,
+    cast_to,
     column,
     column_of,
     derived_table,
@@ -75,7 +76,7 @@ class Panes:
             return None
         assert below.content is not None
         columns = {
-            "ts": column("ts"), _LAST: column("ts"), UNTIL: column("seq"), _ROWS: exp.cast(number(1), "BIGINT"),
+            "ts": column("ts"), _LAST: column("ts"), UNTIL: column("seq"), _ROWS: cast_to(number(1), "BIGINT"),
             **group_columns(node), **dict(parts.of_rows()),
         }  # fmt: skip
         rows = below.content.project(columns)

@@ -109,17 +109,18 @@ class _MatchRecognizePlan:
 
     def _add_rows(self) -> None:
         row = [*map(column, ("ts", "seq")), place_in_event(self.below), *map(column, self.below.names)]
-        self.stored = exp.select(*row).from_(derived_table(self.below.arrivals.select(), "a"))
+        item = derived_table(self.below.arrivals.select(), "a", copy=False)
+        self.stored = exp.select(*row).from_(item, copy=False)
         add_table(self.operator, self.rows, self.stored, ((*self.keys, "ts"),))
         self.operator.steps.append(Insert(self.rows, self.stored))
 
     def _add_progress(self) -> None:
         integers = [exp.alias_(bigint_zero(), name, quoted=True) for name in PROGRESS]
-        shape = exp.select(*map(column, self.keys), *integers).from_(table(self.rows))
+        shape = exp.select(*map(column, self.keys), *integers).from_(table(self.rows), copy=False)
         add_table(self.operator, self.progress, shape)
         comes_before = exp.paren(lexicographically_before(list(zip(row_id("s"), row_id(self.rows), strict=True))))
         passed = [*same_key(self.keys, "s", self.rows), exp.Not(this=comes_before)]
-        behind = exp.select(number(1)).from_(aliased_table(self.progress, "s")).where(*passed)
+        behind = exp.select(number(1)).from_(aliased_table(self.progress, "s"), copy=False).where(*passed, copy=False)
         self.operator.purges += [
             Purge(self.progress, exp.Exists(this=self._newer_than(self.progress))),
             Purge(self.rows, exp.Exists(this=behind)),
@@ -129,7 +130,7 @@ class _MatchRecognizePlan:
         """The newer lines of the same partition."""
         later = exp.GT(this=column_of("m", "_version"), expression=column_of(alias, "_version"))
         newer = [*same_key(self.keys, "m", alias), later]
-        return exp.select(number(1)).from_(aliased_table(self.progress, "m")).where(*newer)
+        return exp.select(number(1)).from_(aliased_table(self.progress, "m"), copy=False).where(*newer, copy=False)
 
     # The machine --------------------------------------------------------------------------------------------------------
 
@@ -165,7 +166,7 @@ class _MatchRecognizePlan:
         """`_retained` of the rows of this push, from the inbox; followed by the columns that are only stored."""
         rest = [name for name in self.below.names if name not in self.keys and column(name) not in values]
         select = exp.select(*self._known(values), *map(column, rest))
-        return select.from_(derived_table(self.stored.copy(), "r"))
+        return select.from_(derived_table(self.stored, "r"), copy=False)
 
     def _rows_behind(self, expressions: Sequence[exp.Expr]) -> int:
         """How many rows before the start of a match conditions and results read.
@@ -209,7 +210,7 @@ class _MatchRecognizePlan:
         """All retained rows: key, id, symbol set and values; with NEXT also the number of rows from each one on, and 1 for
         a row of this push."""
         left = [aliased(newest_first(self.keys), "_left"), self._is_new()] if ahead else []
-        return exp.select(*self._known(values), *left).from_(aliased_table(self.rows, "r"))
+        return exp.select(*self._known(values), *left).from_(aliased_table(self.rows, "r"), copy=False)
 
     def _known(self, values: Sequence[exp.Expr]) -> list[exp.Expr]:
         """The columns of a row as the machine reads it: key, id, symbol set and values."""
@@ -227,7 +228,7 @@ class _MatchRecognizePlan:
         """The rows of this push; with NEXT all rows of their partitions."""
         rows = self._retained(values, ahead)
         if not shifted:
-            return rows.where(is_of_this_push(self.below, "r"))
+            return rows.where(is_of_this_push(self.below, "r"), copy=False)
         if self.keys:
             rows = rows.where(has_arrivals(self.below, self.keys, "r"))
         if ahead:
@@ -245,5 +246,5 @@ class _MatchRecognizePlan:
         columns |= {measure.alias: typed(measure.this) for measure in self.clause.measures}
         if self.clause.per_match is not PerMatch.ONE_ROW:
             columns |= {name: column(name) for name in self.below.names if name not in self.keys}
-        shape = shape_of_results(columns).from_(table(self.rows))
+        shape = shape_of_results(columns).from_(table(self.rows), copy=False)
         add_results(self.operator, self.results, shape, timed=self.clause.within is not None)

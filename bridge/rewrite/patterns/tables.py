@@ -62,9 +62,9 @@ def place_in_event(flow: Flow) -> exp.Expr:
 
 def is_of_this_push(flow: Flow, alias: str) -> exp.Expr:
     """Whether a row is one of the arrivals."""
-    arrival = exp.select(number(1)).from_(derived_table(flow.arrivals.select(), "a"))
+    arrival = exp.select(number(1)).from_(derived_table(flow.arrivals.select(), "a", copy=False), copy=False)
     same_event = (exp.EQ(this=column_of("a", name), expression=column_of(alias, name)) for name in ("ts", "seq"))
-    return exp.Exists(this=arrival.where(*same_event))
+    return exp.Exists(this=arrival.where(*same_event, copy=False))
 
 
 def has_arrivals(flow: Flow, keys: Sequence[str], alias: str) -> exp.Expr:
@@ -107,11 +107,11 @@ def purge_released(name: str, checkpoint: str, newest: exp.Expr, holder: exp.Exp
     Both conditions are on the alias `s` of the checkpoint's lines: `newest` on the one up to which it knows rows, `holder`
     on those that hold rows (None: any).
     """
-    lines = exp.select(number(1)).from_(aliased_table(checkpoint, "s"))
+    lines = exp.select(number(1)).from_(aliased_table(checkpoint, "s"), copy=False)
     passed = lexicographically_before(list(zip(row_id(name), row_id("s"), strict=True)))
-    is_passed = exp.Exists(this=lines.where(newest, passed))
-    is_held = exp.Exists(this=lines.where(holder, *same_row_id("s", name)))
-    return Purge(name, exp.and_(is_passed, exp.Not(this=is_held)))
+    is_passed = exp.Exists(this=lines.copy().where(newest, passed, copy=False))
+    is_held = exp.Exists(this=lines.where(holder, *same_row_id("s", name), copy=False))
+    return Purge(name, exp.and_(is_passed, exp.Not(this=is_held), copy=False))
 
 
 # What a clause reads --------------------------------------------------------------------------------------------------

@@ -32,7 +32,17 @@ from bridge.rewrite.patterns.tables import (
 from bridge.rewrite.plan import Insert, Operator
 from nfa.temporal.tree import is_timed
 from windows.nested import kind_of, object_of, with_type
-from windows.sql import aliased, aliased_table, bigint_zero, column, column_of, conjuncts, derived_table, number
+from windows.sql import (
+    add_join,
+    aliased,
+    aliased_table,
+    bigint_zero,
+    column,
+    column_of,
+    conjuncts,
+    derived_table,
+    number,
+)
 from windows.types import List
 
 if TYPE_CHECKING:
@@ -178,7 +188,7 @@ class _TemporalMatchPlan:
         values = [aliased(value, f"_c{at}") for at, value in enumerate(columns)]
         symbol_set = aliased(self._symbol_set(kinds), "_letter")
         select = exp.select(column("ts"), column("seq"), place_in_event(flow), symbol_set, *values)
-        select = select.from_(derived_table(flow.arrivals.select(), "a"))
+        select = select.from_(derived_table(flow.arrivals.select(), "a", copy=False), copy=False)
         add_table(self.operator, retained, select, (("ts", "seq"),))
         self.operator.steps.append(Insert(retained, select))
         self.arrivals.append(Arrivals(retained, select))
@@ -198,14 +208,14 @@ class _TemporalMatchPlan:
         sources = []
         for at, event in enumerate(self.node.event_columns):
             alias, flow = f"e{at}", self.flows[self.node.events[event.number].input]
-            sources.append(derived_table(flow.arrivals.select(), alias))
+            sources.append(derived_table(flow.arrivals.select(), alias, copy=False))
             one = bigint_zero() if event.is_count else self._no_event(event) if event.is_whole else None
             columns |= (
                 {f"{event.prefix}_{n}": column_of(alias, n) for n in flow.names} if one is None else {event.prefix: one}
             )
         shape = shape_of_results(columns)
         for place, source in enumerate(sources):
-            shape = shape.join(source, join_type="CROSS") if place else shape.from_(source)
+            shape = add_join(shape, "CROSS", source) if place else shape.from_(source, copy=False)
         add_results(self.operator, self.results, shape, timed=is_timed(self.node.pattern))
 
 

@@ -9,53 +9,21 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from sqlglot import exp
 
+from bridge.engine.bound_statements import BoundStatement, BoundStatements, Row, Unbound, row_of
 from bridge.engine.catalogue import StreamEntry
-from bridge.engine.computed import Compute, computed, has_only_values
 from bridge.engine.results import Results, ResultStatement, ResultStatements
 from bridge.patterns.live.statements import Arrivals, Rows
 from bridge.rewrite.network import CLOCK
-from bridge.rewrite.optimize import optimize
-from bridge.rewrite.optimize.rule import Facts, OneRow
 from bridge.rewrite.plan import Insert, Operator, Purge, RowCall
 from windows.databases import Database
-from windows.schema import Attribute
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-_MARK = re.compile(r"cep_value_(\d+)_cep")
-
-Row = tuple[Any, ...]
-
-
-class BoundStatement(NamedTuple):
-    """A statement's text, and the `places` of the values in an event's row that its parameters take, in their order.
-
-    `compute` gives the rows without the database, or None where it has to be asked.
-    """
-
-    text: str
-    places: tuple[int, ...]
-    compute: Compute | None = None
-
-    def run(self, database: Database, row: Row) -> None:
-        if self.places:
-            database.execute_bound(self.text, [row[place] for place in self.places])
-        else:
-            database.execute(self.text)
-
-    def read(self, database: Database, row: Row) -> list[Row]:
-        if self.compute is not None and (rows := self.compute(row)) is not None:
-            return rows
-        if self.places:
-            return database.fetch_bound(self.text, [row[place] for place in self.places])
-        return database.fetch(self.text)
 
 
 class EventStatement(NamedTuple):
@@ -223,6 +191,7 @@ class OneEventPlans:
     ) -> None:
         self._database, self._operators, self._results, self._streams = database, operators, results, streams
         self._known: dict[str, OneEventPlan | None] = {}
+        self._bound: dict[str, tuple[StreamEntry, BoundStatements]] = {}
 
     def clear(self) -> None:
         """Forgets all plans, as operators or result statements have changed."""
@@ -242,12 +211,17 @@ class OneEventPlans:
             concerned = [operator for operator in operators if operator.concerned(streams)]
             results = self._results.concerned(streams, 1, final=False)
             others = {other.inbox for other in self._streams.values()} - {stream.inbox}
-            self._known[name] = one_event_plan(stream, concerned, results, others, self._database)
+            bound = self._bound_of(stream)
+            self._known[name] = one_event_plan(stream, concerned, results, others, self._database, bound)
         return self._known[name]
 
-
-class _Unbound(Exception):
-    """A statement needs the inbox."""
+    def _bound_of(self, stream: StreamEntry) -> BoundStatements:
+        """What has been bound for this stream; nothing of one that had its name before."""
+        known = self._bound.get(stream.name.lower())
+        if known is None or known[0] is not stream:
+            known = stream, BoundStatements(stream, row_of(stream, self._database), self._database)
+            self._bound[stream.name.lower()] = known
+        return known[1]
 
 
 def one_event_plan(
@@ -256,31 +230,34 @@ def one_event_plan(
     results: Sequence[ResultStatement],
     empty: Collection[str],
     database: Database,
+    bound: BoundStatements | None = None,
 ) -> OneEventPlan | None:
     """The plan for an event of this stream, of these operators and result statements; None where one needs the inbox.
 
-    `empty`: the inboxes of the other streams.
+    `empty`: the inboxes of the other streams. `bound`: what an earlier plan has bound.
     """
-    facts = facts_of(stream, empty, database)
-    if facts is None:
+    bound = bound or BoundStatements(stream, row_of(stream, database), database)
+    if bound.row is None:
         return None
+    bound.begin()
     try:
-        return _Planning(operators, facts, _types(stream), database).plan(results)
-    except _Unbound:
+        return _Planning(operators, empty, bound, database).plan(results)
+    except Unbound:
         return None
 
 
 class _Planning:
     """The steps of a plan, bound one after the other."""
 
-    def __init__(self, operators: Sequence[Operator], facts: Facts, types: Sequence[str], database: Database) -> None:
-        self._types = types
+    def __init__(
+        self, operators: Sequence[Operator], empty: Collection[str], bound: BoundStatements, database: Database
+    ) -> None:
         self._steps = [step for operator in operators for step in operator.steps]
         self._machines = [step for step in self._steps if isinstance(step, RowCall)]
         reported = {machine.table for machine in self._machines}
         self._inboxes = frozenset(inbox for operator in operators for inbox in operator.inboxes) - reported
-        self._database, self._facts = database, facts
-        self._quiet = dataclasses.replace(facts, empty={*facts.empty, *reported})
+        self._database, self._bound, self._empty = database, bound, empty
+        self._quiet = {*empty, *reported}
         self._derived = {*self._inboxes, *reported}
         self._binds = False
 
@@ -294,10 +271,10 @@ class _Planning:
             elif isinstance(step, Insert) and step.table in stored:
                 inserts[step.table] = step
             elif isinstance(step, (Insert, Purge)):
-                steps.append(self._statement(functools.partial(_of_step, step)))
+                steps.append(self._statement(step, functools.partial(_of_step, step)))
             else:
-                raise _Unbound
-        read = [(each, self._statement(functools.partial(_of_one_event, each))) for each in results]
+                raise Unbound
+        read = [(each, self._statement(each, functools.partial(_of_one_event, each))) for each in results]
         found = [step for step in steps if step is not None]
         results_bound = [(each, statement) for each, statement in read if statement is not None]
         statements = [
@@ -308,55 +285,31 @@ class _Planning:
         timed = any(clock in statement.whole.text for statement in statements)
         return OneEventPlan(found, results_bound, self._inboxes, list(inserts.values()), timed, self._binds)
 
-    def _statement(self, write: Callable[[], exp.Expr]) -> EventStatement | None:
-        tree, row = write(), self._facts.row
-        self._binds |= row is not None and any(found.name == row.table for found in tree.find_all(exp.Table))
-        whole = self._bound(tree, self._facts)
+    def _statement(self, source: object, write: Callable[[], exp.Expr]) -> EventStatement | None:
+        row = self._bound.row
+        self._binds |= row is not None and row.table in self._bound.tables(source, write)
+        whole = self._bound.of(source, write, self._empty)
         if whole is None or not self._machines:
             return None if whole is None else EventStatement(whole, whole)
-        return EventStatement(whole, self._bound(write(), self._quiet))
-
-    def _bound(self, statement: exp.Expr, facts: Facts) -> BoundStatement | None:
-        return _bound(statement, facts, self._types, self._database)
+        return EventStatement(whole, self._bound.of(source, write, self._quiet))
 
     def _machine(self, machine: RowCall, inserts: Mapping[str, Insert]) -> MachineStep:
         if not machine.arrivals:
-            raise _Unbound
-        stored = (self._bound(_of_step(inserts[each.table]), self._facts) for each in machine.arrivals)
+            raise Unbound
+        steps = [inserts[each.table] for each in machine.arrivals]
+        stored = (self._bound.of(step, functools.partial(_of_step, step), self._empty) for step in steps)
         reads = [self._arrivals(each) for each in machine.arrivals]
         return MachineStep(machine, reads, [insert for insert in stored if insert is not None])
 
     def _arrivals(self, arrivals: Arrivals) -> BoundStatement | None:
-        """What reads the rows of the event; raises _Unbound where they are results of another operator."""
-        if any(found.name in self._derived for found in arrivals.select.find_all(exp.Table)):
-            raise _Unbound
-        return self._bound(arrivals.select.copy(), self._facts)
+        """What reads the rows of the event; raises Unbound where they are results of another operator."""
+        if not self._bound.tables(arrivals, arrivals.select.copy).isdisjoint(self._derived):
+            raise Unbound
+        return self._bound.of(arrivals, arrivals.select.copy, self._empty)
 
 
 def _of_step(step: Insert | Purge) -> exp.Expr:
     return step.statement("one") if isinstance(step, Insert) else step.statement()
-
-
-def facts_of(stream: StreamEntry, empty: Collection[str], database: Database) -> Facts | None:
-    """What is known of a push of one event: its row, and the `empty` inboxes; None where it must go through its inbox."""
-    values = _values(stream, database)
-    if values is None:
-        return None
-    return Facts(empty, OneRow(stream.inbox, values, database.inline_event_values, database.eager_constant_folding))
-
-
-def _values(stream: StreamEntry, database: Database) -> dict[str, exp.Expr] | None:
-    """A parameter per column of the inbox, cast to its type; None where only a table's column gives a value its type."""
-    system = (Attribute("ts", "BIGINT"), Attribute("seq", "BIGINT"))
-    kinds = {each.name: database.value_type(each) for each in (*system, *stream.schema)}
-    if None in kinds.values():
-        return None
-    return {
-        name: exp.Cast(
-            this=exp.var(f"cep_value_{place}_cep"), to=exp.DataType.build(str(kind), dialect=database.dialect, udt=True)
-        )
-        for place, (name, kind) in enumerate(kinds.items())
-    }
 
 
 def _of_one_event(result: ResultStatement) -> exp.Expr:
@@ -367,37 +320,3 @@ def _of_one_event(result: ResultStatement) -> exp.Expr:
         kept = [term for term in order.expressions if term.this.name not in ("ts", "seq")]
         statement.set("order", exp.Order(expressions=kept) if kept else None)
     return statement
-
-
-def _types(stream: StreamEntry) -> list[str]:
-    """The types of the columns of an event's row."""
-    return ["BIGINT", "BIGINT", *(attribute.type for attribute in stream.schema)]
-
-
-def _place_of(node: exp.Expr) -> int | None:
-    """The place of an event's value in its row, for a parameter cast to the type of its column."""
-    mark = _MARK.fullmatch(node.this.name) if isinstance(node, exp.Cast) and isinstance(node.this, exp.Var) else None
-    return None if mark is None else int(mark[1])
-
-
-def _bound(statement: exp.Expr, facts: Facts, types: Sequence[str], database: Database) -> BoundStatement | None:
-    """The statement with the event's values wherever its inbox stood; None where it reads or writes no row."""
-    if _MARK.search(database.render(statement)):
-        raise _Unbound
-    optimized = optimize(statement, facts)
-    if optimized is None:
-        return None
-    compute = None
-    if has_only_values(optimized):
-        compute = computed(optimized, _place_of, types, database.python_types)
-    return _marked(database.render(optimized), database.placeholder)._replace(compute=compute)
-
-
-def _marked(text: str, mark: str) -> BoundStatement:
-    """The text with the driver's placeholders; where it has none it is unchanged, as drivers then look for none."""
-    places = tuple(map(int, _MARK.findall(text)))
-    if not places:
-        return BoundStatement(text, ())
-    if mark != "?":
-        text = text.replace("%", "%%")
-    return BoundStatement(_MARK.sub(mark, text), places)

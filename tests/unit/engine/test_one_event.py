@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import decimal
+import random
 import re
 import sqlite3
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ import pytest
 import sqlglot
 
 import bridge
+from bridge.engine.one_event import MachineStep, OneEventPlan, one_event_plan
 from bridge.rewrite.optimize.inline import inline_rows
 from bridge.rewrite.optimize.prune import without_empty_tables
 
@@ -240,3 +242,57 @@ def test_a_text_that_looks_like_a_mark_is_a_text(database: Database) -> None:
         for ts, text in enumerate(("cep_value_0_cep", "?")):
             cep.push_event("s", [text], ts)
     assert found == ["cep_value_0_cep"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_plan_that_binds_only_what_is_new_equals_one_from_anew(seed: int) -> None:
+    texts = {
+        "filter": ("sql", "SELECT a, b FROM s WHERE a > {}"),
+        "mean": ("sql", "SELECT b, AVG(c) AS m FROM s WINDOW(RANGE {} MS) GROUP BY b"),
+        "match": (
+            "sql",
+            "SELECT z FROM s MATCHING (PATTERN x y WITHIN {} MS MEASURES z BIGINT DEFINE x AS true DO z = a)",
+        ),
+        "rows": (
+            "sql",
+            "SELECT * FROM s MATCH_RECOGNIZE (MEASURES A.a AS p PATTERN (A B) WITHIN {} MS DEFINE B AS B.c > A.c)",
+        ),
+        "epl": ("epl", "select x.a as p from pattern [every x=s(a > {}) -> y=s(b = x.b)]"),
+        "pairs": (
+            "sql",
+            "SELECT x.a AS p, y.a AS r FROM s WINDOW(ROWS {}) AS x, t WINDOW(RANGE 5 MS) AS y WHERE x.a = y.a",
+        ),
+    }
+    chance = random.Random(seed)
+    with bridge.connect() as cep:
+        for stream in "st":
+            cep.register_stream(stream, "a BIGINT, b VARCHAR, c DOUBLE")
+        runner, names = cep._runner, list[str]()
+        for number in range(1, 13):
+            if names and chance.random() < 0.25:
+                cep.remove_query(names.pop(chance.randrange(len(names))))
+            language, text = texts[chance.choice(list(texts))]
+            names.append(f"q{number}")
+            cep.create_query(names[-1], text.format(number), language)
+            cep.add_output_processor(names[-1], lambda event: None)
+            cep.push_event(chance.choice("st"), (number, "x", 1.0), number)
+            for stream in "st":
+                entry, other = (cep._catalogue.streams[name] for name in (stream, "st".replace(stream, "")))
+                concerned = [each for each in runner.active_operators() if each.concerned(frozenset([stream]))]
+                results = runner.results.concerned(frozenset([stream]), 1, final=False)
+                anew = one_event_plan(entry, concerned, results, {other.inbox}, cep.database)
+                assert shown(runner._one_event_plans.of(entry)) == shown(anew)
+
+
+def shown(plan: OneEventPlan | None) -> object:
+    """The texts of a plan, its machines and its inboxes."""
+    if plan is None:
+        return None
+    statements = [each[:2] for each in ([s.whole[:2], s.quiet and s.quiet[:2]] for _, s in plan.results)]
+    steps = [
+        (id(step.machine), [read and read[:2] for read in step.reads], [each[:2] for each in step.inserts])
+        if isinstance(step, MachineStep)
+        else (step.whole[:2], step.quiet and step.quiet[:2])
+        for step in plan.steps
+    ]
+    return statements, steps, plan.timed, plan.reads_clock, plan.takes_several, plan.is_one_select

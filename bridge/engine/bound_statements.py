@@ -1,0 +1,154 @@
+"""Statements in which the values of one event are bound in place of the inbox of its stream."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NamedTuple
+
+from sqlglot import exp
+
+from bridge.engine.catalogue import StreamEntry
+from bridge.engine.computed import Compute, computed, has_only_values
+from bridge.rewrite.optimize import optimize
+from bridge.rewrite.optimize.rule import Facts, OneRow
+from windows.databases import Database
+from windows.schema import Attribute
+
+_MARK = re.compile(r"cep_value_(\d+)_cep")
+
+Row = tuple[Any, ...]
+
+
+class Unbound(Exception):
+    """A statement needs the inbox."""
+
+
+class BoundStatement(NamedTuple):
+    """A statement's text, and the `places` of the values in an event's row that its parameters take, in their order.
+
+    `compute` gives the rows without the database, or None where it has to be asked.
+    """
+
+    text: str
+    places: tuple[int, ...]
+    compute: Compute | None = None
+
+    def run(self, database: Database, row: Row) -> None:
+        if self.places:
+            database.execute_bound(self.text, [row[place] for place in self.places])
+        else:
+            database.execute(self.text)
+
+    def read(self, database: Database, row: Row) -> list[Row]:
+        if self.compute is not None and (rows := self.compute(row)) is not None:
+            return rows
+        if self.places:
+            return database.fetch_bound(self.text, [row[place] for place in self.places])
+        return database.fetch(self.text)
+
+
+class BoundStatements:
+    """What has been bound for the events of one stream, so that a new plan binds only what has come since.
+
+    A statement is known by the step, result statement or arrivals that it is of, and by the empty tables that it names.
+    """
+
+    def __init__(self, stream: StreamEntry, row: OneRow | None, database: Database) -> None:
+        self.row = row
+        self._types, self._database = _types(stream), database
+        self._known: dict[int, _Source] = {}
+        self._before: dict[int, _Source] = {}
+
+    def begin(self) -> None:
+        """A plan begins; what it does not ask for is forgotten with the next one."""
+        self._before, self._known = self._known, {}
+
+    def tables(self, source: object, write: Callable[[], exp.Expr]) -> frozenset[str]:
+        """The tables that the statement of `source` names."""
+        return self._source(source, write).tables
+
+    def of(self, source: object, write: Callable[[], exp.Expr], empty: Collection[str]) -> BoundStatement | None:
+        """The statement of `source` with the event's values; None where it reads or writes no row."""
+        found = self._source(source, write)
+        key = found.tables.intersection(empty)
+        if key not in found.bound:
+            found.bound[key] = _bound(write(), Facts(key, self.row), self._types, self._database)
+        return found.bound[key]
+
+    def _source(self, source: object, write: Callable[[], exp.Expr]) -> _Source:
+        known = self._known.get(id(source)) or self._before.get(id(source))
+        if known is None:
+            known = _Source(source, frozenset(found.name for found in write().find_all(exp.Table)), {})
+        self._known[id(source)] = known
+        return known
+
+
+class _Source(NamedTuple):
+    """What a statement is of, the tables that it names, and its forms by those of them that are empty."""
+
+    source: object
+    tables: frozenset[str]
+    bound: dict[frozenset[str], BoundStatement | None]
+
+
+def facts_of(stream: StreamEntry, empty: Collection[str], database: Database) -> Facts | None:
+    """What is known of a push of one event: its row, and the `empty` inboxes; None where it must go through its inbox."""
+    row = row_of(stream, database)
+    return None if row is None else Facts(empty, row)
+
+
+def row_of(stream: StreamEntry, database: Database) -> OneRow | None:
+    """The row of an event, as an inbox with it alone; None where it must go through its inbox."""
+    values = _values(stream, database)
+    if values is None:
+        return None
+    return OneRow(stream.inbox, values, database.inline_event_values, database.eager_constant_folding)
+
+
+def _values(stream: StreamEntry, database: Database) -> dict[str, exp.Expr] | None:
+    """A parameter per column of the inbox, cast to its type; None where only a table's column gives a value its type."""
+    system = (Attribute("ts", "BIGINT"), Attribute("seq", "BIGINT"))
+    kinds = {each.name: database.value_type(each) for each in (*system, *stream.schema)}
+    if None in kinds.values():
+        return None
+    return {
+        name: exp.Cast(
+            this=exp.var(f"cep_value_{place}_cep"), to=exp.DataType.build(str(kind), dialect=database.dialect, udt=True)
+        )
+        for place, (name, kind) in enumerate(kinds.items())
+    }
+
+
+def _types(stream: StreamEntry) -> list[str]:
+    """The types of the columns of an event's row."""
+    return ["BIGINT", "BIGINT", *(attribute.type for attribute in stream.schema)]
+
+
+def _place_of(node: exp.Expr) -> int | None:
+    """The place of an event's value in its row, for a parameter cast to the type of its column."""
+    mark = _MARK.fullmatch(node.this.name) if isinstance(node, exp.Cast) and isinstance(node.this, exp.Var) else None
+    return None if mark is None else int(mark[1])
+
+
+def _bound(statement: exp.Expr, facts: Facts, types: Sequence[str], database: Database) -> BoundStatement | None:
+    """The statement with the event's values wherever its inbox stood; None where it reads or writes no row."""
+    if _MARK.search(database.render(statement)):
+        raise Unbound
+    optimized = optimize(statement, facts)
+    if optimized is None:
+        return None
+    compute = None
+    if has_only_values(optimized):
+        compute = computed(optimized, _place_of, types, database.python_types)
+    return _marked(database.render(optimized), database.placeholder)._replace(compute=compute)
+
+
+def _marked(text: str, mark: str) -> BoundStatement:
+    """The text with the driver's placeholders; where it has none it is unchanged, as drivers then look for none."""
+    places = tuple(map(int, _MARK.findall(text)))
+    if not places:
+        return BoundStatement(text, ())
+    if mark != "?":
+        text = text.replace("%", "%%")
+    return BoundStatement(_MARK.sub(mark, text), places)

@@ -395,7 +395,7 @@ def _(node: query.Aggregate, request: _Request, entry: QueryEntry) -> Flow:
     columns = {**below.arrivals.columns, **order, **moment}
     rows = dataclasses.replace(below.arrivals, columns=columns)
     at_once = dataclasses.replace(below, arrivals=rows, order=tuple(order), jumping=True, counted=False)
-    select = exp.Subquery(this=per_jump(node, at_once))
+    select = exp.Subquery(this=per_jump(node, at_once, request.network.database))
     names = tuple(item.alias for item in node.columns)
     keys = [f"_key{place}" for place in range(len(node.group_by))]
     return Flow(names, Selection.of(select, ["ts", "seq", "_expires", "_place", *keys, *names]), order=("_place",))

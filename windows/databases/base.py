@@ -372,6 +372,13 @@ class Database(JsonValues, abc.ABC):
         """The rows of a SELECT as an Arrow table; None if the database has only `fetch`."""
         return None
 
+    def value_at_edge(self, value: exp.Expr, place: exp.Expr, is_last: bool) -> exp.Expr | None:
+        """An aggregate: the value, also NULL, of the row of a group with the least `place`, or the greatest.
+
+        None where there is none; then it is a window function below the grouping.
+        """
+        return None
+
     def is_exact_in_arrow(self, type_name: str) -> bool:
         """True if `fetch_arrow` gives values of this type unchanged, or as numbers that only need a cast."""
         return self.decoder(type_name) is None

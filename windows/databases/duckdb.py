@@ -245,6 +245,9 @@ class DuckDB(Database):
             return "no transaction is active" in refused.reason and "Failed to commit" not in str(error)
         return False
 
+    def value_at_edge(self, value: exp.Expr, place: exp.Expr, is_last: bool) -> exp.Expr:
+        return call("ARG_MAX_NULL" if is_last else "ARG_MIN_NULL", value.copy(), place.copy())
+
     def elements(self, values: exp.Expr, kind: str, alias: str) -> Elements:
         place_of = call("GENERATE_SUBSCRIPTS", values.copy(), exp.Literal.number(1))
         columns = {"value": call("UNNEST", values), "place": place_of}

@@ -105,7 +105,7 @@ def _variants(node: query.Aggregate, below: Flow, network: Network) -> Written:
     if node.every_change or node.on_change:
         return _at_changes(node, below, network)
     if below.jumping:
-        return Variants(StatementWriter(lambda: per_jump(node, below), "once per jump of its window"))
+        return Variants(StatementWriter(lambda: per_jump(node, below, network.database), "once per jump of its window"))
     by_number = network.database.uses_indexes and only_counts_rows(node, below)
     if by_number:
         rows = by_row_numbers(node, below, network)  # now, as it makes an operator
@@ -332,7 +332,7 @@ def _triggers(node: query.Aggregate, below: Flow) -> exp.Expr:
 # The jumping form ------------------------------------------------------------------------------------------------------
 
 
-def per_jump(node: query.Aggregate, below: Flow) -> exp.Select:
+def per_jump(node: query.Aggregate, below: Flow, database: Database) -> exp.Select:
     """A result per jump and group (W3), in the order of the groups' first rows: a jump's arrivals are all its content."""
     rows = below.arrivals
     keys = [column(f"_key{place}") for place in range(len(node.group_by))]
@@ -356,5 +356,6 @@ def per_jump(node: query.Aggregate, below: Flow) -> exp.Select:
         [column_of("w", rank)],
         order=[exp.Min(this=column_of("w", rank))],
         begun=exp.Min(this=column_of("w", "_place")) if below.counted else None,
+        database=database,
     )  # fmt: skip
     return grouped.select(exp.select().from_(derived_table(source, "w")))

@@ -11,6 +11,7 @@ from bridge import query
 from bridge.rewrite.aggregates.frames import offset_of, with_aggregates
 from bridge.rewrite.flow import FROM
 from windows.aggregates import aggregate_of, with_arguments
+from windows.databases import Database
 from windows.nested import constructor_of, list_of
 from windows.sql import column, column_of, derived_table, number, over, row_number
 
@@ -29,7 +30,8 @@ def null_without_row(expression: exp.Expr) -> exp.Expr:
 class GroupedJoin:
     """An aggregate over a join whose window rows are called `w`, grouped by what reports a result.
 
-    FIRST and LAST need a value per group that a window function computes below the grouping.
+    FIRST and LAST need a value per group that a window function computes below the grouping, where `database` has no
+    aggregate for it.
 
     Args:
         node: the aggregate.
@@ -40,6 +42,7 @@ class GroupedJoin:
         age: the columns that order the window's rows by their arrival.
         order: what ranks the results of one (ts, seq); empty: the trigger's own columns do.
         begun: the first place of a jump's rows, where the window jumps.
+        database: knows an aggregate for FIRST and LAST, maybe.
     """
 
     node: query.Aggregate
@@ -50,6 +53,7 @@ class GroupedJoin:
     age: Sequence[exp.Expr]
     order: Sequence[exp.Expr] = ()
     begun: exp.Expr | None = None
+    database: Database | None = None
 
     def select(self, source: exp.Select) -> exp.Select:
         """The results, from a SELECT without columns over the join."""
@@ -78,12 +82,20 @@ class GroupedJoin:
             return self.rows.copy()
         known = aggregate_of(call)
         if known is not None and known.is_edge:
+            if (own := self._edge_of_database(call)) is not None:
+                return own
             return exp.Min(this=self._helper(helpers, self._edge(call)))
         if (values := constructor_of(call)) is not None and values.element is not None:
             in_order = [exp.Ordered(this=part.copy(), desc=False) for part in self.age]
             some = exp.GT(this=self.rows.copy(), expression=number(0))
             return exp.Case().when(some, list_of(self.value(values.element), values.kind, in_order))
         return self.value(call)
+
+    def _edge_of_database(self, call: exp.Expr) -> exp.Expr | None:
+        """The value of the group's oldest or newest row, as an aggregate of the database."""
+        if self.database is None or len(self.age) != 1 or isinstance(call, exp.NthValue) or offset_of(call):
+            return None
+        return self.database.value_at_edge(self.value(call.this), self.age[0], not isinstance(call, exp.First))
 
     def _edge(self, call: exp.Expr) -> exp.Expr:
         """FIRST and LAST: the value of the group's oldest or newest row, or of the n-th from there.

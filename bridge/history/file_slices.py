@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from bridge.engine.bridge import Bridge
 from bridge.engine.history_push import HistoryEvents
+from bridge.engine.session import session_of
 from bridge.sources.in_place import ParquetInPlace, Stretch, cuts
 from bridge.sources.merge import Chunk
 
 if TYPE_CHECKING:
     from bridge.sources.source import EventSource
 
-EVENTS = 5_000_000
+EVENTS = 3_000_000
 """A slice that is by itself has about as many events."""
 
 EVENTS_IN_SEQUENCE = 1_000_000
@@ -44,8 +45,7 @@ class FileSlice:
         return False
 
     def chunks(self, cep: Bridge, begin: int | None) -> Iterator[Chunk]:
-        rows = cep.database.fetch_arrow(self.file.select(begin, self.rows.last))
-        assert rows is not None
+        rows = session_of(cep).rows_of(self.file.select(begin, self.rows.last))
         yield {self.stream: rows.drop_columns(["seq"])}
 
     def whole(self, cep: Bridge) -> HistoryEvents:

@@ -152,7 +152,7 @@ def feed(
         of_file = file_slices(sources, workers.back, end, progress) if workers.without_state else None
         if of_file is not None:
             with workers, contextlib.suppress(StateNeeded):
-                workers.feed(of_file, at_end)
+                workers.feed(of_file, at_end, most=1)  # the database itself uses all cores
                 return
     chunks = merge({name: take_until(source.tables(rejects), end) for name, source in sources.items()})
     if not any(source.waits for source in sources.values()):

@@ -303,14 +303,15 @@ class Workers:
         """Whether slices are computed at once, without tables of state."""
         return self._latest.without_state
 
-    def feed(self, parts: Iterable[Slice], end: End) -> None:
+    def feed(self, parts: Iterable[Slice], end: End, most: int | None = None) -> None:
         """Computes the whole history, and finishes the bridge that has the end of it.
 
-        An error of reading or of a push is raised after the results before it were taken.
+        `most`: the largest number of workers; None is one for each core. An error of reading or of a push is raised after
+        the results before it were taken.
         """
         try:
             for part in parts:
-                self._pending.append(self._worker_for(part).submit(part, end))
+                self._pending.append(self._worker_for(part, most or cores()).submit(part, end))
                 if len(self._pending) > cores():
                     self._take_next()
         finally:
@@ -343,12 +344,12 @@ class Workers:
             raise
         self._pending.popleft()
 
-    def _worker_for(self, part: Slice) -> Worker:
+    def _worker_for(self, part: Slice, most: int) -> Worker:
         """The worker with the fewest slices, which may be a new one."""
-        if self.is_sequence or part.first is None or part.overlaps():
+        if part.first is None or part.overlaps():
             return self._latest
         worker = min(self._workers, key=lambda each: (each.queued, each is not self._latest))
-        if worker.queued >= QUEUE and len(self._workers) < cores():
+        if worker.queued >= QUEUE and len(self._workers) < most:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the first bridge has warned of the same queries
                 worker = Worker(self._new_bridge(), self._queries, self.back or 0)

@@ -363,6 +363,20 @@ def test_a_later_file_that_does_not_fit_stops_after_the_rows_before_it(tmp_path:
         assert errors[0] == errors[1]
 
 
+def test_a_file_that_is_gone_is_an_error_of_the_bridge(tmp_path: Path):
+    path = tmp_path / "s.parquet"
+    pq.write_table(pa.table({"ts": range(60), "a": range(60)}), path)
+    whole = file_slices.FileSlice.whole
+
+    def removing(self: file_slices.FileSlice, cep: bridge.Bridge) -> Any:
+        path.unlink(missing_ok=True)
+        return whole(self, cep)
+
+    gone = mock.patch.object(file_slices.FileSlice, "whole", removing)
+    with cut(2, 20), gone, pytest.raises(DatabaseError, match=r"s\.parquet"):
+        bridge.replay({"s": str(path)}, {"q": "SELECT a FROM s"})
+
+
 def test_an_error_of_a_statement_over_a_file_is_that_of_a_push(tmp_path: Path):
     table = pa.table({"ts": range(60), "a": pa.array([*range(40), 2**31 - 1, *range(19)], pa.int32())})
     pq.write_table(table, tmp_path / "s.parquet")

@@ -124,7 +124,7 @@ class HistoryPush:
             if kept is not None and kept.num_rows:
                 name = stack.enter_context(self._database.registered(kept))
                 text = f"SELECT * FROM {name} UNION ALL {text}"
-            stack.enter_context(self._database.standing_in(step.table, text, step.table in self._stored))
+            stack.enter_context(self._database.temporary_view(step.table, text, step.table in self._stored))
             yield
 
     @contextlib.contextmanager
@@ -133,7 +133,7 @@ class HistoryPush:
         with contextlib.ExitStack() as stack:
             name = None if isinstance(rows, str) else stack.enter_context(self._database.registered(rows))
             text = rows if isinstance(rows, str) else f"SELECT * FROM {name}"
-            stack.enter_context(self._database.standing_in(table, text, False))
+            stack.enter_context(self._database.temporary_view(table, text, False))
             yield
 
     def _rows_of(self, matcher: Matcher) -> pa.Table:

@@ -406,7 +406,7 @@ class Database(JsonValues, abc.ABC):
             raise
         self.unregister_arrow(name)
 
-    def standing_in(self, table: str, select: str, is_stored: bool) -> contextlib.AbstractContextManager[None]:
+    def temporary_view(self, table: str, select: str, is_stored: bool) -> contextlib.AbstractContextManager[None]:
         """Within it statements read the rows of a SELECT, in the types of a table's columns, in the place of this table.
 
         Where `temporary_views` is true. `is_stored`: the rows are computed once.

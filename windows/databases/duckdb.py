@@ -178,7 +178,7 @@ class DuckDB(Database):
             raise Refused(error) from None
 
     @contextlib.contextmanager
-    def standing_in(self, table: str, select: str, is_stored: bool) -> Iterator[None]:
+    def temporary_view(self, table: str, select: str, is_stored: bool) -> Iterator[None]:
         """A name without a schema is first that of a temporary table or view."""
         name, form = self.quoted(table), "TABLE" if is_stored else "VIEW"
         kinds, found = (self._columns(query) for query in (f"SELECT * FROM main.{name} LIMIT 0", select))

@@ -245,6 +245,26 @@ def gathering(database: tuple[str, ...], seconds: float, runs: int, linger: str)
 
 @main.command()
 @click.option(
+    "--database",
+    multiple=True,
+    default=("duckdb://", "sqlite://"),
+    show_default=True,
+    help="A database, as a URL. Repeatable.",
+)
+@click.option("--queries", default=100, show_default=True, help="The number of queries in one bridge.")
+@click.option("--runs", default=3, show_default=True, help="Runs per figure.")
+def creation(database: tuple[str, ...], queries: int, runs: int) -> None:
+    """Measure what it costs to create queries, to group them anew, and to import the library."""
+    from benchmarks import creation as benchmark
+
+    with progress_line(BridgeError):
+        found = list(benchmark.measure(database, queries, runs, show_progress))
+        start = benchmark.seconds_of_import(runs)
+    click.echo(benchmark.markdown(found, start))
+
+
+@main.command()
+@click.option(
     "--database", multiple=True, default=("duckdb://",), show_default=True, help="A database, as a URL. Repeatable."
 )
 @click.option(

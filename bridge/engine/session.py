@@ -120,11 +120,6 @@ class BridgeSession:
         named = [(batch.stream.name, batch.named()) for batch in batches]
         return HistoryEvents({name: rows for name, rows in named if rows is not None}, count, first, last)
 
-    def rows_of(self, select: str) -> pa.Table:
-        """The rows of a SELECT of events, as Arrow."""
-        rows: pa.Table = self._cep._call(lambda: self.database.fetch_arrow(select))
-        return rows
-
     def push_history(self, push: HistoryPush, events: HistoryEvents, until: int | None, is_last: bool) -> None:
         """Delivers the results of these events, after which time passes `until` then; `is_last`: none will follow."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from bridge.engine.bridge import Bridge
 from bridge.engine.history_push import HistoryEvents
-from bridge.engine.session import session_of
+from bridge.history.slices import StateNeeded
 from bridge.sources.in_place import ParquetInPlace, Stretch, cuts
 from bridge.sources.merge import Chunk
 
@@ -45,8 +45,7 @@ class FileSlice:
         return False
 
     def chunks(self, cep: Bridge, begin: int | None) -> Iterator[Chunk]:
-        rows = session_of(cep).rows_of(self.file.select(begin, self.rows.last))
-        yield {self.stream: rows.drop_columns(["seq"])}
+        raise StateNeeded
 
     def whole(self, cep: Bridge) -> HistoryEvents:
         first = self.rows.first if self._begin is None else self._begin

@@ -157,7 +157,7 @@ def feed(
     chunks = merge({name: take_until(source.tables(rejects), end) for name, source in sources.items()})
     if not any(source.waits for source in sources.values()):
         chunks = prefetch(combine(chunks, sources, session_of(cep).sizes.arrow, BYTES))
-    if workers is not None and workers.back is not None:
+    if workers is not None and workers.back is not None and of_file is None:
         with workers:
             workers.feed(slices(_with_progress(chunks, progress), workers.back), at_end)
         return

@@ -63,7 +63,7 @@ class Slice(Protocol):
         """Whether it looks back at so many events that it should go on where the slice before it ended."""
 
     def chunks(self, cep: Bridge, begin: int | None) -> Iterator[Chunk]:
-        """The events of the slice after those before it, from the timestamp `begin` on."""
+        """The events of the slice after those before it, from the timestamp `begin` on. Raises StateNeeded where it cannot."""
 
     def whole(self, cep: Bridge) -> HistoryEvents | None:
         """All of these events at once, for the statements of this bridge; None if there are none."""
@@ -183,7 +183,7 @@ class End(NamedTuple):
 
 
 class StateNeeded(Exception):
-    """The rest of a history has to be pushed event by event, after all that was before."""
+    """A slice cannot be computed at once, nor be pushed without the state that all events before it leave."""
 
 
 class SliceResult(NamedTuple):
@@ -259,9 +259,7 @@ class Worker:
             events = part.whole(self.cep)
             if events is not None:
                 session_of(self.cep).push_history(self._history, events, until, part.last)
-        except (BridgeError, BudgetError, ExhaustedError) as error:
-            if self._history.is_sequence:
-                raise StateNeeded from error
+        except (BridgeError, BudgetError, ExhaustedError):
             return False  # pushed in chunks, it says which event was wrong
         return events is not None
 

@@ -35,6 +35,9 @@ _WIDENED = {
 _UNCHANGED = (pa.bool_(), pa.date32(), *_WIDENED)
 """The types whose values in a file are those of an attribute of this type."""
 
+_ROW_NUMBER = "file_row_number"
+"""DuckDB's option, and column, for the number of a row in its file, from 0."""
+
 _WHOLE = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32())
 
 
@@ -100,11 +103,11 @@ class ParquetFile:
 
     def select(self, before: int, first: int | None, until: int | None) -> str:
         """A SELECT for DuckDB of `ts`, `seq` and the attributes; `before`: the number of rows in the files before it."""
-        columns = [f"{self.time.value} AS ts", f"file_row_number + {before + 1} AS seq"]
+        columns = [f"{self.time.value} AS ts", f"{_ROW_NUMBER} + {before + 1} AS seq"]
         columns += [f"{_quoted(column)} AS {_quoted(name)}" for name, column in self.columns.items()]
         bounds = " AND ".join(self.time.bounds(first, until))
         path = self.path.replace("'", "''")
-        source = f"read_parquet(['{path}'], file_row_number = true)"
+        source = f"read_parquet(['{path}'], {_ROW_NUMBER} = true, hive_partitioning = false)"
         return f"SELECT {', '.join(columns)} FROM {source}{f' WHERE {bounds}' if bounds else ''}"
 
 
@@ -142,6 +145,9 @@ def parquet_file(reader: FileReader, layout: Layout | None) -> ParquetFile:
     """A file in this layout. Raises NotInPlaceError where a row has to be converted, or does not fit."""
     if not isinstance(reader, ParquetReader) or layout is None or layout.timestamp is None:
         raise NotInPlaceError
+    names = [*map(str.lower, reader.columns), _ROW_NUMBER]
+    if len(set(names)) < len(names) or any(sign in reader.file for sign in ("*", "?", "[", "://")):
+        raise NotInPlaceError  # DuckDB would rename a column, or look for other files
     for attribute, column in layout.attributes:
         target, kind = arrow_type(attribute.type), reader.columns[column]
         is_unchanged = (kind == target and target in _UNCHANGED) or kind in _WIDENED.get(target, ())

@@ -363,18 +363,40 @@ def test_a_later_file_that_does_not_fit_stops_after_the_rows_before_it(tmp_path:
         assert errors[0] == errors[1]
 
 
-def test_a_file_that_is_gone_is_an_error_of_the_bridge(tmp_path: Path):
+def test_a_file_that_the_database_cannot_read_is_read_here(tmp_path: Path):
+    """It is removed while it is read, which only the database notices."""
     path = tmp_path / "s.parquet"
     pq.write_table(pa.table({"ts": range(60), "a": range(60)}), path)
-    whole = file_slices.FileSlice.whole
+    whole, calls = file_slices.FileSlice.whole, []
 
     def removing(self: file_slices.FileSlice, cep: bridge.Bridge) -> Any:
-        path.unlink(missing_ok=True)
+        calls.append(1)
+        if len(calls) > 1:
+            path.unlink(missing_ok=True)
         return whole(self, cep)
 
-    gone = mock.patch.object(file_slices.FileSlice, "whole", removing)
-    with cut(2, 20), gone, pytest.raises(DatabaseError, match=r"s\.parquet"):
-        bridge.replay({"s": str(path)}, {"q": "SELECT a FROM s"})
+    with cut(2, 20), mock.patch.object(file_slices.FileSlice, "whole", removing):
+        found = bridge.replay({"s": str(path)}, {"q": "SELECT a FROM s"})["q"]
+    assert found["a"].to_pylist() == list(range(60))
+    assert len(calls) > 1
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "columns"),
+    [("a[1].parquet", ("a",)), ("s.parquet", ("a", "A")), ("s.parquet", ("a", "file_row_number"))],
+)
+def test_a_file_that_the_database_would_read_otherwise_is_read_here(
+    name: str, columns: tuple[str, ...], tmp_path: Path
+):
+    values = {column: [place + 10 * number for number in range(9)] for place, column in enumerate(columns)}
+    pq.write_table(pa.table({"ts": range(9), **values}), tmp_path / name)
+    pq.write_table(pa.table({"ts": [5], "a": [7]}), tmp_path / "a1.parquet")
+    last = columns[-1]
+    found = bridge.replay(
+        {"s": str(tmp_path / name)}, {"q": f'SELECT "{last}" AS v FROM s'}, schemas={"s": {last: "BIGINT"}}
+    )["q"]
+    assert found["v"].to_pylist() == values[last]
 
 
 def test_an_error_of_a_statement_over_a_file_is_that_of_a_push(tmp_path: Path):

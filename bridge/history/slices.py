@@ -289,7 +289,7 @@ class Workers:
         new_bridge: Callable[[], Bridge],
         take: Callable[[str, pa.Table], None],
     ) -> None:
-        self.is_sequence, self.back = back is None, back
+        self.back = back
         self._queries, self._new_bridge, self._take = list(queries), new_bridge, take
         self._taken = dict.fromkeys(self._queries, 0)
         self._workers = [Worker(cep, self._queries, back or 0)]

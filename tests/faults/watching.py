@@ -28,13 +28,17 @@ SOURCES: dict[str, dict[str, Any]] = {
 }
 
 
+LATENESS = "3 MIN"
+"""No transaction takes longer, even on a machine with other work: else its rows would be late, and not in order."""
+
+
 def engine_of(url: str) -> sa.Engine:
     return sa.create_engine(url, pool_size=10, **({"connect_args": {"timeout": 30}} if "sqlite" in url else {}))
 
 
 def opened(url: str, what: str) -> bridge.Bridge:
     """The bridge as each run of the process opens it."""
-    cep = bridge.connect(url, lateness="20 S", standby=True)
+    cep = bridge.connect(url, lateness=LATENESS, standby=True)
     cep.register_stream("orders", **SOURCES[what])
     if what == "rows":
         cep.create_query("seen", "SELECT id FROM orders", into="seen_rows")
@@ -75,10 +79,11 @@ def check_rows(url: str) -> int:
         live = cep.database.fetch("SELECT ts, writer, total, id FROM sums_of_writers")
         _check_late(cep)
     equal("the rows seen", sorted(seen), writers.rows_of(engine_of(url), "orders"))
-    with bridge.connect(url, fresh=True) as cep:
+    with bridge.connect(url, fresh=True, lateness=LATENESS) as cep:
         cep.register_stream("orders", since="beginning", **SOURCES["rows"])
         cep.create_query("sums", SUMS, into="sums_of_a_replay")
         cep.poll()
+        cep.finish()
         replayed = cep.database.fetch("SELECT ts, writer, total, id FROM sums_of_a_replay")
     equal("the sums", sorted(live), sorted(replayed))
     return len(seen)

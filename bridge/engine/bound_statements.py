@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
@@ -73,23 +74,30 @@ class BoundStatements:
         found = self._source(source, write)
         key = found.tables.intersection(empty)
         if key not in found.bound:
-            found.bound[key] = _bound(write(), Facts(key, self.row), self._types, self._database)
+            tree, found.tree = found.tree or write(), None
+            found.bound[key] = _bound(tree, Facts(key, self.row), self._types, self._database)
         return found.bound[key]
 
     def _source(self, source: object, write: Callable[[], exp.Expr]) -> _Source:
         known = self._known.get(id(source)) or self._before.get(id(source))
         if known is None:
-            known = _Source(source, frozenset(found.name for found in write().find_all(exp.Table)), {})
+            tree = write()
+            known = _Source(source, frozenset(found.name for found in tree.find_all(exp.Table)), tree)
         self._known[id(source)] = known
         return known
 
 
-class _Source(NamedTuple):
-    """What a statement is of, the tables that it names, and its forms by those of them that are empty."""
+@dataclasses.dataclass
+class _Source:
+    """What a statement is of, the tables that it names, and its forms by those of them that are empty.
+
+    `tree`: the statement, until it is bound for the first time.
+    """
 
     source: object
     tables: frozenset[str]
-    bound: dict[frozenset[str], BoundStatement | None]
+    tree: exp.Expr | None
+    bound: dict[frozenset[str], BoundStatement | None] = dataclasses.field(default_factory=dict)
 
 
 def facts_of(stream: StreamEntry, empty: Collection[str], database: Database) -> Facts | None:
@@ -133,7 +141,7 @@ def _place_of(node: exp.Expr) -> int | None:
 
 def _bound(statement: exp.Expr, facts: Facts, types: Sequence[str], database: Database) -> BoundStatement | None:
     """The statement with the event's values wherever its inbox stood; None where it reads or writes no row."""
-    if _MARK.search(database.render(statement)):
+    if _has_mark(statement):
         raise Unbound
     optimized = optimize(statement, facts)
     if optimized is None:
@@ -142,6 +150,13 @@ def _bound(statement: exp.Expr, facts: Facts, types: Sequence[str], database: Da
     if has_only_values(optimized):
         compute = computed(optimized, _place_of, types, database.python_types)
     return _marked(database.render(optimized), database.placeholder)._replace(compute=compute)
+
+
+def _has_mark(statement: exp.Expr) -> bool:
+    """Whether a text or a name of the statement looks like the place of a value."""
+    values = (value for node in statement.walk() for value in node.args.values())
+    parts = (part for value in values for part in (value if isinstance(value, list) else (value,)))
+    return any(isinstance(part, str) and _MARK.search(part) for part in parts)
 
 
 def _marked(text: str, mark: str) -> BoundStatement:

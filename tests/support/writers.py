@@ -24,7 +24,8 @@ def create(engine: sa.Engine, name: str) -> None:
     kind = "VARCHAR(30)" if engine.dialect.name != "sqlite" else "TEXT"
     with engine.begin() as connection:
         connection.execute(sa.text(f"CREATE TABLE {name} ({TYPES[engine.dialect.name]}, writer {kind}, amount BIGINT)"))
-        connection.execute(sa.text(f"CREATE INDEX {name}_of_writer ON {name} (writer, id)"))  # changes look for the newest row
+        # Changes look for the newest row of their writer.
+        connection.execute(sa.text(f"CREATE INDEX {name}_of_writer ON {name} (writer, id)"))
 
 
 class Writers:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from bridge.engine.bridge import Bridge
@@ -53,13 +53,10 @@ class FileSlice:
         return HistoryEvents({self.stream: text}, self.rows.rows, first, self.rows.last)
 
 
-def file_slices(
-    sources: Mapping[str, EventSource], back: int | None, end: int | None, progress: Callable[[int], None]
-) -> Iterator[FileSlice] | None:
+def file_slices(sources: Mapping[str, EventSource], back: int | None, end: int | None) -> Iterator[FileSlice] | None:
     """The slices of the events up to the timestamp `end`; None if they are not in one file that a database can read.
 
-    `back`: how far results look back; None where each slice goes on from the one before it. `progress` is called with the
-    number of events so far.
+    `back`: how far results look back; None where each slice goes on from the one before it.
     """
     if len(sources) != 1:
         return None
@@ -73,16 +70,11 @@ def file_slices(
     parts = list(cuts(stretches, EVENTS_IN_SEQUENCE if back is None else EVENTS))
     if back is not None and any(part.last - part.first < 2 * back for part in parts[:-1]):
         return None  # most of a slice would be computed twice
-    return _slices(stream, file, parts, back, progress)
+    return _slices(stream, file, parts, back)
 
 
-def _slices(
-    stream: str, file: ParquetInPlace, parts: list[Stretch], back: int | None, progress: Callable[[int], None]
-) -> Iterator[FileSlice]:
-    count = 0
+def _slices(stream: str, file: ParquetInPlace, parts: list[Stretch], back: int | None) -> Iterator[FileSlice]:
     for place, part in enumerate(parts):
         is_last = place == len(parts) - 1
         first = part.first if place else None
         yield FileSlice(stream, file, part, back, first, None if is_last else part.last, is_last)
-        count += part.rows
-        progress(count)

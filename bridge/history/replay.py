@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -149,10 +150,11 @@ def feed(
 
     if workers is not None:
         at_end = End(end, lambda last: _finish(last, end, final))
-        of_file = file_slices(sources, workers.back, end, progress) if workers.without_state else None
+        of_file = file_slices(sources, workers.back, end) if workers.without_state else None
         if of_file is not None:
+            taken = functools.partial(_note_taken, sources, progress)
             with workers, contextlib.suppress(StateNeeded):
-                workers.feed(of_file, at_end, most=1)  # the database itself uses all cores
+                workers.feed(of_file, at_end, 1, taken)  # the database itself uses all cores
                 return
     chunks = merge({name: take_until(source.tables(rejects), end) for name, source in sources.items()})
     if not any(source.waits for source in sources.values()):
@@ -167,6 +169,11 @@ def feed(
     for chunk in _with_progress(chunks, progress):
         cep.push_tables(chunk)
     _finish(cep, end, final)
+
+
+def _note_taken(sources: Mapping[str, EventSource], progress: Callable[[int], None], part: Any) -> None:
+    """Calls `progress` with the number of events up to the end of a slice of a file."""
+    progress(sources[part.stream].note_read(part.rows.rows))
 
 
 def _with_progress(chunks: Iterator[Chunk], progress: Callable[[int], None]) -> Iterator[Chunk]:

@@ -294,27 +294,33 @@ class Workers:
         self._taken = dict.fromkeys(self._queries, 0)
         self._workers = [Worker(cep, self._queries, back or 0)]
         self._latest = self._workers[0]
-        self._pending: collections.deque[Future[SliceResult]] = collections.deque()
+        self._pending: collections.deque[tuple[Slice, Future[SliceResult]]] = collections.deque()
 
     @property
     def without_state(self) -> bool:
         """Whether slices are computed at once, without tables of state."""
         return self._latest.without_state
 
-    def feed(self, parts: Iterable[Slice], end: End, most: int | None = None) -> None:
+    def feed(
+        self,
+        parts: Iterable[Slice],
+        end: End,
+        most: int | None = None,
+        taken: Callable[[Slice], None] = lambda part: None,
+    ) -> None:
         """Computes the whole history, and finishes the bridge that has the end of it.
 
-        `most`: the largest number of workers; None is one for each core. An error of reading or of a push is raised after
-        the results before it were taken.
+        `most`: the largest number of workers; None is one for each core. `taken` is called with each slice whose results
+        were taken. An error of reading or of a push is raised after the results before it were taken.
         """
         try:
             for part in parts:
-                self._pending.append(self._worker_for(part, most or cores()).submit(part, end))
+                self._pending.append((part, self._worker_for(part, most or cores()).submit(part, end)))
                 if len(self._pending) > cores():
-                    self._take_next()
+                    taken(self._take_next())
         finally:
             while self._pending:
-                self._take_next()
+                taken(self._take_next())
 
     def take_rest(self) -> None:
         """Takes the results of the first bridge as they come, without as many as were taken before."""
@@ -327,9 +333,10 @@ class Workers:
         if known < table.num_rows:
             self._take(name, table.slice(known))
 
-    def _take_next(self) -> None:
+    def _take_next(self) -> Slice:
         """Takes the results of the next slice; after an error, those of the following slices are dropped."""
-        result = self._pending[0].result()
+        part, future = self._pending[0]
+        result = future.result()
         try:
             for name, tables in result.results.items():
                 for table in tables:
@@ -341,6 +348,7 @@ class Workers:
             self._pending.clear()
             raise
         self._pending.popleft()
+        return part
 
     def _worker_for(self, part: Slice, most: int) -> Worker:
         """The worker with the fewest slices, which may be a new one."""

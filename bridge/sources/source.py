@@ -64,6 +64,7 @@ class EventSource:
         self.stream, self.options = stream, options
         self._types, self._is_declared = types or {}, schema is not None
         self._readers, self._note, self._paths = readers, note, paths
+        self._rows_in_place, self._read_in_place = 0, 0
         self._unit = TimeUnit(options.timestamp_unit)
         self._reader = next(readers)
         self._layout = self._laid_out(schema)
@@ -72,7 +73,12 @@ class EventSource:
     @property
     def fraction(self) -> float | None:
         """The part of the current file that has been read, from 0 to 1; None if unknown."""
-        return self._reader.fraction
+        return self._read_in_place / self._rows_in_place if self._read_in_place else self._reader.fraction
+
+    def note_read(self, rows: int) -> int:
+        """A database has read more rows of the files itself; gives how many it has read."""
+        self._read_in_place += rows
+        return self._read_in_place
 
     @property
     def waits(self) -> bool:
@@ -90,6 +96,7 @@ class EventSource:
             yield from _slices(table)
 
     def _tables(self, checker: Checker) -> Iterator[pa.Table]:
+        self._read_in_place = 0
         for number, block in enumerate(self._blocks()):
             yield from checker.tables(block)
             if number == 0:
@@ -120,6 +127,7 @@ class EventSource:
         finally:
             self._note = note
         if found is not None:  # else they are given when the files are read
+            self._rows_in_place = sum(stretch.rows for stretch in found.stretches)
             self._note_unit()
             for text in notes:
                 note(text)

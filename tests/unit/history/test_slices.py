@@ -25,9 +25,12 @@ from bridge.engine.session import BridgeSession
 from bridge.errors import DatabaseError
 from bridge.history import file_slices
 from bridge.history import slices as parallel
+from bridge.history.replay import feed, install_queries, open_sources
 from bridge.history.results import ResultTables
+from bridge.history.script import ReplayScript
 from bridge.patterns.live.bulk import Bulk
 from bridge.query import MatchRecognize, Stream
+from bridge.sources.options import HISTORY_DEFAULTS
 from bridge.spark.task import needed_queries
 from nfa.errors import ExhaustedError
 from tests.random.test_differential import LONG, same_rows
@@ -380,6 +383,23 @@ def test_a_file_that_the_database_cannot_read_is_read_here(tmp_path: Path):
     assert found["a"].to_pylist() == list(range(60))
     assert len(calls) > 1
     assert not path.exists()
+
+
+def test_progress_is_that_of_the_results(tmp_path: Path):
+    """The number of events whose results were taken, and the part of the file."""
+    path = tmp_path / "s.parquet"
+    pq.write_table(pa.table({"ts": range(60), "a": range(60)}), path, row_group_size=10)
+    script = ReplayScript.of({"q": "SELECT a FROM s"})
+    sources = open_sources(script, {"s": str(path)}, HISTORY_DEFAULTS)
+    seen: list[tuple[int, float | None, int]] = []
+    with cut(2, 20), bridge.connect(durable=False) as cep, ResultTables() as results:
+        workers = install_queries(script, cep, sources, results, {})
+
+        def progress(events: int) -> None:
+            seen.append((events, sources["s"].fraction, results.total))
+
+        feed(cep, sources, progress=progress, workers=workers)
+    assert seen == [(20, 1 / 3, 20), (40, 2 / 3, 40), (60, 1.0, 60)]
 
 
 @pytest.mark.parametrize(

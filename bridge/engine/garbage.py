@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def collection_paused() -> Iterator[None]:
+def pause_collection() -> Iterator[None]:
     """Within it no garbage is collected: each collection would visit the trees of the statements that are being made.
 
     A program that has switched collection off keeps it off.

@@ -11,15 +11,13 @@ from sqlglot import exp
 
 from bridge.engine.results import Results
 from bridge.engine.runner import Runner
+from bridge.rewrite.patterns.tables import ROW_ID
 from bridge.rewrite.plan import Insert
 from windows.arrow import ids_table
 from windows.databases import Database
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-ROW_ID = ("ts", "seq", "_place")
-"""What identifies a row of a table that a matcher reads."""
 
 
 class HistoryEvents(NamedTuple):
@@ -80,9 +78,9 @@ class HistoryPush:
             if any(isinstance(step, _Fill) and step.table not in read for step in steps):
                 raise NotImplementedError("a matcher beside a table of state")
         self._steps, reads = _needed(steps, results)
-        self._stored = {name for name, count in reads.items() if count > 1}
+        self._stored = {step.table for step in self._steps if isinstance(step, _Fill) and reads[step.table] > 1}
         """The tables that several statements read: they are filled once."""
-        self._kept: dict[str, pa.Table] = {}
+        self._needed_rows: dict[str, pa.Table] = {}
         """Rows of slices before that matchers read again, by table."""
         self._seq = 0
 
@@ -103,38 +101,28 @@ class HistoryPush:
         runner, database, catalogue = self._runner, self._database, self._runner.catalogue
         with contextlib.ExitStack() as stack:
             for name, rows in events.tables.items():
-                stack.enter_context(self._readable(catalogue.stream_entry(name).inbox, rows))
+                self._show(stack, catalogue.stream_entry(name).inbox, rows)
             for step in self._steps:
                 if isinstance(step, _Fill):
-                    stack.enter_context(self._filled(step))
+                    needed = self._needed_rows.get(step.table)
+                    earlier = () if needed is None or not needed.num_rows else (needed,)
+                    self._show(stack, step.table, *earlier, database.render(step.select))
                     continue
                 results = step.run(database, until, last)
                 if results is not None:
-                    stack.enter_context(self._readable(step.table, results))
-                self._kept[step.rows] = self._rows_of(step)
+                    self._show(stack, step.table, results)
+                self._needed_rows[step.rows] = self._rows_of(step)
             streams = frozenset(name.lower() for name in catalogue.streams)
             return runner.results.read(database, streams, events.size, True, events.last - events.first)
 
-    @contextlib.contextmanager
-    def _filled(self, step: _Fill) -> Iterator[None]:
-        """Lets the statements read in the place of a table the rows that it would be filled with, after those kept."""
-        text = self._database.render(step.select)
-        kept = self._kept.get(step.table)
-        with contextlib.ExitStack() as stack:
-            if kept is not None and kept.num_rows:
-                name = stack.enter_context(self._database.registered(kept))
-                text = f"SELECT * FROM {name} UNION ALL {text}"
-            stack.enter_context(self._database.temporary_view(step.table, text, step.table in self._stored))
-            yield
-
-    @contextlib.contextmanager
-    def _readable(self, table: str, rows: pa.Table | str) -> Iterator[None]:
-        """Lets the statements read these rows in the place of a table."""
-        with contextlib.ExitStack() as stack:
-            name = None if isinstance(rows, str) else stack.enter_context(self._database.registered(rows))
-            text = rows if isinstance(rows, str) else f"SELECT * FROM {name}"
-            stack.enter_context(self._database.temporary_view(table, text, False))
-            yield
+    def _show(self, stack: contextlib.ExitStack, table: str, *rows: pa.Table | str) -> None:
+        """Until the end of `stack` statements read these rows, tables or texts of SELECTs, in the place of a table."""
+        selects = [
+            part if isinstance(part, str) else f"SELECT * FROM {stack.enter_context(self._database.registered(part))}"
+            for part in rows
+        ]
+        is_stored = table in self._stored
+        stack.enter_context(self._database.temporary_view(table, " UNION ALL ".join(selects), is_stored))
 
     def _rows_of(self, matcher: Matcher) -> pa.Table:
         """The rows that a matcher needs again."""

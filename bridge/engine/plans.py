@@ -13,7 +13,7 @@ from bridge.check.scope import Field
 from bridge.engine.catalogue import Catalogue, QueryEntry, ResultQuery, StreamEntry
 from bridge.engine.definition_log import DefinitionLog
 from bridge.engine.durable import CatalogueTables
-from bridge.engine.garbage import collection_paused
+from bridge.engine.garbage import pause_collection
 from bridge.engine.inboxes import Inboxes
 from bridge.engine.results import ResultStatements, StatementMerger
 from bridge.engine.tables import Tables
@@ -155,7 +155,7 @@ class Plans(abc.ABC):
         Where it is refused, the caller takes back what it has added to operators.
         """
         self._refuse_stopped(node)
-        with collection_paused():
+        with pause_collection():
             resolved = without_event_types(resolve_stream(node, self.catalogue), self.catalogue)
             self._outdate()
             planned = self.catalogue.queries[name.lower()] = self._planned(name, resolved, text)

@@ -172,26 +172,25 @@ def _time_column(name: str, kind: pa.DataType, unit: TimeUnit) -> TimeColumn:
 def _stretches(path: str, timestamp: str, unit: TimeUnit) -> list[Stretch]:
     """All rows of a file, of which no timestamp is missing, out of range, or before the one of the row before it."""
     try:
-        groups = range(pq.ParquetFile(path).num_row_groups)
-        batches = itertools.chain.from_iterable(_times(path, group, timestamp, 1) for group in groups)
+        metadata = pq.read_metadata(path)  # once: every reader of a row group needs it
+
+        def times(group: int, rows: int) -> Iterator[Array]:
+            """The timestamps of a row group, so many at a time."""
+            batches = pq.ParquetFile(path, metadata=metadata).iter_batches(rows, [group], [timestamp])
+            return (batch.column(0) for batch in batches if batch.num_rows)
+
+        groups = range(metadata.num_row_groups)
+        batches = itertools.chain.from_iterable(times(group, 1) for group in groups)
         if (first := next(batches, None)) is None:
             return []
         unit.to_times(first)  # the unit may be that of the first timestamp
         with ThreadPoolExecutor(pa.cpu_count()) as threads:
-            parts = list(threads.map(lambda group: _stretches_of_group(path, group, timestamp, unit), groups))
+            parts = list(
+                threads.map(lambda group: [_stretch(unit.to_times(each)) for each in times(group, ROWS)], groups)
+            )
     except (Unfit, pa.ArrowException, OSError) as error:
         raise NotInPlaceError from error
     return [stretch for part in parts for stretch in part]
-
-
-def _stretches_of_group(path: str, group: int, timestamp: str, unit: TimeUnit) -> list[Stretch]:
-    return [_stretch(unit.to_times(values)) for values in _times(path, group, timestamp, ROWS)]
-
-
-def _times(path: str, group: int, timestamp: str, rows: int) -> Iterator[Array]:
-    """The timestamps of a row group, so many at a time."""
-    batches = pq.ParquetFile(path).iter_batches(rows, [group], [timestamp])
-    return (batch.column(0) for batch in batches if batch.num_rows)
 
 
 def _stretch(times: Array) -> Stretch:

@@ -123,11 +123,8 @@ def workers_for(
     if not is_pure(cep, script):
         return None
     back = script_look_back(cep, script)
-    if back is None:
-        history = session_of(cep).history_push(script.queries)
-        if history is None or not history.is_sequence:
-            return None
-    elif cores() == 1 or sum(whole_table(name, data).nbytes for name, data in relations.items()) > COPIED:
+    copied = sum(whole_table(name, data).nbytes for name, data in relations.items()) if back is not None else 0
+    if (back is not None and cores() == 1) or copied > COPIED:
         return None
 
     own = copy.deepcopy(script)  # threads must not share trees that the first bridge still renders
@@ -139,7 +136,11 @@ def workers_for(
         copy.deepcopy(own).install(other, inferred)
         return other
 
-    return Workers(cep, script.queries, back, new_bridge, take)
+    workers = Workers(cep, script.queries, back, new_bridge, take)
+    if back is None and not workers.goes_on:
+        workers.close()
+        return None
+    return workers
 
 
 def slices(chunks: Iterator[Chunk], back: int) -> Iterator[ChunkSlice]:
@@ -209,12 +210,8 @@ class Worker:
         ]
         self._lacks_state = False
         """Whether a slice could not go on, so those after it cannot either."""
-        self._history = session_of(cep).history_push(self._results)
-
-    @property
-    def without_state(self) -> bool:
-        """Whether it can compute a slice at once, without tables of state."""
-        return self._history is not None
+        self.history = session_of(cep).history_push(self._results)
+        """Computes a slice at once, without tables of state; None where that cannot be."""
 
     def submit(self, part: Slice, end: End) -> Future[SliceResult]:
         """Queues a slice; the bridge is finished after the last one."""
@@ -252,13 +249,13 @@ class Worker:
 
     def _compute(self, part: Slice, end: End) -> bool:
         """Computes a slice at once, without state, if it does not depend on the slice before it; whether it has done so."""
-        if self._history is None or part.overlaps():
+        if self.history is None or part.overlaps():
             return False
         until = end.time if part.last else part.until
         try:
             events = part.whole(self.cep)
             if events is not None:
-                session_of(self.cep).push_history(self._history, events, until, part.last)
+                session_of(self.cep).push_history(self.history, events, until, part.last)
         except (BridgeError, BudgetError, ExhaustedError):
             return False  # pushed in chunks, it says which event was wrong
         return events is not None
@@ -299,7 +296,12 @@ class Workers:
     @property
     def without_state(self) -> bool:
         """Whether slices are computed at once, without tables of state."""
-        return self._latest.without_state
+        return self._latest.history is not None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether slices are computed without state, and matchers go on from one to the next."""
+        return self._latest.history is not None and self._latest.history.is_sequence
 
     def feed(
         self,

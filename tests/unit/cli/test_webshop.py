@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pathlib
 import shutil
+import sqlite3
 import subprocess
 import time
 import urllib.request
@@ -16,7 +18,9 @@ import pytest
 from tests.unit.cli.test_watch import ROOT, Watch, until
 
 EXAMPLE = ROOT / "examples" / "webshop"
-DEADLINE = "800 MS"
+DEADLINE = 1_500
+"""Milliseconds in which an order is paid, or reported."""
+
 QUERIES = (EXAMPLE / "queries.sql").read_text()
 
 
@@ -24,6 +28,7 @@ class WebShop:
     """The process of the shop."""
 
     def __init__(self, file: pathlib.Path) -> None:
+        self._file = file
         command = ["node", str(EXAMPLE / "shop.js"), str(file), "0"]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         assert self.process.stdout is not None
@@ -47,6 +52,17 @@ class WebShop:
     def shown(self) -> list[int]:
         return [each["order_id"] for each in self.ask("GET", "unpaid")]
 
+    def all_shown(self) -> bool:
+        return self.unpaid <= set(self.shown)
+
+    @property
+    def overdue(self) -> list[int]:
+        """The orders without a payment in time, by the rows of the shop: a slow machine may pay one too late."""
+        in_time = f"""SELECT order_id FROM payments AS p WHERE order_id = o.id
+            AND ROUND((julianday(p.created_at) - julianday(o.created_at)) * 86400000) <= {DEADLINE}"""
+        with contextlib.closing(sqlite3.connect(self._file)) as database:
+            return [each for (each,) in database.execute(f"SELECT id FROM orders AS o WHERE id NOT IN ({in_time})")]
+
 
 @pytest.fixture
 def shop(tmp_path: pathlib.Path) -> Iterator[WebShop]:
@@ -62,12 +78,12 @@ def shop(tmp_path: pathlib.Path) -> Iterator[WebShop]:
 
 def test_nothing_is_lost_when_the_watch_is_changed(shop: WebShop, tmp_path: pathlib.Path) -> None:
     url = f"sqlite:///{tmp_path}/shop.db"
-    first = QUERIES.replace("30 S", DEADLINE)
+    first = QUERIES.replace("30 S", f"{DEADLINE} MS")
     shop.customers(6)
     with Watch(tmp_path, url, first) as watch:
         watch.started()
         shop.customers(6)
-        until(lambda: len(shop.shown) >= len(shop.unpaid))
+        until(shop.all_shown)
         shop.customers(3)
         watch.end()
     shop.customers(3)
@@ -75,7 +91,7 @@ def test_nothing_is_lost_when_the_watch_is_changed(shop: WebShop, tmp_path: path
         watch.started()
         assert "the query unpaid has changed" in watch.said
         shop.customers(6)
-        until(lambda: len(shop.shown) >= len(shop.unpaid))
+        until(shop.all_shown)
         time.sleep(0.5)
         watch.end()
-    assert sorted(shop.shown) == sorted(shop.unpaid)
+    assert sorted(shop.shown) == sorted(shop.overdue)

@@ -55,7 +55,7 @@ Progress = Callable[[str], None]
 
 
 @dataclasses.dataclass(frozen=True)
-class Timing:
+class RunTimes:
     """The seconds of a run, those of the CPU in this process, and those of the statement where the events are loaded first."""
 
     seconds: float
@@ -75,7 +75,7 @@ class Limit:
     in_process: bool
     events: int
     results: int
-    runs: dict[str, list[Timing]]
+    runs: dict[str, list[RunTimes]]
 
     def ratios(self, side: str) -> list[float]:
         """The replay's seconds divided by those of another side, turn by turn."""
@@ -85,7 +85,7 @@ class Limit:
         """The same of the CPU's seconds; none where a server's are missing. Other work of the machine hardly matters to them."""
         return [replay.cpu / other.cpu for replay, other in self._turns(side)] if self.in_process else []
 
-    def _turns(self, side: str) -> Iterator[tuple[Timing, Timing]]:
+    def _turns(self, side: str) -> Iterator[tuple[RunTimes, RunTimes]]:
         return zip(self.runs[REPLAY], self.runs[side], strict=True)
 
 
@@ -147,14 +147,14 @@ def _measure(case: LimitCase, events: int, runs: int, progress: Progress) -> Lim
     for turn in range(1, runs + 1):
         for side, run in sides.items():
             progress(f"{place}: {side}, run {turn} of {runs}")
-            limit.runs[side].append(_timing(run, case))
+            limit.runs[side].append(_run_times(run, case))
     return limit
 
 
-def _timing(run: Callable[[LimitCase], float | None], case: LimitCase) -> Timing:
+def _run_times(run: Callable[[LimitCase], float | None], case: LimitCase) -> RunTimes:
     start, cpu = time.perf_counter(), time.process_time()
     statement = run(case)
-    return Timing(time.perf_counter() - start, time.process_time() - cpu, statement)
+    return RunTimes(time.perf_counter() - start, time.process_time() - cpu, statement)
 
 
 def compare(case: LimitCase) -> int:
@@ -310,7 +310,7 @@ def _ratios(limit: Limit, side: str) -> list[str]:
     return [f"**{_spread(limit.ratios(side))}**", _spread(limit.cpu_ratios(side))]
 
 
-def _median_cpu(runs: Sequence[Timing]) -> float:
+def _median_cpu(runs: Sequence[RunTimes]) -> float:
     return statistics.median(run.cpu for run in runs)
 
 

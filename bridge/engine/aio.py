@@ -15,7 +15,7 @@ from typing import Any
 from bridge.engine.bridge import Bridge
 from bridge.engine.connect import IN_MEMORY
 from bridge.engine.connect import connect as connect_here
-from bridge.engine.watching import POLL, Pauses, log_errors
+from bridge.engine.watching import POLL, STOP_INTERVAL, Pauses, Sleeper, log_errors
 from bridge.errors import ProcessorError
 
 PLAIN = ("streams", "queries", "now")
@@ -86,18 +86,32 @@ class AsyncBridge:
         """`Bridge.run`, beside which other tasks may use the bridge; it ends by `await cep.stop()`, or when it is cancelled."""
         pauses = Pauses(poll)
         try:
-            while not self._stopped.is_set():
-                errors: list[Exception] = []
-                rows = 1
-                try:
-                    rows = await self._run(self._cep._step, errors)
-                except ProcessorError as error:  # of a coroutine function
-                    errors += error.errors
-                log_errors(errors)
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._stopped.wait(), pauses.after(rows))
+            with contextlib.closing(Sleeper(self._cep.database, self._stopped.is_set)) as sleeper:
+                while not self._stopped.is_set():
+                    errors: list[Exception] = []
+                    rows = 1
+                    try:
+                        rows = await self._run(self._cep._step, errors)
+                    except ProcessorError as error:  # of a coroutine function
+                        errors += error.errors
+                    log_errors(errors)
+                    await self._sleep(sleeper, pauses.after(rows))
         finally:
             self._stopped.clear()
+
+    async def _sleep(self, sleeper: Sleeper, seconds: float) -> None:
+        """Sleeps until `stop`; in a long pause also until NOTIFY, in a thread, which has ended when this is cancelled."""
+        if seconds <= STOP_INTERVAL:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopped.wait(), seconds)
+            return
+        sleeping = asyncio.ensure_future(asyncio.to_thread(sleeper.sleep, seconds))
+        try:
+            await asyncio.shield(sleeping)
+        except asyncio.CancelledError:
+            self._stopped.set()  # until `run` ends
+            await sleeping
+            raise
 
     async def stop(self) -> None:
         """Ends `run` after the rows that it is pushing; the next `run` where none is under way."""

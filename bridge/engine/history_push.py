@@ -33,7 +33,7 @@ class HistoryEvents(NamedTuple):
     last: int
 
 
-class Matcher(Protocol):
+class HistoryMatcher(Protocol):
     """A step that is more than a statement: it reads a table of `rows`, and gives rows of its result `table`.
 
     `needed`: the ids of the rows that it reads again with the next slice of the history.
@@ -54,7 +54,7 @@ class Matcher(Protocol):
 class HasHistory(Protocol):
     """A step that knows how to do its work for a history; None where it cannot."""
 
-    def history(self) -> Matcher | None: ...
+    def history(self) -> HistoryMatcher | None: ...
 
 
 class HistoryPush:
@@ -124,7 +124,7 @@ class HistoryPush:
         is_stored = table in self._stored
         stack.enter_context(self._database.temporary_view(table, " UNION ALL ".join(selects), is_stored))
 
-    def _rows_of(self, matcher: Matcher) -> pa.Table:
+    def _rows_of(self, matcher: HistoryMatcher) -> pa.Table:
         """The rows that a matcher needs again."""
         names = [self._database.quoted(name) for name in ROW_ID]
         rows = self._database.quoted(matcher.rows)
@@ -141,9 +141,9 @@ class _Fill(NamedTuple):
     select: exp.Query
 
 
-def _steps_of(runner: Runner) -> list[_Fill | Matcher]:
+def _steps_of(runner: Runner) -> list[_Fill | HistoryMatcher]:
     """The steps of all operators in their order."""
-    found: list[_Fill | Matcher] = []
+    found: list[_Fill | HistoryMatcher] = []
     read: set[str] = set()
     for operator in runner.active_operators():
         selects: dict[str, list[exp.Query]] = {}
@@ -172,11 +172,11 @@ def _fills(selects: Mapping[str, Sequence[exp.Query]]) -> Iterator[_Fill]:
 
 
 def _needed(
-    steps: Sequence[_Fill | Matcher], results: Sequence[exp.Expr]
-) -> tuple[list[_Fill | Matcher], collections.Counter[str]]:
+    steps: Sequence[_Fill | HistoryMatcher], results: Sequence[exp.Expr]
+) -> tuple[list[_Fill | HistoryMatcher], collections.Counter[str]]:
     """The steps whose tables the results read, also through others, and how often each table is read."""
     reads = collections.Counter(name for statement in results for name in _tables_of(statement))
-    found: list[_Fill | Matcher] = []
+    found: list[_Fill | HistoryMatcher] = []
     for step in reversed(steps):
         if reads[step.table]:
             found.append(step)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
+from collections.abc import Callable
 from typing import Any
 
 from bridge.engine.access import Access, locked
@@ -17,14 +18,14 @@ from windows.times import duration
 POLL = 20
 """Milliseconds between two looks at tables that do not change."""
 
-MOMENT = 0.1
-"""Seconds after which a pause looks whether `run` was stopped."""
+STOP_INTERVAL = 0.1
+"""Seconds between two checks, within a pause, of whether `run` was stopped."""
 
 RETRY = 10.0
 """Seconds between two attempts to listen."""
 
-RESTED = 1.0
-"""Milliseconds before the first look after rows were read; the next come later and later, up to `POLL`."""
+SHORTEST_PAUSE = 1.0
+"""Milliseconds before the first look after rows were read. Each later pause is longer, up to `POLL`."""
 
 
 class Pauses:
@@ -44,7 +45,7 @@ class Pauses:
 
     def after(self, rows: int) -> float:
         """The seconds to wait after a look that has found this number of rows."""
-        self._pause = 0.0 if rows else min(self._longest, max(RESTED / 1_000, self._pause * 1.5))
+        self._pause = 0.0 if rows else min(self._longest, max(SHORTEST_PAUSE / 1_000, self._pause * 1.5))
         return self._pause
 
 
@@ -61,38 +62,44 @@ class StopFlag:
         self.is_set = False
 
 
-class _Rest:
-    """A pause between two looks, which ends early when `run` is stopped or, on PostgreSQL, by NOTIFY."""
+class Sleeper:
+    """Sleeps between two looks at tables, until `is_stopped` or, on PostgreSQL, until NOTIFY comes."""
 
-    def __init__(self, database: Database, stopped: StopFlag) -> None:
-        self._stopped = stopped
+    def __init__(self, database: Database, is_stopped: Callable[[], bool]) -> None:
+        self._is_stopped = is_stopped
         self._database = database
         self._listener: Listener | None = None
         self._tried = -RETRY
 
-    def rest(self, seconds: float) -> None:
-        """Rests for as long; shorter than a moment without the listener, which would not hear of `stop`."""
+    def sleep(self, seconds: float) -> None:
+        """Sleeps for so many seconds at most.
+
+        It listens in long pauses only, and for a moment each time, as nothing wakes it when `is_stopped` becomes true. Once it
+        begins to listen it does not sleep: rows may have been committed after the last look.
+        """
         end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0 and not self._stopped.is_set:
-            listener = self._heard() if seconds > MOMENT else None
-            if listener is None:
-                time.sleep(min(left, MOMENT))
+        while (left := end - time.monotonic()) > 0 and not self._is_stopped():
+            if seconds > STOP_INTERVAL and self._begin_to_listen():
+                return
+            if self._listener is None:
+                time.sleep(min(left, STOP_INTERVAL))
                 continue
             try:
-                if listener.wait(min(left, MOMENT)):
+                if self._listener.wait(min(left, STOP_INTERVAL)):
                     return
             except Refused:
                 self._listener = None
 
-    def _heard(self) -> Listener | None:
+    def _begin_to_listen(self) -> bool:
         if self._listener is None and time.monotonic() - self._tried > RETRY:
             self._tried = time.monotonic()
             with contextlib.suppress(Refused):
                 self._listener = self._database.listener()
-        return self._listener
+                return self._listener is not None
+        return False
 
     def close(self) -> None:
-        self._stopped.is_set = False
+        """Ends the listening."""
         if self._listener is not None:
             self._listener.close()
 
@@ -162,12 +169,15 @@ class Watching(Access):
         {'id': 1}
         """
         pauses = Pauses(poll)
-        with contextlib.closing(_Rest(self.database, self._stopped)) as rest:
-            while not self._stopped.is_set:
-                errors: list[Exception] = []
-                pause = pauses.after(self._step(errors))
-                log_errors(errors)
-                rest.rest(pause)
+        try:
+            with contextlib.closing(Sleeper(self.database, lambda: self._stopped.is_set)) as sleeper:
+                while not self._stopped.is_set:
+                    errors: list[Exception] = []
+                    pause = pauses.after(self._step(errors))
+                    log_errors(errors)
+                    sleeper.sleep(pause)
+        finally:
+            self._stopped.is_set = False
 
     def stop(self) -> None:
         """Ends `run` after the rows that it is pushing; the next `run` where none is under way.

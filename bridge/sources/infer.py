@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bridge.sources.arrays import Array, is_number, is_text
-from bridge.sources.times import WHOLE, are_moments
+from bridge.sources.times import WHOLE, are_timestamps
 
 _LONG = r"^\s*[-+]?\d{19,}\s*$"
 _DATE = r"^\d{4}-\d\d-\d\d$"
@@ -30,7 +30,7 @@ def type_of_texts(texts: Array, kind: pa.DataType, place: str) -> pa.DataType:
     >>> print(type_of_texts(pa.array(["1", "10000000000000000001"]), pa.float64(), "t.csv: column 'id'"))
     decimal128(38, 0)
     """
-    if is_text(kind) and are_moments(texts):
+    if is_text(kind) and are_timestamps(texts):
         return pa.timestamp("us")
     if not pa.types.is_floating(kind):
         return kind
@@ -86,7 +86,7 @@ def _type_of_family(values: list[Any]) -> pa.DataType:
 def _type_of_string(texts: Array) -> pa.DataType:
     if pc.all(pc.match_substring_regex(texts, _DATE)).as_py():
         return pa.date32()
-    return pa.timestamp("us") if are_moments(texts) else pa.string()
+    return pa.timestamp("us") if are_timestamps(texts) else pa.string()
 
 
 def _warn_of_digits(place: str) -> None:

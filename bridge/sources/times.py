@@ -35,7 +35,7 @@ _SPELLINGS = (
 )
 """Other ways to write ISO 8601, and digits after the microseconds, which are ignored."""
 
-MOMENT = r"^\s*\d{4}[-/]\d\d[-/]\d\d[ Tt]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?\s*(?:[Zz]|UTC|GMT|[+-]\d\d(?::?\d\d)?)?\s*$"
+TIMESTAMP = r"^\s*\d{4}[-/]\d\d[-/]\d\d[ Tt]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?\s*(?:[Zz]|UTC|GMT|[+-]\d\d(?::?\d\d)?)?\s*$"
 """A date with a time, as `times_of_texts` reads it."""
 
 
@@ -184,17 +184,17 @@ def times_of_texts(values: Array) -> Array:
     return pc.coalesce(local, universal)
 
 
-def are_moments(texts: Array) -> bool:
+def are_timestamps(texts: Array) -> bool:
     """Whether all texts that are not NULL are dates with a time, and there is one.
 
-    >>> are_moments(pa.array(["2024-03-31 01:00:04+00", None])), are_moments(pa.array(["2024-03-31"]))
+    >>> are_timestamps(pa.array(["2024-03-31 01:00:04+00", None])), are_timestamps(pa.array(["2024-03-31"]))
     (True, False)
     """
     first = next((text for text in texts if text.is_valid), None)
-    if first is None or not pc.match_substring_regex(first, MOMENT).as_py():
+    if first is None or not pc.match_substring_regex(first, TIMESTAMP).as_py():
         return False
     try:
-        return pc.all(pc.match_substring_regex(texts, MOMENT)).as_py() and times_of_texts(texts) is not None
+        return pc.all(pc.match_substring_regex(texts, TIMESTAMP)).as_py() and times_of_texts(texts) is not None
     except Unfit:
         return False
 

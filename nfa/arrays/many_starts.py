@@ -202,7 +202,7 @@ class StartSearch:
             start, end = int(starts[match]), int(ends[match])
             codes[places[match] : places[match + 1]] = self._codes_alone(start, end, bool(at_end[match]))
         order = order[alone:]
-        self._fill_together(starts[order], lengths[order], at_end[order], places[order], codes)
+        self._fill_in_lockstep(starts[order], lengths[order], at_end[order], places[order], codes)
 
     def _codes_alone(self, start: int, end: int, at_end: bool) -> list[int]:
         state, cells = int(self.first_states(np.array([start]))[0]), []
@@ -219,10 +219,10 @@ class StartSearch:
             place = self.machine.parents[thread]
         return codes[::-1]
 
-    def _fill_together(
+    def _fill_in_lockstep(
         self, starts: Rows, lengths: Rows, at_end: NDArray[np.bool_], places: Rows, codes: Codes
     ) -> None:
-        """The same for many matches, the longest first: the matches with a row at some depth are always the first ones."""
+        """Fills in the codes of many matches, the longest first, one row of each at a time."""
         if not len(starts):
             return
         # The number of matches with a row at each depth.

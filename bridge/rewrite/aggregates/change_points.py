@@ -100,16 +100,18 @@ class _ChangePoints(abc.ABC):
             return None
         values: dict[exp.Expr, str] = {}
 
-        def kept(value: exp.Expr) -> exp.Expr:
+        def value_column(value: exp.Expr) -> exp.Expr:
             return column(values.setdefault(value, f"_value{len(values)}"))
 
-        def over_kept(call: exp.Expr) -> exp.Expr:
+        def over_values(call: exp.Expr) -> exp.Expr:
             if isinstance(call, exp.Count) and isinstance(call.this, exp.Star):
                 return exp.Count(this=column(_PRESENT))
-            return with_arguments(call, kept)
+            return with_arguments(call, value_column)
 
         node, keys = self.computed, [column(name) for name in self._keys]
-        columns = tuple(aliased(with_aggregates(item.this, node, keys, over_kept), item.alias) for item in node.columns)
+        columns = tuple(
+            aliased(with_aggregates(item.this, node, keys, over_values), item.alias) for item in node.columns
+        )
         of_rows: dict[str, exp.Expr] = {name: value for value, name in values.items()} | {_PRESENT: number(1)}
         return self._over(columns, of_rows, dict.fromkeys(of_rows, exp.null()))
 

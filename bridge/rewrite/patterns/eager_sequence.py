@@ -148,9 +148,9 @@ class EagerSequence:
 
     def _build(self, operator: Operator) -> None:
         flow = self._matches()
-        operator.result = self._reported(flow) if self.first is None else self._apart(operator, flow, self.first)
+        operator.result = self._reported(flow) if self.first is None else self._disjoint(operator, flow, self.first)
 
-    def _apart(self, operator: Operator, flow: Flow, first: exp.Expr) -> Flow:
+    def _disjoint(self, operator: Operator, flow: Flow, first: exp.Expr) -> Flow:
         """The flow of the matches that do not overlap.
 
         found: the matches that this push completes; reported: the last rows of the reported ones; last: the last row of each

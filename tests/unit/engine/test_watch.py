@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import pathlib
 import random
 import signal
@@ -502,7 +503,12 @@ class TestPostgreSQL:
             assert cep.poll() >= 3 + 4
             cep.drop()
 
-    def test_a_notification_ends_the_pause(self, shop: Shop) -> None:
+    @pytest.fixture
+    def long_pauses(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Pauses are as long as `poll` from the first one on."""
+        monkeypatch.setattr("bridge.engine.watching.SHORTEST_PAUSE", 20_000.0)
+
+    def test_a_notification_ends_the_pause(self, shop: Shop, long_pauses: None) -> None:
         writers.create(shop.engine, "orders")
         with shop.connect() as cep:
             cep.register_stream("changes", changes_of="orders")
@@ -524,6 +530,39 @@ class TestPostgreSQL:
             thread.join(10)
             assert time.monotonic() - stopped < 5
             cep.drop()
+
+    @pytest.mark.parametrize("end", ["stop", "cancel"])
+    def test_a_notification_ends_the_pause_of_asyncio(self, shop: Shop, end: str, long_pauses: None) -> None:
+        writers.create(shop.engine, "orders")
+
+        async def main() -> None:
+            async with bridge.aio.connect(shop.url) as cep:
+                await cep.register_stream("changes", changes_of="orders")
+                await cep.create_query("seen", "SELECT id FROM changes")
+                got: list[float] = []
+                await cep.add_output_processor("seen", lambda event: got.append(time.monotonic()))
+                running = asyncio.create_task(cep.run(poll="20 S"))
+                await asyncio.sleep(1.0)
+                for number in (1, 2):
+                    begun = time.monotonic()
+                    await asyncio.to_thread(shop.do, "INSERT INTO orders (amount) VALUES (1)")
+                    while len(got) < number and time.monotonic() < begun + 10:
+                        await asyncio.sleep(0.01)
+                    assert got[-1] - begun < 8
+                    await asyncio.sleep(0.5)
+                ended = time.monotonic()
+                if end == "stop":
+                    await cep.stop()
+                    await running
+                else:
+                    running.cancel()
+                    with pytest.raises(asyncio.CancelledError):
+                        await running
+                assert time.monotonic() - ended < 5
+                assert await cep.poll() == 0
+                await cep.drop()
+
+        asyncio.run(asyncio.wait_for(main(), 60))
 
     def test_times_with_a_zone(self, shop: Shop) -> None:
         shop.do("CREATE TABLE orders (id INT PRIMARY KEY, at TIMESTAMPTZ)")

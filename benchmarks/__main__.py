@@ -6,7 +6,7 @@ import contextlib
 import pathlib
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
@@ -26,15 +26,35 @@ GROWING = ("history", "window", "results")
 """What grows in `scaling`."""
 
 PROGRAMS = pathlib.Path(__file__).parent
-OPTIONS = (
-    click.Option(
-        ["--flink"], envvar="FLINK_PYTHON", metavar="PYTHON", help="The Python of an environment with apache-flink."
-    ),
-    click.Option(["--esper-jars"], envvar="ESPER_JARS", metavar="DIR", help="A directory with Esper's jars."),
+
+# Options of several commands.
+esper_option = click.option("--esper-jars", envvar="ESPER_JARS", metavar="DIR", help="A directory with Esper's jars.")
+flink_option = click.option(
+    "--flink", envvar="FLINK_PYTHON", metavar="PYTHON", help="The Python of an environment with apache-flink."
+)
+json_option = click.option(
+    "--json", "path", type=click.Path(path_type=pathlib.Path), help="Write the figures to this file, too."
+)
+plot_option = click.option(
+    "--plot", type=click.Path(path_type=pathlib.Path), help="Plot the costs into this file. Needs matplotlib."
 )
 
 
-@click.group(help=__doc__, invoke_without_command=True, params=[*bench.params, *OPTIONS])
+def runs_option(default: int) -> Callable[[Any], Any]:
+    """The option `--runs`."""
+    return click.option("--runs", type=click.IntRange(1), default=default, show_default=True, help="Runs per figure.")
+
+
+def databases_option(*urls: str) -> Callable[[Any], Any]:
+    """The option `--database`, which may be repeated, with these databases by default."""
+    return click.option(
+        "--database", multiple=True, default=urls, show_default=True, help="A database, as a URL. Repeatable."
+    )
+
+
+@flink_option
+@esper_option
+@click.group(help=__doc__, invoke_without_command=True, params=list(bench.params))
 @click.pass_context
 def main(context: click.Context, flink: str | None, esper_jars: str | None, **options: Any) -> None:
     if context.invoked_subcommand is None and bench.callback is not None:
@@ -52,7 +72,7 @@ def _programs(flink: str | None, esper_jars: str | None) -> Iterator[str]:
 
 @main.command()
 @click.option("--quick", is_flag=True, help="Fewer rows, and three runs.")
-@click.option("--runs", default=5, show_default=True, help="Runs per figure.")
+@runs_option(5)
 @click.option("--only", multiple=True, help="The name of a workload, or its beginning. Repeatable.")
 @click.option(
     "--peers",
@@ -60,11 +80,9 @@ def _programs(flink: str | None, esper_jars: str | None) -> Iterator[str]:
     metavar="PYTHON",
     help="The Python of an environment with pandas-match-recognize and pyarrow.",
 )
-@click.option(
-    "--flink", envvar="FLINK_PYTHON", metavar="PYTHON", help="The Python of an environment with apache-flink."
-)
-@click.option("--esper-jars", envvar="ESPER_JARS", metavar="DIR", help="A directory with Esper's jars.")
-@click.option("--json", "path", type=click.Path(path_type=pathlib.Path), help="Write the figures to this file, too.")
+@flink_option
+@esper_option
+@json_option
 def row_patterns(
     quick: bool,
     runs: int,
@@ -93,9 +111,7 @@ def row_patterns(
 @main.command()
 @click.option("--database", default="duckdb://", show_default=True, help="The database, as a URL.")
 @click.option("--events", default=10_000_000, show_default=True, help="The number of events of the history.")
-@click.option(
-    "--plot", type=click.Path(path_type=pathlib.Path), help="Plot the costs into this file. Needs matplotlib."
-)
+@plot_option
 def live(database: str, events: int, plot: pathlib.Path | None) -> None:
     """Measure the cost of an event in a continuous MATCH_RECOGNIZE.
 
@@ -113,9 +129,7 @@ def live(database: str, events: int, plot: pathlib.Path | None) -> None:
 
 
 @main.command()
-@click.option(
-    "--database", multiple=True, default=("duckdb://",), show_default=True, help="A database, as a URL. Repeatable."
-)
+@databases_option("duckdb://")
 @click.option(
     "--drive",
     multiple=True,
@@ -134,9 +148,7 @@ def live(database: str, events: int, plot: pathlib.Path | None) -> None:
 )
 @click.option("--events", default=1_000_000, show_default=True, help="The largest history and the largest window.")
 @click.option("--seconds", default=1.0, show_default=True, help="Seconds per point.")
-@click.option(
-    "--plot", type=click.Path(path_type=pathlib.Path), help="Plot the costs into this file. Needs matplotlib."
-)
+@plot_option
 def scaling(
     database: tuple[str, ...],
     drive: tuple[int, ...],
@@ -167,8 +179,8 @@ def scaling(
 @main.command()
 @click.option("--count", multiple=True, type=click.IntRange(1), default=(1, 80), show_default=True)
 @click.option("--seconds", default=2.0, show_default=True, help="Seconds per figure, shared by its runs.")
-@click.option("--runs", default=5, show_default=True, help="Runs per figure.")
-@click.option("--esper-jars", envvar="ESPER_JARS", metavar="DIR", help="A directory with Esper's jars.")
+@runs_option(5)
+@esper_option
 def epl(count: tuple[int, ...], seconds: float, runs: int, esper_jars: str | None) -> None:
     """Measure the paper's four queries in EPL, in SQL and on Esper."""
     from benchmarks import epl as paper
@@ -191,9 +203,7 @@ def epl(count: tuple[int, ...], seconds: float, runs: int, esper_jars: str | Non
     show_default=True,
     help="The cores of Spark. Repeatable.",
 )
-@click.option(
-    "--flink", envvar="FLINK_PYTHON", metavar="PYTHON", help="The Python of an environment with apache-flink."
-)
+@flink_option
 @click.option("--patience", default=180.0, show_default=True, help="Seconds that a run of Flink may take.")
 def spark(
     events: tuple[int, ...],
@@ -224,15 +234,9 @@ def spark(
 
 
 @main.command()
-@click.option(
-    "--database",
-    multiple=True,
-    default=("duckdb://", "sqlite://"),
-    show_default=True,
-    help="A database, as a URL. Repeatable.",
-)
+@databases_option("duckdb://", "sqlite://")
 @click.option("--seconds", default=2.0, show_default=True, help="Seconds per figure.")
-@click.option("--runs", default=3, show_default=True, help="Runs per figure, of both ways in turns.")
+@runs_option(3)
 @click.option("--linger", default="5 MS", show_default=True)
 def gathering(database: tuple[str, ...], seconds: float, runs: int, linger: str) -> None:
     """Measure single pushes from eight threads, with `linger` and without."""
@@ -244,15 +248,9 @@ def gathering(database: tuple[str, ...], seconds: float, runs: int, linger: str)
 
 
 @main.command()
-@click.option(
-    "--database",
-    multiple=True,
-    default=("duckdb://", "sqlite://"),
-    show_default=True,
-    help="A database, as a URL. Repeatable.",
-)
+@databases_option("duckdb://", "sqlite://")
 @click.option("--queries", default=100, show_default=True, help="The number of queries in one bridge.")
-@click.option("--runs", default=3, show_default=True, help="Runs per figure.")
+@runs_option(3)
 def creation(database: tuple[str, ...], queries: int, runs: int) -> None:
     """Measure what it costs to create queries, to group them anew, and to import the library."""
     from benchmarks import creation as benchmark
@@ -264,17 +262,13 @@ def creation(database: tuple[str, ...], queries: int, runs: int) -> None:
 
 
 @main.command()
-@click.option(
-    "--database", multiple=True, default=("duckdb://",), show_default=True, help="A database, as a URL. Repeatable."
-)
+@databases_option("duckdb://")
 @click.option(
     "--events", default=5_000_000, show_default=True, help="The number of events of all streams together; 0 for none."
 )
 @click.option("--mixed", default=300_000, show_default=True, help="The same for 20 queries of each kind at once.")
-@click.option("--runs", default=5, show_default=True, help="Runs per figure.")
-@click.option(
-    "--flink", envvar="FLINK_PYTHON", metavar="PYTHON", help="The Python of an environment with apache-flink."
-)
+@runs_option(5)
+@flink_option
 @click.option("--patience", default=240.0, show_default=True, help="Seconds that Flink may run.")
 def replay(database: tuple[str, ...], events: int, mixed: int, runs: int, flink: str | None, patience: float) -> None:
     """Measure a replay from files to files.
@@ -290,23 +284,18 @@ def replay(database: tuple[str, ...], events: int, mixed: int, runs: int, flink:
 
 
 @main.command()
-@click.option(
-    "--database",
-    multiple=True,
-    default=("duckdb://",),
-    show_default=True,
-    help="A database, as a URL: DuckDB, SQLite or PostgreSQL. Repeatable.",
-)
+@databases_option("duckdb://")
 @click.option("--events", type=click.IntRange(1), help="Default: 5,000,000 on DuckDB, 200,000 on others.")
 @click.option("--query", multiple=True, help="The name of a query, or its beginning. Repeatable. Default: all.")
-@click.option("--runs", type=click.IntRange(1), default=5, show_default=True, help="Runs per figure.")
-@click.option("--json", "path", type=click.Path(path_type=pathlib.Path), help="Write all runs to this file, too.")
+@runs_option(5)
+@json_option
 def limits(
     database: tuple[str, ...], events: int | None, query: tuple[str, ...], runs: int, path: pathlib.Path | None
 ) -> None:
     """Measure a replay beside the best statement by hand.
 
-    Both run on the same database, from Parquet to Parquet, in turns. Their results are compared first.
+    Both run on the same database (DuckDB, SQLite or PostgreSQL), from Parquet to Parquet, in turns. Their results are compared
+    first.
     """
     from benchmarks import limits as benchmark
     from benchmarks.limit_queries import QUERIES

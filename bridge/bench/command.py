@@ -27,7 +27,7 @@ QUICK: dict[str, Any] = {"counts": (1,), "drives": (1, 1_000), "seconds": 0.2, "
 
 
 def settings_of(quick: bool, own: bool = False, **options: Any) -> ExperimentSettings:
-    """The settings of these options; others have their defaults, or those of QUICK and OWN."""
+    """The settings that the options ask for. An option that is not given has its default, or that of QUICK or OWN."""
     defaults = dataclasses.replace(ExperimentSettings(), **{**(OWN if own else {}), **(QUICK if quick else {})})
     return dataclasses.replace(defaults, **{name: value for name, value in options.items() if value})
 
@@ -70,7 +70,7 @@ def _report(
 
 
 def _reach(settings: ExperimentSettings) -> None:
-    """Opens each database once, so that a wrong URL is reported at once."""
+    """Opens each database once, so that a wrong URL is reported before anything is measured."""
     for url in settings.databases:
         open_database(url).close()
 

@@ -104,7 +104,7 @@ def _is_slow(system: System) -> bool:
 
 
 def _last(count: int) -> range:
-    """The timestamps that are checked event by event: windows are full, and it does not take minutes."""
+    """The timestamps that are checked event by event: a few at the end, where windows are full."""
     return range(CHECKED - max(20, min(200, 400 // count)), CHECKED)
 
 
@@ -138,7 +138,7 @@ def measure(settings: ExperimentSettings, progress: Progress) -> Iterator[Measur
 
 
 def _groups(systems: Sequence[System]) -> Iterator[list[System]]:
-    """Groups of systems that are measured in turns, because each has a database of its own; the others are alone."""
+    """Groups of systems that are measured in turns. Systems that would share a database are in groups of their own."""
     for (_, in_memory), group in itertools.groupby(systems, lambda each: (each.database, _is_in_memory(each))):
         if in_memory:
             yield list(group)

@@ -92,7 +92,7 @@ class OwnEvents:
 
     @functools.cached_property
     def span(self) -> int:
-        """The milliseconds after which the events may begin again."""
+        """The milliseconds that are added to the times of the events each time they are pushed again."""
         times = [table.column(0) for table in self.tables.values()]
         return int(max(pc.max(each).as_py() for each in times) - min(pc.min(each).as_py() for each in times) + 1)
 
@@ -221,7 +221,7 @@ def measure(
 
 
 def check(systems: Sequence[OwnSystem], progress: Progress) -> list[tuple[OwnSystem, BridgeError]]:
-    """The systems that refuse the queries, with their errors. Raises DifferenceError if two of the others differ."""
+    """The errors of the systems that refuse the queries. Raises DifferenceError if two of the others give different results."""
     expected: ResultRows | None = None
     refused = []
     for done, system in enumerate(systems):
@@ -260,13 +260,13 @@ def _is_close(one: Any, other: Any) -> bool:
 
 
 def _order(row: tuple[Any, ...]) -> list[Any]:
-    """The key to sort rows by: doubles last, as they may differ a little."""
+    """The key by which rows are sorted. Doubles come last, because they may differ in the last digits."""
     keys = [(value is not None, value if isinstance(value, (int, float)) else str(value)) for value in row]
     return sorted(keys, key=lambda key: isinstance(key[1], float))
 
 
 def _groups(systems: Sequence[OwnSystem]) -> Iterator[list[OwnSystem]]:
-    """The systems of each database; one by one where they would share one database."""
+    """Groups of systems that are measured in turns. Systems that would share a database are in groups of their own."""
     for url, group in itertools.groupby(systems, lambda system: system.database):
         together = list(group)
         yield from [together] if is_in_memory(url) else ([system] for system in together)

@@ -157,7 +157,7 @@ def _latencies(each: Measurement | None, baseline: Measurement | None) -> str:
 
 
 def _milliseconds(number: float) -> str:
-    """Milliseconds with three digits, two below one: a single event may take microseconds.
+    """Milliseconds with three significant digits, or two if it is less than one.
 
     >>> _milliseconds(1234.5), _milliseconds(0.00712)
     ('1,230', '0.0071')
@@ -206,7 +206,7 @@ def _fewer(each: Measurement) -> bool:
 
 
 def three_digits(rate: float) -> str:
-    """A rate with three digits, as many as a measurement has.
+    """A rate with three significant digits.
 
     >>> three_digits(1234567.0), three_digits(12345.6), three_digits(7.25)
     ('1,230,000', '12,300', '7.25')

@@ -60,7 +60,7 @@ class System(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Latency:
-    """Milliseconds of a push: its median, and what 99 of 100 pushes do not exceed."""
+    """The latency of a push in milliseconds: the median, and the 99th percentile."""
 
     p50: float
     p99: float
@@ -76,7 +76,7 @@ class Latency:
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The least of the values that so many percent of them do not exceed.
+    """A percentile of the values, by the nearest rank: one of them.
 
     >>> percentile([3, 1, 2, 4], 50), percentile([3, 1, 2, 4], 99)
     (2, 4)
@@ -86,7 +86,7 @@ def percentile(values: Sequence[float], percent: float) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Timing:
-    """Events per second of each run, the number of events per push, and the latency of the pushes of all runs, if known.
+    """The events per second of each run, the number of events per push, and the latency over all runs, if known.
 
     If the number is 1, a push is of one event of each stream, and the latency is the mean of these events.
     """

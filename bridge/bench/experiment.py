@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 
@@ -16,6 +15,7 @@ from bridge.bench.systems import (
     ResultRows,
     System,
     Timing,
+    groups_in_turns,
     measure_in_turns,
 )
 from bridge.bench.workloads import MIXED, MIXED_COUNT, WORKLOADS, Workload
@@ -130,24 +130,13 @@ def first_difference(expected: ResultRows, actual: ResultRows, checked: range) -
 def measure(settings: ExperimentSettings, progress: Progress) -> Iterator[Measurement]:
     """Measures all workloads, one after the other."""
     cases = [
-        (workload, count, systems) for workload, count in settings.workloads for systems in _groups(settings.systems)
+        (workload, count, systems)
+        for workload, count in settings.workloads
+        for systems in groups_in_turns(settings.systems)
     ]
     for done, (workload, count, systems) in enumerate(cases):
         progress(f"{workload.name} × {count}, {systems[0].database}", done / len(cases))
         yield from _measure(systems, workload, count, settings)
-
-
-def _groups(systems: Sequence[System]) -> Iterator[list[System]]:
-    """Groups of systems that are measured in turns. Systems that would share a database are in groups of their own."""
-    for (_, in_memory), group in itertools.groupby(systems, lambda each: (each.database, _is_in_memory(each))):
-        if in_memory:
-            yield list(group)
-        else:
-            yield from ([system] for system in group)
-
-
-def _is_in_memory(system: System) -> bool:
-    return isinstance(system, LocalSystem) and system.is_in_memory
 
 
 def _measure(

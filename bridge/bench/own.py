@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,7 @@ import pyarrow.compute as pc
 
 from bridge.bench.experiment import DifferenceError, ExperimentSettings, Measurement, Progress
 from bridge.bench.report import without_password
-from bridge.bench.systems import EventRun, Push, ResultRows, drop, is_in_memory, measure_runs, rows_of
+from bridge.bench.systems import EventRun, Push, ResultRows, drop, groups_in_turns, measure_runs, rows_of
 from bridge.engine.connect import connect
 from bridge.errors import BridgeError, SourceError
 from bridge.sources.merge import Chunk, merge, row_count
@@ -211,7 +210,7 @@ def measure(
         reason = str(error).splitlines()[0]
         yield Measurement(title, len(system.script.queries), system.database, system.name, refused=reason)
     out = [system for system, _ in refused]
-    groups = list(_groups([system for system in systems if system not in out]))
+    groups = list(groups_in_turns([system for system in systems if system not in out]))
     for done, group in enumerate(groups):
         progress(f"{title}, {group[0].database}", done / len(groups))
         timings = measure_runs([system.open for system in group], settings.seconds, settings.runs)
@@ -263,10 +262,3 @@ def _order(row: tuple[Any, ...]) -> list[Any]:
     """The key by which rows are sorted. Doubles come last, because they may differ in the last digits."""
     keys = [(value is not None, value if isinstance(value, (int, float)) else str(value)) for value in row]
     return sorted(keys, key=lambda key: isinstance(key[1], float))
-
-
-def _groups(systems: Sequence[OwnSystem]) -> Iterator[list[OwnSystem]]:
-    """Groups of systems that are measured in turns. Systems that would share a database are in groups of their own."""
-    for url, group in itertools.groupby(systems, lambda system: system.database):
-        together = list(group)
-        yield from [together] if is_in_memory(url) else ([system] for system in together)

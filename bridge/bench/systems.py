@@ -6,10 +6,11 @@ import abc
 import contextlib
 import dataclasses
 import functools
+import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from bridge.bench.paper import PaperBridge
 from bridge.bench.workloads import LONGEST, SCHEMAS, Workload, columns, table, triples
@@ -60,7 +61,7 @@ class System(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Latency:
-    """The latency of a push in milliseconds: the median, and the 99th percentile."""
+    """The median and the 99th percentile of the latency of a push, in milliseconds."""
 
     p50: float
     p99: float
@@ -159,15 +160,29 @@ class LocalSystem(abc.ABC):
         (timing,) = measure_in_turns([self], workload, count, seconds, runs)
         return timing
 
-    @property
-    def is_in_memory(self) -> bool:
-        """Whether its database is in memory, so that others can be measured in turns with it."""
-        return is_in_memory(self.database)
-
 
 def is_in_memory(url: str) -> bool:
     """Whether each connection to this URL has a database of its own."""
     return url.partition("?")[0] in ("duckdb://", "duckdb:///:memory:", "sqlite://", "sqlite:///:memory:")
+
+
+class HasDatabase(Protocol):
+    """A system on a database."""
+
+    @property
+    def database(self) -> str: ...
+
+
+OnDatabase = TypeVar("OnDatabase", bound=HasDatabase)
+
+
+def groups_in_turns(systems: Sequence[OnDatabase]) -> Iterator[list[OnDatabase]]:
+    """Groups of systems that can be measured in turns. Systems that would share a database are in groups of their own."""
+    for database, group in itertools.groupby(systems, lambda system: system.database):
+        if is_in_memory(database):
+            yield list(group)
+        else:
+            yield from ([system] for system in group)
 
 
 def measure_in_turns(

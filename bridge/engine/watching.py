@@ -72,7 +72,7 @@ class Sleeper:
         self._tried = -RETRY
 
     def sleep(self, seconds: float) -> None:
-        """Sleeps for so many seconds at most.
+        """Sleeps for at most `seconds`, or until NOTIFY comes.
 
         It listens in long pauses only, and for a moment each time, as nothing wakes it when `is_stopped` becomes true. Once it
         begins to listen it does not sleep: rows may have been committed after the last look.

@@ -152,20 +152,20 @@ class Deployment:
 
     def _remove_queries(self) -> None:
         """Removes the queries that no script has, but those that are read, or whose results are still to be delivered."""
-        for name in self._removed:
+        for name in self._obsolete:
             if not waits(self._cep, name):
                 with contextlib.suppress(InUse):
                     self._cep.remove_query(name)
                     self._note(f"the query {name} is removed")
 
     def _say_what_stays(self) -> None:
-        for name in self._removed:
+        for name in self._obsolete:
             if readers := [reader for reader in self._readers(name) if reader.lower() in self._names]:
                 raise InUse(f"{name!r} is in none of the files, and is read by {', '.join(map(repr, readers))}")
             self._note(f"the query {name} stays until its results are delivered: a later start removes it")
 
     @property
-    def _removed(self) -> list[str]:
+    def _obsolete(self) -> list[str]:
         """The queries that no script has, readers before what they read."""
         return [name for name in reversed(self._cep.queries) if name.lower() not in self._names]
 

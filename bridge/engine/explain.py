@@ -29,11 +29,11 @@ from bridge.query.row_pattern import with_absence
 from bridge.query.scripts import IntoTable, ReadSQL, UpdateSQL
 from bridge.query.text import clause
 from bridge.rewrite.matching.match import automaton_of
-from bridge.rewrite.network import CLOCK
 from bridge.rewrite.optimize import fired
 from bridge.rewrite.optimize.side_by_side import is_one
 from bridge.rewrite.plan import Insert, Operator, Purge
 from bridge.rewrite.settings import Settings
+from bridge.rewrite.state_tables import CLOCK
 from bridge.rewrite.variants import StatementWriter
 from nfa.errors import BudgetError
 from nfa.graph import Diagram, Graph, diagram

@@ -18,8 +18,8 @@ from bridge.engine.bound_statements import BoundStatement, BoundStatements, Row,
 from bridge.engine.catalogue import StreamEntry
 from bridge.engine.results import Results, ResultStatement, ResultStatements
 from bridge.patterns.live.statements import Arrivals, Rows
-from bridge.rewrite.network import CLOCK
 from bridge.rewrite.plan import Insert, Operator, Purge, RowCall
+from bridge.rewrite.state_tables import CLOCK
 from windows.databases import Database
 
 if TYPE_CHECKING:

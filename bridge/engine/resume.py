@@ -30,7 +30,7 @@ def discard_state(database: Database) -> None:
     """Removes the state of a durable bridge from a database, but no result tables and no letters that wait."""
     from sqlglot import exp
 
-    from bridge.rewrite.network import CLOCK
+    from bridge.rewrite.state_tables import CLOCK
 
     stored = CatalogueTables(database)
     if not stored.exist():

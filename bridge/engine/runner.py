@@ -17,8 +17,8 @@ from bridge.engine.results import PUSHES, Results
 from bridge.engine.transactions import Transactions, TrialOver
 from bridge.errors import DatabaseError, QueryError
 from bridge.rewrite.conflicts import conflicts
-from bridge.rewrite.network import CLOCK
 from bridge.rewrite.plan import Call, Insert, Operator, Purge
+from bridge.rewrite.state_tables import CLOCK
 from windows.databases import Database
 from windows.times import BEGINNING
 

@@ -15,8 +15,8 @@ from bridge.engine.runner import Runner
 from bridge.engine.watch.watched_table import TableStatus
 from bridge.errors import BridgeError
 from bridge.query.nodes import Node
-from bridge.rewrite.network import CLOCK
 from bridge.rewrite.settings import Settings
+from bridge.rewrite.state_tables import CLOCK
 from windows.databases import Refused
 from windows.times import BEGINNING
 

@@ -8,7 +8,7 @@ from typing import Any
 from bridge.engine.durable import CatalogueTables, LoggedCall
 from bridge.engine.own_place import has_schema, own_place
 from bridge.errors import DatabaseError
-from bridge.rewrite.network import CLOCK
+from bridge.rewrite.state_tables import CLOCK
 from bridge.stores.outbox import Outbox
 from bridge.stores.store import Stores
 from windows.databases import Database, Refused, open_database

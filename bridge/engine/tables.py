@@ -9,8 +9,8 @@ from sqlglot import exp
 
 from bridge.engine.durable import CatalogueTables
 from bridge.rewrite.names import TableNames
-from bridge.rewrite.network import CLOCK
 from bridge.rewrite.plan import Insert, Operator, PlannedTable, RowCountProbe, Step, indexing
+from bridge.rewrite.state_tables import CLOCK
 from windows.databases import Database
 from windows.schema import Schema
 from windows.sql import identifier, table

@@ -23,13 +23,14 @@ from bridge.query.scripts import ReadSQL
 from bridge.rewrite.derived_window import leaving_with, purge_expired_results
 from bridge.rewrite.flow import TIMES, Flow, Need, Selection
 from bridge.rewrite.names import TableNames
-from bridge.rewrite.plan import Insert, Operator, PlannedTable, Purge
+from bridge.rewrite.plan import Insert, Operator
 from bridge.rewrite.settings import Settings
 from bridge.rewrite.state_changes import StateChanges
+from bridge.rewrite.state_tables import add_table, expired, indexed_by
 from bridge.rewrite.variants import Variants
 from nfa.temporal.tree import is_timed
 from windows.databases.base import Database
-from windows.sql import column, column_of, number, row_number, table
+from windows.sql import column, row_number, table
 
 if TYPE_CHECKING:
     from bridge.stores.outbox import Outbox
@@ -38,9 +39,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 DEFAULTS = Settings()
-
-CLOCK = "cep_clock"
-"""One row: `before` and `now`, the newest times before and since the push, and `seq`, the newest event's number."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -305,7 +303,7 @@ class Network:
         """W5: a table of the results that are still valid, by the expiry each row brings along."""
         name = self.name("window", node)
         select = arrivals.arrivals.select()
-        add_table(operator, name, select, indexed_by("_expires", select, self))
+        add_table(operator, name, select, indexed_by("_expires", select, self.database))
         operator.derived[name] = self.reader
         operator.steps.append(Insert(name, select))
         content = Selection.of(table(name), arrivals.arrivals.columns)
@@ -371,64 +369,3 @@ def as_inserted(node: Node, network: Network) -> bool:
     return (
         network.database.insertion_ordered and isinstance(node, query.Stream) and network.source(node.name).node is None
     )
-
-
-def add_table(
-    operator: Operator, name: str, like: exp.Query, indexes: tuple[tuple[str, ...], ...] = (), is_late: bool = False
-) -> None:
-    operator.tables.append(PlannedTable(name, like, indexes, is_late))
-
-
-def indexed_by(time: str, rows: exp.Select, network: Network) -> tuple[tuple[str, ...], ...]:
-    """The indexes of a window table by `time` (`ts`, `_expires` or `seq`), at whose end the valid rows stand."""
-    others = [name for name in ("seq", *rows.named_selects) if name != time]
-    return (tuple(dict.fromkeys((time, *others))),) if network.database.covering_indexes else ((time,),)
-
-
-def clock(name: str) -> exp.Expr:
-    """The time `now`, or the time `before` the push, as a sub-query on the clock."""
-    return exp.Subquery(this=exp.select(column(name)).from_(table(CLOCK)))
-
-
-def ago(milliseconds: int) -> exp.Expr:
-    """The time `milliseconds` before now."""
-    return exp.Sub(this=clock("now"), expression=number(milliseconds))
-
-
-def keep_for(operator: Operator, milliseconds: int) -> str:
-    """The name of an operator's table, whose rows are kept for `milliseconds` or longer from now on."""
-    name = operator.tables[0].name
-    if milliseconds > operator.longest:
-        operator.longest = milliseconds
-        operator.purges = [Purge(name, exp.LTE(this=column("ts"), expression=ago(milliseconds)))]
-    return name
-
-
-def expired(name: str) -> Purge:
-    return Purge(name, exp.LTE(this=column("_expires"), expression=clock("now")))
-
-
-def arrived(alias: str, below: Flow) -> exp.Expr:
-    """Whether a row of the table (alias `alias`) is one of this push's arrivals."""
-    keys = ("ts", "seq") if below.timed else ("seq",)
-    row = [column_of(alias, key) for key in keys]
-    return exp.In(
-        this=exp.Tuple(expressions=row) if len(row) > 1 else row[0],
-        query=exp.Subquery(this=below.arrivals.select(keys)),
-    )
-
-
-def order_columns(flow: Flow) -> dict[str, exp.Expr]:
-    """The order columns, which a window table copies from its input."""
-    return {name: column(name) for name in flow.order}
-
-
-def row_columns(flow: Flow, expires: exp.Expr) -> dict[str, exp.Expr]:
-    """The columns of a window table over a flow: those of its rows, with another expiry."""
-    return {
-        "ts": column("ts"),
-        "seq": column("seq"),
-        "_expires": expires,
-        **order_columns(flow),
-        **{name: column(name) for name in flow.names},
-    }

@@ -20,7 +20,7 @@ from bridge.history.deployment import Deployment
 from bridge.history.script import ReplayScript
 from bridge.query.codec import dumped
 from bridge.query.scripts import IntoTable
-from bridge.rewrite.network import CLOCK
+from bridge.rewrite.state_tables import CLOCK
 from windows.databases import Database, Refused, dialect_of, open_database
 from windows.schema import Schema
 

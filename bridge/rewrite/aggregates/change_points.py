@@ -28,7 +28,8 @@ from bridge.rewrite.aggregates.on_change import at_points
 from bridge.rewrite.aggregates.panes import UNTIL
 from bridge.rewrite.aggregates.partials import Partials
 from bridge.rewrite.flow import AT_LEAST, NTH, Flow, Need, Selection
-from bridge.rewrite.network import Network, clock
+from bridge.rewrite.network import Network
+from bridge.rewrite.state_tables import clock
 from bridge.rewrite.windows.expiry import evicting_inputs, expires_in_push
 from windows.aggregates import aggregate_of, with_arguments
 from windows.sql import (

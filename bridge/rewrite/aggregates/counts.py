@@ -13,8 +13,9 @@ from bridge.query.epl_columns import OF_EVENT
 from bridge.rewrite.aggregates.frames import aggregate_calls, arrived_in_push
 from bridge.rewrite.aggregates.panes import Panes
 from bridge.rewrite.flow import Flow, Need
-from bridge.rewrite.network import Network, add_table, keep_for
+from bridge.rewrite.network import Network
 from bridge.rewrite.plan import Insert, Operator
+from bridge.rewrite.state_tables import add_table, keep_for
 from windows.sql import (
     aliased,
     column,

@@ -18,8 +18,9 @@ from bridge import query
 from bridge.rewrite.aggregates.frames import first_arrival, group_columns, last_arrival, reads_last_rows
 from bridge.rewrite.aggregates.partials import Partials
 from bridge.rewrite.flow import NTH, Flow, Selection
-from bridge.rewrite.network import Network, add_table, ago
+from bridge.rewrite.network import Network
 from bridge.rewrite.plan import Operator, PaneInsert, Purge, RowCountProbe
+from bridge.rewrite.state_tables import add_table, ago
 from bridge.rewrite.variants import StatementWriter, Variants
 from windows.databases.base import NESTED_LOOP
 from windows.sql import (

@@ -13,8 +13,9 @@ from bridge.query.epl_output import Snapshot
 from bridge.rewrite.aggregates.frames import aggregate_calls, group_columns
 from bridge.rewrite.aggregates.on_change import at_points
 from bridge.rewrite.flow import Flow, Need, Selection, not_later, valid
-from bridge.rewrite.network import CLOCK, Network, add_table, arrived, derived_content, rewrite
+from bridge.rewrite.network import Network, derived_content, rewrite
 from bridge.rewrite.plan import Insert, Operator
+from bridge.rewrite.state_tables import CLOCK, add_table, arrived
 from bridge.rewrite.windows.jumps import first_time, number_rows, replaced_by_next
 from bridge.rewrite.windows.top import order_of
 from windows.databases import Database

@@ -11,9 +11,10 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.rewrite.flow import Flow, Selection
-from bridge.rewrite.network import Network, add_table
+from bridge.rewrite.network import Network
 from bridge.rewrite.optimize.constants import constants, covering, is_equated, kind_of, signature
 from bridge.rewrite.plan import Operator
+from bridge.rewrite.state_tables import add_table
 from windows.sql import aliased, aliased_table, column, column_of, number, table
 
 ALIAS = "_k"

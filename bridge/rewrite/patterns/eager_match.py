@@ -14,7 +14,7 @@ from bridge.patterns.conditions import conditions
 from bridge.patterns.live.statements import Arrivals
 from bridge.patterns.values import MatchAggregate, read
 from bridge.rewrite.flow import Flow, Need, Selection
-from bridge.rewrite.network import Network, add_table, rewrite
+from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.patterns.eager_sequence import EagerSequence, is_sequence
 from bridge.rewrite.patterns.tables import (
     ROW_ID,
@@ -39,6 +39,7 @@ from bridge.rewrite.patterns.tables import (
     with_neighbours,
 )
 from bridge.rewrite.plan import Insert, Operator, Purge
+from bridge.rewrite.state_tables import add_table
 from nfa.pattern import groups
 from windows.extent import Extent
 from windows.extents import Unbounded

@@ -15,9 +15,10 @@ from sqlglot import exp
 from bridge import query
 from bridge.query.row_pattern import NAVIGATION, OF_THE_MATCH, SEMANTICS
 from bridge.rewrite.flow import Flow, Need, Selection
-from bridge.rewrite.network import Network, add_table
+from bridge.rewrite.network import Network
 from bridge.rewrite.plan import Insert, Operator
 from bridge.rewrite.rows.previous import Before, all_but_newest, with_rows_before
+from bridge.rewrite.state_tables import add_table
 from bridge.rewrite.variants import StatementWriter, Variants
 from nfa.pattern import Concatenation, Symbol
 from nfa.skip import After

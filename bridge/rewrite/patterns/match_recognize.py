@@ -13,7 +13,7 @@ from bridge.patterns.conditions import conditions
 from bridge.patterns.values import MatchAggregate, MatchNumber, read
 from bridge.query.row_pattern import PerMatch, RowPattern, with_absence
 from bridge.rewrite.flow import Flow, Need
-from bridge.rewrite.network import Network, add_table, rewrite
+from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.patterns.tables import (
     ROW_ID,
     add_results,
@@ -35,6 +35,7 @@ from bridge.rewrite.patterns.tables import (
     with_neighbours,
 )
 from bridge.rewrite.plan import Insert, Operator, Purge
+from bridge.rewrite.state_tables import add_table
 from nfa.pattern import rows_before
 from nfa.program import AnchorStart, Program
 from windows.sql import (

@@ -12,8 +12,8 @@ from bridge.patterns.conditions import Condition
 from bridge.patterns.values import Atom, MatchAggregate, MatchExpression, Value, lag_or_lead, shift_of
 from bridge.query.row_pattern import RowPattern
 from bridge.rewrite.flow import Flow, Selection
-from bridge.rewrite.network import add_table
 from bridge.rewrite.plan import Operator, Purge
+from bridge.rewrite.state_tables import add_table
 from nfa.errors import BudgetError
 from nfa.program import Program, compile_program
 from windows.nested import is_list

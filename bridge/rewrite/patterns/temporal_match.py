@@ -17,7 +17,7 @@ from bridge.patterns.values import MatchExpression, Place, Value
 from bridge.query.epl_patterns import COUNT, EventColumns
 from bridge.query.nodes import Node
 from bridge.rewrite.flow import Flow, Need
-from bridge.rewrite.network import Network, add_table, rewrite
+from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.patterns.tables import (
     ROW_ID,
     add_results,
@@ -30,6 +30,7 @@ from bridge.rewrite.patterns.tables import (
     shape_of_results,
 )
 from bridge.rewrite.plan import Insert, Operator
+from bridge.rewrite.state_tables import add_table
 from nfa.temporal.tree import is_timed
 from windows.nested import kind_of, object_of, with_type
 from windows.sql import (

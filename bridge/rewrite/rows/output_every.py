@@ -9,8 +9,9 @@ from sqlglot import exp
 
 from bridge.query.epl_output import OutputEvery
 from bridge.rewrite.flow import Flow, Need, Selection
-from bridge.rewrite.network import Network, add_table, arrived, rewrite, row_columns
+from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.plan import Insert, Operator, Purge
+from bridge.rewrite.state_tables import add_table, arrived, row_columns
 from windows.databases import Database
 from windows.sql import (
     aliased,

@@ -10,8 +10,9 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.rewrite.flow import Flow, Need, Selection
-from bridge.rewrite.network import Network, add_table, arrived, order_columns, rewrite
+from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.plan import Insert, Operator, Purge
+from bridge.rewrite.state_tables import add_table, arrived, order_columns
 from bridge.rewrite.variants import StatementWriter, Variants
 from windows.sql import aliased, aliased_table, column, column_of, derived_table, null_safe_equal, number, over, table
 

@@ -10,8 +10,9 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.rewrite.flow import Flow, Need, Selection
-from bridge.rewrite.network import Network, add_table, ago, arrived, rewrite
+from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.plan import Insert, Operator, Purge
+from bridge.rewrite.state_tables import add_table, ago, arrived
 from bridge.rewrite.windows.jumps import first_time, number_rows
 from windows.databases import Database
 from windows.sql import (

@@ -11,8 +11,9 @@ from sqlglot import exp
 from bridge.errors import DatabaseError
 from bridge.query.epl_state import Action, Change, ChangeTable, StateTable
 from bridge.rewrite.flow import Flow, Need, Selection
-from bridge.rewrite.network import Network, add_table, rewrite
+from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.plan import Operator
+from bridge.rewrite.state_tables import add_table
 from windows.databases import Database
 from windows.databases.base import PARAMETER
 from windows.sql import aliased, aliased_table, bigint_zero, column, column_of, number, table

@@ -11,8 +11,9 @@ from sqlglot import exp
 
 from bridge.query.epl_state import Change, ChangedWindow
 from bridge.rewrite.flow import INSERTED, OUT, Flow, Need, Selection
-from bridge.rewrite.network import Network, add_table, rewrite
+from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.plan import Operator, Purge
+from bridge.rewrite.state_tables import add_table
 from bridge.rewrite.tables.change import add_cause, arrived, equations, matched_rows, unmatched
 from windows.databases import Database
 from windows.sql import aliased, bigint_zero, column, derived_table, number, table

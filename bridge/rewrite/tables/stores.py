@@ -9,8 +9,9 @@ from sqlglot import exp
 from bridge.check.types import UNKNOWN, type_of
 from bridge.query.scripts import IntoTable, ReadSQL, UpdateSQL
 from bridge.rewrite.flow import Flow, Need, Selection
-from bridge.rewrite.network import Network, add_table, ago, rewrite
+from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.plan import Insert, Operator, Purge
+from bridge.rewrite.state_tables import add_table, ago
 from bridge.stores import statement
 from bridge.stores.check import RESULT_ID, RESULT_NUMBER
 from bridge.stores.write import made

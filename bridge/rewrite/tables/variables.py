@@ -11,8 +11,9 @@ from sqlglot import exp
 from bridge.query.epl_state import CURRENT, SetVariables
 from bridge.rewrite.flow import Flow, Need, Selection
 from bridge.rewrite.joins.subquery_column import read_before_set
-from bridge.rewrite.network import Network, add_table, rewrite
+from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.plan import Operator
+from bridge.rewrite.state_tables import add_table
 from bridge.rewrite.tables.change import EVENT, Marked, add_cause, arrived, equations, run_bound
 from windows.databases import Database
 from windows.sql import aliased, aliased_table, bigint_zero, column, column_of, table

@@ -10,8 +10,9 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.rewrite.flow import OUT, Flow, Need, Selection
-from bridge.rewrite.network import Network, add_table, indexed_by
+from bridge.rewrite.network import Network
 from bridge.rewrite.plan import Operator, Purge
+from bridge.rewrite.state_tables import add_table, indexed_by
 from bridge.rewrite.windows.window import on_arrival, purge_of, window_table
 from windows.databases import Database
 from windows.sql import aliased, aliased_table, bigint_zero, column, column_of, derived_table, number
@@ -37,7 +38,9 @@ def with_eviction_step(
     """
 
     def content(operator: Operator, arrivals: Flow) -> Flow:
-        name, rows = window_table(operator, node, network, arrivals, lambda rows: indexed_by("seq", rows, network))
+        name, rows = window_table(
+            operator, node, network, arrivals, lambda rows: indexed_by("seq", rows, network.database)
+        )
         rows = _with_evictions(operator, rows, arrivals, node, network, values, evict, what)
         operator.purges.append(purge_evicted(name, rows, arrivals))
         return dataclasses.replace(arrivals, content=rows, counted=True)

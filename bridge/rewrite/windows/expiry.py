@@ -10,7 +10,8 @@ from bridge import query
 from bridge.query.epl_state import ChangedWindow
 from bridge.query.nodes import Node
 from bridge.rewrite.flow import OUT, Flow, Need, Selection
-from bridge.rewrite.network import Network, clock
+from bridge.rewrite.network import Network
+from bridge.rewrite.state_tables import clock
 from windows.sql import aliased, column, column_of, derived_table, number, qualify_columns
 from windows.times import NEVER
 

@@ -6,8 +6,9 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.rewrite.flow import Flow, Need, Selection
-from bridge.rewrite.network import Network, add_table, clock, row_columns
+from bridge.rewrite.network import Network
 from bridge.rewrite.plan import Insert, Operator
+from bridge.rewrite.state_tables import add_table, clock, row_columns
 from bridge.rewrite.windows.window import as_operator, key_columns, rewrite_window
 from windows.extents import FirstRange, FirstRows
 from windows.sql import (

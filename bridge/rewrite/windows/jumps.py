@@ -10,8 +10,9 @@ from sqlglot import exp
 from bridge import query
 from bridge.query.nodes import Node
 from bridge.rewrite.flow import OUT, Flow, Selection
-from bridge.rewrite.network import Network, add_table, arrived, derived_content, row_columns
+from bridge.rewrite.network import Network, derived_content
 from bridge.rewrite.plan import Insert, Operator, Purge
+from bridge.rewrite.state_tables import add_table, arrived, row_columns
 from bridge.rewrite.windows.window import in_rows
 from windows.sql import (
     aliased,

@@ -9,8 +9,9 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.rewrite.flow import NTH, Flow, LastRows, Need, Selection
-from bridge.rewrite.network import Network, indexed_by
+from bridge.rewrite.network import Network
 from bridge.rewrite.plan import Operator
+from bridge.rewrite.state_tables import indexed_by
 from bridge.rewrite.windows.evictions import purge_evicted
 from bridge.rewrite.windows.jumps import content_at_jumps, number_rows
 from bridge.rewrite.windows.window import as_operator, key_columns, on_arrival, rewrite_window, window_table
@@ -39,7 +40,7 @@ def _indexes(rows: exp.Select, node: query.Window, network: Network) -> tuple[tu
     """By row number; of a window per key also by key, as an event's statements read its key's rows only."""
     if node.partition_by and all(isinstance(key, exp.Column) for key in node.partition_by):
         return (("seq",), (*(key.name for key in node.partition_by), "seq"))
-    return indexed_by("seq", rows, network)
+    return indexed_by("seq", rows, network.database)
 
 
 def with_evictions(

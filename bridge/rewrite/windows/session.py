@@ -9,8 +9,9 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.rewrite.flow import Flow, Need, Selection
-from bridge.rewrite.network import Network, clock, indexed_by
+from bridge.rewrite.network import Network
 from bridge.rewrite.plan import Operator
+from bridge.rewrite.state_tables import clock, indexed_by
 from bridge.rewrite.windows.window import on_arrival, purge_of, rewrite_window, window_table
 from windows.extents import Session
 from windows.sql import aliased, column, derived_table, number, over
@@ -19,7 +20,9 @@ from windows.sql import aliased, column, derived_table, number, over
 @rewrite_window.register
 def _(extent: Session, node: query.Window, network: Network, need: Need) -> Flow:
     def content(operator: Operator, arrivals: Flow) -> Flow:
-        name, rows = window_table(operator, node, network, arrivals, lambda rows: indexed_by("_expires", rows, network))
+        name, rows = window_table(
+            operator, node, network, arrivals, lambda rows: indexed_by("_expires", rows, network.database)
+        )
         sessions = _with_ends(rows, arrivals, extent.gap, node.partition_by)
         ended = exp.LTE(this=column("_expires"), expression=clock("now"))
         finished = dataclasses.replace(sessions, conditions=(*sessions.conditions, ended))

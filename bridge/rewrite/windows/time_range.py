@@ -8,8 +8,9 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.rewrite.flow import Flow, Need, Selection
-from bridge.rewrite.network import CLOCK, Network, add_table, clock, expired, indexed_by, keep_for, row_columns
+from bridge.rewrite.network import Network
 from bridge.rewrite.plan import Insert, Operator, Purge
+from bridge.rewrite.state_tables import CLOCK, add_table, clock, expired, indexed_by, keep_for, row_columns
 from bridge.rewrite.windows.jumps import first_time
 from bridge.rewrite.windows.window import as_operator, on_arrival, rewrite_window, window_table
 from windows.extents import Now, Range, Unbounded
@@ -46,7 +47,9 @@ def _(extent: Now, node: query.Window, network: Network, need: Need) -> Flow:
 @rewrite_window.register
 def _(extent: Unbounded, node: query.Window, network: Network, need: Need) -> Flow:
     def content(operator: Operator, arrivals: Flow) -> Flow:
-        _, rows = window_table(operator, node, network, arrivals, lambda rows: indexed_by("_expires", rows, network))
+        _, rows = window_table(
+            operator, node, network, arrivals, lambda rows: indexed_by("_expires", rows, network.database)
+        )
         return dataclasses.replace(arrivals, content=rows)
 
     return on_arrival(node, network, need, content, size=NEVER)
@@ -72,7 +75,7 @@ def _shared_table(size: int, node: query.Window, network: Network, arrivals: Flo
     def build(operator: Operator) -> None:
         name = network.name("window", node)
         rows = arrivals.arrivals.select([name for name in row_columns(arrivals, bigint_zero()) if name != "_expires"])
-        add_table(operator, name, rows, indexed_by("ts", rows, network))
+        add_table(operator, name, rows, indexed_by("ts", rows, network.database))
         operator.steps.append(Insert(name, rows))
 
     operator = network.operator(node.input, build, "Rows for sliding windows", key=("Window", node.input))
@@ -84,7 +87,9 @@ def _in_steps(size: int, step: int, node: query.Window, network: Network, need: 
     expires = floor_to_multiple(exp.Add(this=column("ts"), expression=number(size + step - 1)), step)
 
     def content(operator: Operator, arrivals: Flow) -> Flow:
-        name, rows = window_table(operator, node, network, arrivals, lambda rows: indexed_by("_expires", rows, network))
+        name, rows = window_table(
+            operator, node, network, arrivals, lambda rows: indexed_by("_expires", rows, network.database)
+        )
         operator.purges.append(expired(name))
         return dataclasses.replace(arrivals, content=rows)
 

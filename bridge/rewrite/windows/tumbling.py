@@ -12,8 +12,9 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.rewrite.flow import Flow, Need, Selection
-from bridge.rewrite.network import Network, add_table, row_columns
+from bridge.rewrite.network import Network
 from bridge.rewrite.plan import Insert, Operator, Purge
+from bridge.rewrite.state_tables import add_table, row_columns
 from bridge.rewrite.windows.jumps import content_at_jumps
 from bridge.rewrite.windows.window import as_operator, in_rows, key_columns, rewrite_window
 from windows.extents import Tumbling

@@ -10,8 +10,9 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.rewrite.flow import Flow, Need, Selection
-from bridge.rewrite.network import Network, add_table, rewrite, row_columns
+from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.plan import Insert, Operator, Purge
+from bridge.rewrite.state_tables import add_table, row_columns
 from windows.extent import Extent
 from windows.sql import column, number, table
 from windows.times import NEVER

@@ -1,0 +1,57 @@
+"""What a database can do, or does well: constants, by which plans and statements are chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import ClassVar
+
+
+class Capabilities:
+    """The capabilities of a database. The defaults are those of most; a database's own file states where it differs."""
+
+    chunk_size: ClassVar[int] = 10_000
+    """The number of events that pass through the statements at once, at most."""
+    arrow_chunk_size: ClassVar[int] = 0
+    """The same for events that come as Arrow, divided by the number of queries; applies where it is the greater."""
+    computed_frame_bounds: ClassVar[bool] = False
+    """True if a bound of a window frame may be an expression that is computed per row."""
+    asof_joins: ClassVar[bool] = False
+    """True if there are ASOF joins, and lists whose values are read by position."""
+    prefers_bulk: ClassVar[bool] = False
+    """True if the database is built for many events at once: statements then rather search than write rows in vain."""
+    index_range_joins: ClassVar[bool] = True
+    """True if an index serves a range whose bounds are another row's values."""
+    fast_sliding_min_max: ClassVar[bool] = False
+    """True if MIN and MAX over a sliding frame are as fast as over a growing one."""
+    side_by_side_frames: ClassVar[bool] = False
+    """True if one statement with the window frames of several queries is faster than a statement per query."""
+    pane_sizes: ClassVar[tuple[int, ...]] = ()
+    """Rows per pane at each level of pre-aggregation, shortest first; empty: windows are read row by row."""
+    uses_indexes: ClassVar[bool] = True
+    """True if indexes on window tables make statements faster."""
+    wide_integer: ClassVar[str | None] = None
+    """A type in which sums of BIGINTs do not overflow, needed where the database searches by equations of such sums."""
+    eager_constant_folding: ClassVar[bool] = False
+    """True if values are computed before conditions are tested, so that `1 / a … WHERE a <> 0` fails."""
+    inline_event_values: ClassVar[bool] = False
+    """True if conditions with an event's values as literals are faster than a join with a table of one row."""
+    purge_every: ClassVar[int] = 1_000
+    """Events between two purges: small windows against the cost of purging."""
+    insertion_ordered: ClassVar[bool] = False
+    """True if a table is read, and numbered by OVER (), in the order in which its rows were inserted."""
+    temporary_views: ClassVar[bool] = False
+    """Whether a temporary view can stand in the place of a table, and is planned with what reads it."""
+    zero_copy_arrow: ClassVar[bool] = False
+    """True if a registered Arrow table is read in place, without a copy."""
+    covering_indexes: ClassVar[bool] = False
+    """True if an index may hold all columns, so that the table is not read."""
+    windows_in_conditions: ClassVar[bool] = True
+    """False if conditions that combine window functions with AND and OR are computed wrongly, as MariaDB 10.11 does."""
+    keeps_collations: ClassVar[bool] = True
+    """True if texts that are joined by `||`, and columns of CREATE TABLE AS, have the collation of the columns read."""
+    binary_type: ClassVar[str] = "BLOB"
+    """The column type of bytes."""
+    python_types: ClassVar[Collection[str]] = ()
+    """The types of attributes whose values it compares, by `=` and, but for texts and NaN, by `<`, and returns as Python does."""
+    lists_aggregates: ClassVar[bool] = False
+    """True if `is_aggregate` knows every aggregate function that the database has."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import singledispatch
 from typing import TYPE_CHECKING, Any, cast
 
 import sqlglot
@@ -22,8 +21,9 @@ from bridge import query
 from bridge.check.resolve import resolve
 from bridge.check.scope import Field
 from bridge.check.trust import Trust, is_cte
-from bridge.engine.catalogue import Catalogue, QueryEntry
+from bridge.engine.catalogue import Catalogue
 from bridge.engine.limits import Limits, limited, with_row_limit, within_rows
+from bridge.engine.present_content import PresentState, present_content
 from bridge.engine.refusal import own_error, refusal
 from bridge.engine.rows import Rows
 from bridge.engine.select_text import is_select
@@ -31,22 +31,13 @@ from bridge.errors import QueryError
 from bridge.frontends.cursor import Cursor, word_of
 from bridge.frontends.expressions import Qualifiers, with_spelling_hint
 from bridge.frontends.sql.clauses import window
-from bridge.query.epl_output import OrderLimitDistinct
-from bridge.query.epl_state import ChangedWindow
 from bridge.query.expressions import syntax_error
-from bridge.query.nodes import Node
 from bridge.query.words import RESERVED
-from bridge.rewrite.aggregates.aggregate import having_of, per_jump
-from bridge.rewrite.aggregates.snapshot import is_per_event, with_totals
-from bridge.rewrite.flow import OUT, Flow, Need, Selection
-from bridge.rewrite.joins.correlate import of_contents
+from bridge.rewrite.flow import Flow, Need
 from bridge.rewrite.network import Network
-from bridge.rewrite.patterns import eager_match as eager
-from bridge.rewrite.rows.order_limit import content_in_order
 from bridge.stores.statement import converted
 from windows.databases import Database, Refused
-from windows.sql import bigint_zero, number, table_of
-from windows.times import NEVER
+from windows.sql import table_of
 from windows.types import is_nested
 
 if TYPE_CHECKING:
@@ -148,6 +139,10 @@ class _Request:
     """The columns of the answer that are such a column, and their types."""
     answers: set[str] = dataclasses.field(default_factory=set)
     """The names that stand for the answers of MATCH_RECOGNIZE clauses."""
+
+    @property
+    def state(self) -> PresentState:
+        return PresentState(self.catalogue, self.network, self.now)
 
     @contextlib.contextmanager
     def pointing(self, sql: object) -> Iterator[None]:
@@ -258,7 +253,7 @@ class _Request:
         if found := self.catalogue.stream(name):
             self._typed(found.visible)
         if entry := self.catalogue.queries.get(name.lower()):
-            return self._select(snapshot(entry.resolved.node, self, entry))
+            return self._select(present_content(entry.resolved.node, self.state, entry))
         if stream := self.catalogue.streams.get(name.lower()):
             flow = self.network.rewrite(query.Stream(stream.name), Need.RESULT)
             return self._select(flow)
@@ -292,17 +287,7 @@ class _Request:
                 f"no query keeps {resolved}: create one that has this window "
                 "(there are: " + (", ".join(map(str, self.network.windows())) or "none") + ")"
             )
-        return self.now_valid(self.network.content_of(resolved, min(kept)))
-
-    def now_valid(self, flow: Flow) -> Flow:
-        """The rows that are in a window now, as if they were arrivals."""
-        assert flow.content is not None
-        content = flow.content
-        conditions: list[exp.Expr] = [exp.GT(this=content.columns["_expires"].copy(), expression=number(self.now))]
-        if flow.counted:
-            conditions.append(exp.EQ(this=content.columns[OUT[1]].copy(), expression=number(NEVER)))
-        rows = dataclasses.replace(content, conditions=(*content.conditions, *conditions))
-        return dataclasses.replace(flow, arrivals=rows, content=None)
+        return self.state.now_valid(self.network.content_of(resolved, min(kept)))
 
 
 def _dotted(item: exp.Table) -> str:
@@ -334,91 +319,3 @@ def _no_select(sql: str) -> QueryError:
     second = ends[0] + 1 if ends and is_select(sql[: tokens[ends[0]].start]) else 0
     place = tokens[second].start if second < len(tokens) else None
     return QueryError("cep.query answers one SELECT; for other statements use the database itself", sql, place)
-
-
-@singledispatch
-def snapshot(node: Node, request: _Request, entry: QueryEntry) -> Flow:
-    """The present content of a node in the tree of a continuous query."""
-    raise QueryError(
-        f"the results of {entry.name!r} are not kept: create a query over it that has a window, "
-        f"such as SELECT * FROM {entry.name} WINDOW(RANGE 1 H), and ask that"
-    )
-
-
-@snapshot.register
-def _(node: query.Stream, request: _Request, entry: QueryEntry) -> Flow:
-    if found := request.catalogue.queries.get(node.name.lower()):
-        return snapshot(found.resolved.node, request, found)
-    return request.network.rewrite(node, Need.RESULT)
-
-
-@snapshot.register
-def _(node: query.Window, request: _Request, entry: QueryEntry) -> Flow:
-    return request.now_valid(request.network.content_of(node, entry.epoch, entry.inherits))
-
-
-@snapshot.register
-def _(node: ChangedWindow, request: _Request, entry: QueryEntry) -> Flow:
-    return dataclasses.replace(
-        request.now_valid(request.network.content_of(node, entry.epoch, entry.inherits)), counted=False
-    )
-
-
-@snapshot.register
-def _(node: query.Filter, request: _Request, entry: QueryEntry) -> Flow:
-    return snapshot(node.input, request, entry).where(node.condition)
-
-
-@snapshot.register
-def _(node: query.Map, request: _Request, entry: QueryEntry) -> Flow:
-    columns = {item.alias: item.this for item in node.columns}
-    return snapshot(node.input, request, entry).change(tuple(columns), columns)
-
-
-@snapshot.register
-def _(node: query.Union, request: _Request, entry: QueryEntry) -> Flow:
-    flows = [snapshot(below, request, entry) for below in node.inputs]
-    selects = [flow.arrivals.select(["ts", "seq", "_expires", *flow.names]) for flow in flows]
-    merged = exp.Subquery(this=exp.union(*selects, distinct=False))
-    return Flow(flows[0].names, Selection.of(merged, ["ts", "seq", "_expires", *flows[0].names]))
-
-
-@snapshot.register
-def _(node: query.Aggregate, request: _Request, entry: QueryEntry) -> Flow:
-    if node.having is not None:
-        return having_of(node, lambda whole: snapshot(whole, request, entry))
-    below = snapshot(node.input, request, entry)
-    if is_per_event(node):
-        return with_totals(node, below, lambda totals: snapshot(totals, request, entry))
-    order = {f"_o_{name}": column for name, column in below.arrivals.columns.items() if name in below.key}
-    moment = {"ts": number(request.now), "seq": bigint_zero(), "_expires": number(NEVER)}
-    columns = {**below.arrivals.columns, **order, **moment}
-    rows = dataclasses.replace(below.arrivals, columns=columns)
-    at_once = dataclasses.replace(below, arrivals=rows, order=tuple(order), jumping=True, counted=False)
-    select = exp.Subquery(this=per_jump(node, at_once, request.network.database))
-    names = tuple(item.alias for item in node.columns)
-    keys = [f"_key{place}" for place in range(len(node.group_by))]
-    return Flow(names, Selection.of(select, ["ts", "seq", "_expires", "_place", *keys, *names]), order=("_place",))
-
-
-@snapshot.register
-def _(node: OrderLimitDistinct, request: _Request, entry: QueryEntry) -> Flow:
-    below = node.input
-    while isinstance(below, (query.Filter, query.Map)):
-        below = below.input
-    if not isinstance(below, (query.Aggregate, query.EagerMatch)):
-        return snapshot.dispatch(object)(node, request, entry)  # of single rows only what arrives is ordered
-    return content_in_order(node, snapshot(node.input, request, entry))
-
-
-@snapshot.register
-def _(node: query.EagerMatch, request: _Request, entry: QueryEntry) -> Flow:
-    return eager.present(node, entry, request.network, request.now)
-
-
-@snapshot.register
-def _(node: query.Correlate, request: _Request, entry: QueryEntry) -> Flow:
-    def part(below: Node) -> Flow | None:
-        return None if isinstance(below, query.Relation) else snapshot(below, request, entry)
-
-    return of_contents(node, [part(below) for _, below in node.inputs], request.network)

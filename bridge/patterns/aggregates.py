@@ -10,9 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from bridge.patterns.arrays import Array, Bools, Ints, ranges, taken
+from bridge.patterns.arrays import Array, Bools, Ints, arrow_columns, ranges, taken
 from bridge.patterns.members import ABSENT, Members
-from bridge.patterns.rows import arrow_columns
 from bridge.patterns.values import MatchAggregate
 from windows.aggregates import aggregate_of
 from windows.databases import Database

@@ -8,6 +8,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from bridge.errors import QueryError
+from windows.databases import Database
+
 Array: TypeAlias = Any
 """A `pyarrow.Array`; its type depends on the database."""
 
@@ -35,3 +38,26 @@ def ranges(firsts: Ints, lasts: Ints) -> Ints:
     before = np.cumsum(counts) - counts
     found: Ints = np.arange(int(counts.sum())) + np.repeat(firsts - before, counts)
     return found
+
+
+def arrow_columns(database: Database, sql: str, width: int) -> list[Array]:
+    """The columns of a SELECT, each one array."""
+    found = database.fetch_arrow(sql)
+    if found is not None:
+        return [_one(chunked) for chunked in found.columns]
+    rows = database.fetch(sql)
+    columns = zip(*rows, strict=True) if rows else ([] for _ in range(width))
+    return [_array(list(values)) for values in columns]
+
+
+def _one(chunked: Any) -> Array:
+    return chunked.combine_chunks()
+
+
+def _array(values: list[Any]) -> Array:
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        if all(value is None or (isinstance(value, (int, float)) and abs(value) <= 2**53) for value in values):
+            return pa.array([None if value is None else float(value) for value in values])
+        raise QueryError("a column has values of several types: CAST it in a sub-query") from None

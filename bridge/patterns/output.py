@@ -14,12 +14,12 @@ from sqlglot import exp
 from bridge.check.scope import field_of
 from bridge.errors import QueryError
 from bridge.patterns.aggregates import aggregate_values
-from bridge.patterns.arrays import Array, Bools, Ints, taken
+from bridge.patterns.arrays import Array, Bools, Ints, arrow_columns, taken
 from bridge.patterns.conditions import at_an_end, conditions
 from bridge.patterns.members import ABSENT, Members
 from bridge.patterns.own_types import PreparedClause, typed
 from bridge.patterns.planner import choose_for_rows, run
-from bridge.patterns.rows import SortedRows, Source, arrow_columns
+from bridge.patterns.rows import SortedRows, Source
 from bridge.patterns.strategies import offsets
 from bridge.patterns.task import Task
 from bridge.patterns.values import (

@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from bridge.errors import QueryError
-from bridge.patterns.arrays import Array, Ints, taken
+from bridge.patterns.arrays import Array, Ints, arrow_columns, taken
 from bridge.patterns.partitions import (
     KEYS,
     MEMORY_LIMIT,
@@ -363,29 +362,6 @@ def source_item() -> exp.Expr:
 
 def _of_rows(node: exp.Expr) -> exp.Expr:
     return column_of(ROWS, node.name) if isinstance(node, exp.Column) else node
-
-
-def arrow_columns(database: Database, sql: str, width: int) -> list[Array]:
-    """The columns of a SELECT, each one array."""
-    found = database.fetch_arrow(sql)
-    if found is not None:
-        return [_one(chunked) for chunked in found.columns]
-    rows = database.fetch(sql)
-    columns = zip(*rows, strict=True) if rows else ([] for _ in range(width))
-    return [_array(list(values)) for values in columns]
-
-
-def _one(chunked: Any) -> Array:
-    return chunked.combine_chunks()
-
-
-def _array(values: list[Any]) -> Array:
-    try:
-        return pa.array(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        if all(value is None or (isinstance(value, (int, float)) and abs(value) <= 2**53) for value in values):
-            return pa.array([None if value is None else float(value) for value in values])
-        raise QueryError("a column has values of several types: CAST it in a sub-query") from None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from bridge.patterns.arrays import Array, Bools, Ints, taken
+from bridge.patterns.arrays import Array, Bools, Ints, arrow_columns, taken
 from bridge.patterns.live.decision_times import AT_THE_END, BY_ROW, Decisions, decision_times, has_decision_times
 from bridge.patterns.live.results import result_table
 from bridge.patterns.live.rows import BEGINNING, LiveTask
@@ -24,7 +24,7 @@ from bridge.patterns.live.statements import DecidedStatements
 from bridge.patterns.members import Members, match_numbers
 from bridge.patterns.output import output_rows
 from bridge.patterns.planner import over_rows, run
-from bridge.patterns.rows import SortedRows, arrow_columns
+from bridge.patterns.rows import SortedRows
 from bridge.patterns.task import Task
 from nfa.arrays.matches import Matches, select
 from nfa.program import AnchorEnd, AnchorStart

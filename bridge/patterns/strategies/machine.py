@@ -11,10 +11,9 @@ from typing import Any, Protocol, TypeVar
 import pyarrow as pa
 from sqlglot import exp
 
-from bridge.patterns.arrays import Array
+from bridge.patterns.arrays import Array, arrow_columns
 from bridge.patterns.conditions import Condition
 from bridge.patterns.evaluate.python import scalar
-from bridge.patterns.rows import arrow_columns
 from bridge.patterns.task import Task
 from bridge.patterns.values import (
     Atom,

@@ -8,12 +8,11 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from bridge.patterns.arrays import Bools, Ints, taken
+from bridge.patterns.arrays import Bools, Ints, arrow_columns, taken
 from bridge.patterns.conditions import Condition, distance
 from bridge.patterns.evaluate.compiled import compiled_conditions
 from bridge.patterns.evaluate.exact import bound_of, has_nan, is_exact
 from bridge.patterns.evaluate.vector import Column, columns_of, is_true, vector
-from bridge.patterns.rows import arrow_columns
 from bridge.patterns.task import Task
 from bridge.patterns.values import CURRENT, Value
 from nfa.arrays import compiled

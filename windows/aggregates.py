@@ -174,6 +174,16 @@ AGGREGATES = (
 )  # fmt: skip
 """The aggregate functions that the bridge knows more of than that they are aggregates."""
 
+_IGNORE_NULLS = frozenset(
+    (
+        "MEDIAN", "MODE", "QUANTILE_CONT", "QUANTILE_DISC", "PERCENTILE_CONT", "PERCENTILE_DISC", "LOGICAL_AND",
+        "LOGICAL_OR", "BOOL_AND", "BOOL_OR", "EVERY", "VAR_SAMP", "VAR_POP", "VARIANCE_SAMP", "TOTAL", "ANY_VALUE", "CORR",
+        "COVAR_POP", "COVAR_SAMP", "APPROX_DISTINCT", "APPROX_COUNT_DISTINCT", "BIT_AND", "BIT_OR", "BIT_XOR", "SKEWNESS",
+        "KURTOSIS",
+    )
+)  # fmt: skip
+"""Aggregates without a row of which it is known that they ignore NULL."""
+
 _BY_FUNCTION = {aggregate.function: aggregate for aggregate in AGGREGATES if aggregate.function is not None}
 _BY_NAME = {aggregate.name: aggregate for aggregate in AGGREGATES}
 
@@ -203,12 +213,20 @@ def arguments(call: exp.Expr) -> Iterator[exp.Expr]:
     ['a', 'b']
     >>> [value.sql() for value in arguments(sqlglot.parse_one("COUNT(DISTINCT a)"))]
     ['a']
+    >>> [value.sql() for value in arguments(sqlglot.parse_one("STRING_AGG(a, ',' ORDER BY b)", dialect="postgres"))]
+    ['a']
     """
-    first = call.this.expressions if isinstance(call.this, exp.Distinct) else [call.this]
-    values = [*first, call.args.get("expression"), *(call.args.get("expressions") or [])]
+    values = [*_first(call.this), call.args.get("expression"), *(call.args.get("expressions") or [])]
     for place, value in enumerate(value for value in values if isinstance(value, exp.Expr)):
         if not place or value.find(exp.Column):
             yield value
+
+
+def _first(value: Any) -> list[Any]:
+    """What DISTINCT and ORDER BY stand beside: `DISTINCT a ORDER BY b`."""
+    if isinstance(value, exp.Order):
+        return _first(value.this)
+    return value.expressions if isinstance(value, exp.Distinct) else [value]
 
 
 def first_argument(call: exp.Expr) -> exp.Expr:
@@ -222,3 +240,38 @@ def with_arguments(call: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> ex
     for value in list(arguments(changed)):
         value.replace(change(value.copy()))
     return changed
+
+
+def ignores_nulls(call: exp.Expr) -> bool:
+    """Whether a row whose value is NULL is known not to count for the aggregate of a call.
+
+    >>> ignores_nulls(exp.Sum(this=exp.column("v"))), ignores_nulls(exp.ArrayAgg(this=exp.column("v")))
+    (True, False)
+    """
+    known = aggregate_of(call)
+    if known is not None:
+        return not (known.is_edge or known.sees_nulls)
+    return function_name(call) in _IGNORE_NULLS
+
+
+def function_name(call: exp.Expr) -> str:
+    """The name of the function of a call, in upper case."""
+    if isinstance(call, exp.Func) and not isinstance(call, (exp.Anonymous, exp.AnonymousAggFunc)):
+        return call.sql_name()
+    return call.name.upper()
+
+
+def filtered(call: exp.Expr, condition: exp.Expr) -> exp.Expr:
+    """`AGG(x) FILTER (WHERE c)` of an aggregate that ignores NULL.
+
+    >>> import sqlglot
+    >>> filtered(sqlglot.parse_one("SUM(v)"), sqlglot.parse_one("v > 1")).sql()
+    'SUM(CASE WHEN v > 1 THEN v END)'
+    >>> filtered(sqlglot.parse_one("COUNT(*)"), sqlglot.parse_one("v > 1")).sql()
+    'COUNT(CASE WHEN v > 1 THEN 1 END)'
+    """
+
+    def chosen(value: exp.Expr) -> exp.Expr:
+        return exp.Case().when(condition.copy(), exp.Literal.number(1) if isinstance(value, exp.Star) else value)
+
+    return with_arguments(call, chosen)

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from bridge.check.types import place
 from bridge.errors import QueryError
-from windows.aggregates import aggregate_named, aggregate_of
+from windows.aggregates import aggregate_named, aggregate_of, filtered, function_name, ignores_nulls
 
 if TYPE_CHECKING:
     from windows.databases import Database
@@ -23,9 +23,18 @@ def is_own_aggregate(function: exp.Expr, database: Database) -> bool:
 
 
 def with_own_aggregates(expression: exp.Expr, database: Database) -> exp.Expr:
-    """The expression with calls of aggregates that sqlglot does not know marked as such."""
+    """The expression with every aggregate as one call, also one that sqlglot does not know.
+
+    A FILTER becomes a condition of the argument, and WITHIN GROUP (ORDER BY v) gives the call its first argument.
+    """
 
     def marked(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Filter):
+            return _filtered(with_own_aggregates(node.this, database), node.expression.this)
+        if isinstance(node, exp.WithinGroup):
+            return _ordered_set(node, database)
+        if isinstance(node, exp.IgnoreNulls) and isinstance(node.this, exp.AnyValue):
+            return node.this.copy()  # which ignores NULLs
         if not is_own_aggregate(node, database):
             return node
         arguments = [with_own_aggregates(each, database) for each in node.expressions]
@@ -34,9 +43,38 @@ def with_own_aggregates(expression: exp.Expr, database: Database) -> exp.Expr:
     return expression.transform(marked)
 
 
+def _filtered(call: exp.Expr, condition: exp.Expr) -> exp.Expr:
+    if not ignores_nulls(call):
+        name = function_name(call)
+        raise QueryError(
+            f"FILTER is not supported with {name}, which may count NULLs: put a query with the WHERE into FROM",
+            position=place(call),
+        )
+    return filtered(call, condition)
+
+
+def _ordered_set(node: exp.WithinGroup, database: Database) -> exp.Expr:
+    """`percentile_cont(0.9) WITHIN GROUP (ORDER BY v)` as a call over `v`, of the function that the database has."""
+    call, (order, *others) = node.this, node.expression.expressions
+    name = function_name(call)
+    found = database.ordered_set_functions.get(name.lower())
+    if found is None:
+        message = f"{database.title} has no aggregate function {name} … WITHIN GROUP: use another function, or another database"
+        raise QueryError(message, position=place(order))
+    if others or order.args.get("desc"):
+        message = f"{name} is of one value, in ascending order: {name}(…) WITHIN GROUP (ORDER BY v)"
+        raise QueryError(message, position=place(order))
+    arguments = call.expressions if isinstance(call, exp.Anonymous) else filter(None, call.args.values())
+    return exp.AnonymousAggFunc(this=found, expressions=[order.this.copy(), *(each.copy() for each in arguments)])
+
+
 def refuse_missing(expressions: Iterable[exp.Expr], database: Database) -> None:
     """Raises QueryError for an aggregate function that the database does not have, by the function's own name."""
     for call in (call for expression in expressions for call in expression.find_all(exp.AggFunc)):
+        if isinstance(call, (exp.Max, exp.Min)) and call.expressions:
+            name = function_name(call)
+            other = "GREATEST" if name == "MAX" else "LEAST"
+            raise QueryError(f"{name} is of one value: of several in a row, {other} is", position=place(call))
         known = aggregate_of(call)
         if (known is not None and known.is_universal) or database.has_aggregate(call):
             continue

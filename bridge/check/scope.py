@@ -33,7 +33,9 @@ _NOT_SCALAR = {
     exp.Exists: "EXISTS is not supported: join with the stream or table instead",
     exp.Placeholder: "a query has no parameters: write the value",
     exp.Parameter: "a query has no parameters: write the value",
-    exp.Filter: "FILTER (WHERE …) is not supported by every database: write COUNT(CASE WHEN … THEN 1 END)",
+    exp.Filter: "FILTER (WHERE …) belongs to an aggregate: COUNT(*) FILTER (WHERE …)",
+    exp.IgnoreNulls: "IGNORE NULLS is not supported: put a query WHERE the value IS NOT NULL into FROM",
+    exp.RespectNulls: "RESPECT NULLS is not supported: FIRST, LAST and ARRAY_AGG do so by themselves",
 }
 
 

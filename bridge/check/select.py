@@ -50,7 +50,7 @@ def _(node: query.Aggregate, names: Namespace) -> ResolvedNode:
     if node.having is not None:
         having = condition_of(without_aliases(node.having, raw, scope), scope, "HAVING", aggregates=True)
     for expression in (*(item.this for item in columns), *([having] if having else [])):
-        _check_grouped(expression, groups)
+        _check_grouped(expression, groups, database)
         check_offsets(expression)
     if node.on_change and not below.expiring:
         raise QueryError("EMIT ON CHANGE needs a time window without SLIDE: there rows expire at an instant")
@@ -66,23 +66,32 @@ def _(node: query.Aggregate, names: Namespace) -> ResolvedNode:
 
 
 def _with_own_aggregates(node: query.Aggregate, database: Database) -> query.Aggregate:
-    columns = tuple(with_own_aggregates(column, database) for column in node.columns)
+    columns = tuple(_named_as_written(with_own_aggregates(column, database), column) for column in node.columns)
     having = None if node.having is None else with_own_aggregates(node.having, database)
     refuse_missing([*columns, *([] if having is None else [having])], database)
     return dataclasses.replace(node, columns=columns, having=having)
+
+
+def _named_as_written(column: exp.Expr, written: exp.Expr) -> exp.Expr:
+    """A column without an alias is called as it was written, also where it is now another expression."""
+    is_plain = isinstance(column, (exp.Alias, exp.Column, exp.Star)) or column == written
+    return column if is_plain else exp.alias_(column, written.sql(), quoted=True)
 
 
 def _group(key: exp.Expr, columns: Sequence[exp.Expr], scope: Scope) -> exp.Expr:
     return scalar(without_aliases(key, columns, scope), scope)
 
 
-def _check_grouped(expression: exp.Expr, groups: Sequence[exp.Expr]) -> None:
+def _check_grouped(expression: exp.Expr, groups: Sequence[exp.Expr], database: Database) -> None:
     if expression in groups or isinstance(expression, exp.AggFunc):
         return
     if isinstance(expression, exp.Column):
-        raise QueryError(f"{expression.name!r} is neither in GROUP BY nor in an aggregate", position=place(expression))
+        message = f"{expression.name!r} is neither in GROUP BY nor in an aggregate"
+        if call := expression.find_ancestor(exp.Anonymous):
+            message += f"; {call.name.upper()} is not an aggregate function of {database.title}"
+        raise QueryError(message, position=place(expression))
     for child in expression.iter_expressions():
-        _check_grouped(child, groups)
+        _check_grouped(child, groups, database)
 
 
 def _check_parts(node: Node, groups: Sequence[exp.Expr]) -> None:

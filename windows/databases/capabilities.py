@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import ClassVar
 
 
@@ -55,3 +56,5 @@ class Capabilities:
     """The types of attributes whose values it compares, by `=` and, but for texts and NaN, by `<`, and returns as Python does."""
     lists_aggregates: ClassVar[bool] = False
     """True if `is_aggregate` knows every aggregate function that the database has."""
+    ordered_set_functions: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """The ordered-set aggregates, `percentile_cont(…) WITHIN GROUP (ORDER BY v)`, by the function whose first argument is `v`."""

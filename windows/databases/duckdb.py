@@ -6,8 +6,9 @@ import contextlib
 import functools
 import threading
 import weakref
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import duckdb
@@ -47,6 +48,9 @@ class DuckDB(Database):
     dialect: ClassVar[str] = "duckdb"
     title: ClassVar[str] = "DuckDB"
     lists_aggregates: ClassVar[bool] = True
+    ordered_set_functions: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {"percentile_cont": "quantile_cont", "percentile_disc": "quantile_disc"}
+    )
     chunk_size: ClassVar[int] = 100_000
     arrow_chunk_size: ClassVar[int] = 500_000
     temporary_views: ClassVar[bool] = True

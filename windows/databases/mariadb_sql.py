@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from windows.aggregates import filtered
 from windows.databases.alchemy import Server, aggregate_doubles, as_double
 from windows.databases.mariadb_json import TEXT_LENGTH
 from windows.databases.refused import Refused
@@ -94,19 +95,8 @@ def _windowed(window: exp.Expr, database: MariaDBSql) -> exp.Expr:
     return exp.Coalesce(this=bare.transform(database.adapt), expressions=[default])
 
 
-def _filtered(filtered: exp.Expr, database: MariaDBSql) -> exp.Expr:
-    """`AGG(x) FILTER (WHERE c)` as `AGG(CASE WHEN c THEN x END)`."""
-    call, condition = filtered.this.copy(), filtered.expression.this
-
-    def chosen(value: exp.Expr) -> exp.Expr:
-        shown = exp.Literal.number(1) if isinstance(value, exp.Star) else value.copy()
-        return exp.Case().when(condition.copy(), shown)
-
-    if isinstance(call.this, exp.Distinct):
-        call.this.set("expressions", [chosen(value) for value in call.this.expressions])
-    else:
-        call.set("this", chosen(call.this))
-    changed: exp.Expr = call.transform(database.adapt)
+def _filtered(call: exp.Expr, database: MariaDBSql) -> exp.Expr:
+    changed: exp.Expr = filtered(call.this, call.expression.this).transform(database.adapt)
     return changed
 
 

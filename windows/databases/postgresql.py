@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import sqlalchemy as sa
@@ -51,6 +52,9 @@ class PostgreSQL(PostgreSQLJson, PostgreSQLSql):
     title: ClassVar[str] = "PostgreSQL"
     binary_type: ClassVar[str] = "BYTEA"
     lists_aggregates: ClassVar[bool] = True
+    ordered_set_functions: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {name: name for name in ("percentile_cont", "percentile_disc", "mode")}
+    )
     wide_integer: ClassVar[str | None] = "DECIMAL(40, 0)"
     eager_constant_folding: ClassVar[bool] = True
     pane_sizes: ClassVar[tuple[int, ...]] = (64, 4_096)

@@ -73,6 +73,15 @@ def _least(call: exp.Expr, _: PostgreSQLSql) -> exp.Expr:
     return exp.Bracket(this=values, expressions=[exp.Literal.number(1)], offset=1)
 
 
+def _aggregated(call: exp.Expr, database: PostgreSQLSql) -> exp.Expr:
+    """`percentile_cont(v, 0.9)` as `percentile_cont(0.9) WITHIN GROUP (ORDER BY v)`."""
+    if call.name.lower() not in database.ordered_set_functions:
+        return call
+    value, *others = (argument.transform(database.adapt) for argument in call.expressions)
+    order = exp.Order(expressions=[exp.Ordered(this=value)])
+    return exp.WithinGroup(this=exp.Anonymous(this=call.name, expressions=others), expression=order)
+
+
 def _like(like: exp.Expr, database: PostgreSQLSql) -> exp.Expr:
     r"""A backslash in a pattern stands for itself, as in other databases."""
     if isinstance(like.parent, exp.Escape):
@@ -84,6 +93,7 @@ def _like(like: exp.Expr, database: PostgreSQLSql) -> exp.Expr:
 _CHANGES: dict[type[exp.Expr], Callable[[Any, PostgreSQLSql], exp.Expr]] = {
     exp.Identifier: _name, exp.Literal: _literal, exp.DataType: _type, exp.Avg: _averaged, exp.Round: _rounded,
     exp.Min: _least, exp.Like: _like, exp.FirstValue: _valued, exp.LastValue: _valued,
+    exp.AnonymousAggFunc: _aggregated,
 }  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor, Region, word_of
 from bridge.frontends.expressions import position_of
+from windows.aggregates import filtered
 
 _OF_TWO = ("MAX", "MIN")
 """`max(v, w)` is the larger of two values: a filter is written `max(v, filter: …)` or `fmax(v, …)`."""
@@ -67,9 +68,8 @@ def _aggregate(cursor: Cursor, call: exp.Anonymous) -> exp.Expr:
         name = function.__name__.lower()
         cursor.fail(f"{name} wants one value and a filter: {name}(v, v > 1)", call.meta.get("start", position_of(call)))
     value, condition = values
-    counted = exp.Literal.number(1) if isinstance(value, exp.Star) else value.copy()
-    case = exp.Case().when(condition.copy(), counted)
-    return function(this=exp.Distinct(expressions=[case]) if is_distinct else case)
+    whole = value.copy()
+    return filtered(function(this=exp.Distinct(expressions=[whole]) if is_distinct else whole), condition)
 
 
 def _commas(cursor: Cursor, start: int, region: Region) -> tuple[list[int], int]:

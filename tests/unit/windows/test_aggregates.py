@@ -79,6 +79,84 @@ def test_an_aggregate_without_a_row_works_where_the_database_has_it(call: str, e
     assert found[-1]["v"] == pytest.approx(expected)
 
 
+ORDERED_SETS = {
+    "percentile_cont(0.5) WITHIN GROUP (ORDER BY d)": "PERCENTILE_CONT",
+    "percentile_disc(0.25) WITHIN GROUP (ORDER BY a) FILTER (WHERE a > 1)": "PERCENTILE_DISC",
+    "mode() WITHIN GROUP (ORDER BY a)": "MODE",
+}
+
+
+@pytest.mark.parametrize(
+    ("window", "emit"),
+    [
+        ("ROWS 4", ""), ("RANGE 6 MS SLIDE 3 MS", ""), ("RANGE 5 MS", ""), ("RANGE 5 MS", " EMIT ON CHANGE"),
+        ("RANGE 5 MS", " EMIT ON EVERY CHANGE"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("call", ORDERED_SETS)
+def test_ordered_set_aggregates(call: str, emit: str, window: str, database: Database) -> None:
+    events = [("xy"[row % 2], None if row == 6 else row * 7 % 4, row * 5 % 7 / 2) for row in range(12)]
+    text = f"SELECT k, {call} AS v, ARRAY_AGG(a) AS a, ARRAY_AGG(d) AS d FROM s WINDOW({window}) GROUP BY k{emit}"
+    with database.connect() as cep:
+        if database.name not in ("duckdb", "postgresql") or (database.name == "duckdb" and call.startswith("mode")):
+            with pytest.raises(QueryError, match=f"has no aggregate function {ORDERED_SETS[call]} … WITHIN GROUP"):
+                results(cep, text, [])
+            return
+        found = results(cep, text, events)
+        assert len(found) >= 4
+        for row in found:
+            values = sorted(value for value in row["d" if " d)" in call else "a"] if value is not None)
+            if "FILTER" in call:
+                values = [value for value in values if value > 1]
+            assert row["v"] == _expected(call, values)
+
+
+def _expected(call: str, values: list[Any]) -> Any:
+    if not values:
+        return None
+    if call.startswith("percentile_cont"):
+        return statistics.median(values)
+    if call.startswith("percentile_disc"):
+        return values[math.ceil(0.25 * len(values)) - 1]
+    return statistics.mode(values)  # of sorted values the smallest
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("percentile_disc(0.5) WITHIN GROUP (ORDER BY ¦a DESC)", "PERCENTILE_DISC is of one value, in ascending order"),
+        ("rank(3) WITHIN GROUP (ORDER BY ¦a)", "DuckDB has no aggregate function RANK … WITHIN GROUP"),
+        ("LAST(¦a IGNORE NULLS)", "IGNORE NULLS is not supported: put a query WHERE the value IS NOT NULL into FROM"),
+        ("ARRAY_AGG(¦a) FILTER (WHERE a > 1)", "FILTER is not supported with ARRAY_AGG"),
+    ],
+)
+def test_what_an_aggregate_may_not_have(call: str, message: str) -> None:
+    text = f"SELECT {call} AS v FROM s WINDOW(ROWS 3)"
+    with connect("duckdb://") as cep, pytest.raises(QueryError, match=message) as raised:
+        results(cep, text.replace("¦", ""), [])
+    assert raised.value.position == text.index("¦")
+
+
+def test_the_greatest_of_several_values_is_no_aggregate(database: Database) -> None:
+    text = "SELECT k, MAX(a, 2) AS v FROM s WINDOW(ROWS 2) GROUP BY k"
+    messages = {"sqlite": "'a' is neither in GROUP BY", "mariadb": "of several in a row, GREATEST is"}
+    with database.connect() as cep:
+        if database.name == "duckdb":  # the two greatest values
+            assert [row["v"] for row in results(cep, text, [("x", 1, 0.0), ("x", 3, 0.0)])] == [[1], [3, 1]]
+            return
+        with pytest.raises(QueryError, match=messages.get(database.name, messages["mariadb"])):
+            results(cep, text, [])
+
+
+@pytest.mark.parametrize("url", ["duckdb://", "sqlite://"])
+def test_any_value_of_a_group(url: str) -> None:
+    with connect(url) as cep:
+        found = results(
+            cep, "SELECT ANY_VALUE(k) AS k FROM s WINDOW(ROWS 2) GROUP BY k", [("x", 1, 0.0), ("y", 3, 0.0)]
+        )
+    assert found == [{"k": "x"}, {"k": "y"}]
+
+
 def test_the_arguments_of_a_call() -> None:
     calls = {"CORR(a, d)": ["a", "d"], "COUNT(*)": ["*"], "SUM(1)": ["1"], "QUANTILE(a, 0.5)": ["a"]}
     for text, expected in calls.items():

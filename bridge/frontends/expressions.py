@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import itertools
 import re
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
@@ -28,6 +29,7 @@ from bridge.query.words import NOT_OPERANDS, WORD
 
 _SUBQUERY = "a sub-query cannot stand in an expression: put it into FROM and correlate"
 _FLAT = "a column is written name or input.name"
+_STAR = "* EXCEPT, REPLACE and the like are not supported: name the columns"
 _PARAMETERS = "a query has no parameters: write the value"
 
 
@@ -133,6 +135,7 @@ def _read(cursor: Cursor, region: Region, start: int) -> exp.Expr:
     try:
         tree = _tree(cursor, region, lead)
     except QueryError as error:
+        _refuse_foreign_words(cursor, region)
         place = max(0, (error.position or 0) - len(lead))
         raise QueryError(error.message, cursor.text, start + place) from None
     for node in tree.walk():
@@ -142,6 +145,16 @@ def _read(cursor: Cursor, region: Region, start: int) -> exp.Expr:
         for relative in ("line", "col"):
             node.meta.pop(relative, None)
     return tree
+
+
+def _refuse_foreign_words(cursor: Cursor, region: Region) -> None:
+    """Refuses a sub-query, and changes of a star, by their words where sqlglot could not read them."""
+    for first, second in itertools.pairwise(cursor.tokens[region.start : region.end]):
+        match word_of(first), word_of(second):
+            case "(", "SELECT":
+                cursor.fail(_SUBQUERY, second.start)
+            case "*", ("EXCEPT" | "EXCLUDE" | "REPLACE" | "RENAME"):
+                cursor.fail(_STAR, first.start)
 
 
 def _tree(cursor: Cursor, region: Region, lead: str) -> exp.Expr:
@@ -177,9 +190,7 @@ def refuse_foreign(cursor: Cursor, region: Region, columns: tuple[exp.Expr, ...]
         if isinstance(node, exp.In) and node.args.get("field"):
             cursor.fail("IN wants a list of values in parentheses", position_of(node.args["field"]))
         if isinstance(node, exp.Star) and any(node.args.values()):
-            cursor.fail(
-                "* EXCEPT, REPLACE and the like are not supported: name the columns", _place(cursor, region, "*")
-            )
+            cursor.fail(_STAR, _place(cursor, region, "*"))
         if isinstance(node, exp.Identifier) and not node.args.get("quoted"):
             _refuse_word(cursor, node)
 

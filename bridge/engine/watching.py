@@ -88,7 +88,7 @@ class Sleeper:
                 if self._listener.wait(min(left, STOP_INTERVAL)):
                     return
             except Refused:
-                self._listener = None
+                self.close()
 
     def _begin_to_listen(self) -> bool:
         if self._listener is None and time.monotonic() - self._tried > RETRY:
@@ -102,6 +102,7 @@ class Sleeper:
         """Ends the listening."""
         if self._listener is not None:
             self._listener.close()
+            self._listener = None
 
 
 class Watching(Access):

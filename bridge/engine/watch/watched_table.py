@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from bridge.engine.catalogue import StreamEntry
+from bridge.engine.clock import wall_clock
 from bridge.engine.intake import Sizes
-from bridge.engine.watch.batches import RowBatch, TupleBatch
+from bridge.engine.watch.batches import RowBatch, TableRow, TupleBatch
 from bridge.engine.watch.gaps import LOWEST, Gaps
 from bridge.engine.watch.reader import RowReader
 from bridge.errors import SchemaError
 from windows.databases import Database, Refused
+from windows.times import BEGINNING as EARLIEST
 
 COMPARED = 60.0
 """Seconds between two looks at whether the numbers of a table have begun anew."""
@@ -58,6 +60,8 @@ class WatchedTable:
     read_to: int | None = None
     is_read: bool = False
     """Whether there was no further row when it was last read."""
+    asked: int = EARLIEST
+    """When the rows in gaps were read last, in milliseconds."""
     checked: float = 0.0
     """When its numbers were last compared with those that were read, in seconds."""
 
@@ -82,7 +86,7 @@ class WatchedTable:
         return None if self.is_read or not len(self.waiting.times) else int(self.waiting.times[-1])
 
     def read(self, sizes: Sizes) -> None:
-        """Reads the next rows, unless some wait; once there is none after them, those in gaps, too.
+        """Reads the next rows, and those in gaps, unless some wait.
 
         Raises `SchemaError` where the table is not there any more, or does not have the columns.
         """
@@ -97,6 +101,8 @@ class WatchedTable:
 
     def _next(self, sizes: Sizes) -> RowBatch:
         if not self.is_read and (batch := self.reader.arrow_after(self.read_to, sizes.arrow)) is not None:
+            if self._may_overtake(batch.times) and (rows := self._rows_in_gaps()):
+                return TupleBatch.of(rows)  # the others are read again after these
             self.is_read = len(batch.positions) < sizes.arrow
             if not self.is_outbox:
                 self.read_to = int(batch.positions.max())
@@ -105,11 +111,25 @@ class WatchedTable:
         self.is_read = len(rows) < sizes.rows
         if rows and not self.is_outbox:
             self.read_to = rows[-1].position
-        if self.is_read and (due := self.gaps.due(time.monotonic())):
-            rows += self.reader.rows_in(due)
+        if self.is_read or self._may_overtake(sorted(row.ts for row in rows)):
+            rows += self._rows_in_gaps()
         if not rows:
             self._compare_numbers()
         return TupleBatch.of(rows)
+
+    def _may_overtake(self, times: Sequence[int]) -> bool:
+        """Whether rows of these times, in order, may make a row in a gap late that was committed within the lateness.
+
+        A row that was not there when the gaps were asked has a later time than that less the lateness, so rows that are older
+        than the asking, as those of a history, make none late.
+        """
+        return self.reader.source.timestamp is not None and len(times) > 0 and int(times[-1]) > self.asked
+
+    def _rows_in_gaps(self) -> list[TableRow]:
+        """The rows that were committed below those that were read, as far as their gaps are due to be asked."""
+        self.asked = wall_clock()
+        due = self.gaps.due(time.monotonic())
+        return list(self.reader.rows_in(due)) if due else []
 
     def _compare_numbers(self) -> None:
         """Warns if the table has only rows before the newest that was read: numbers may be used a second time."""
@@ -131,7 +151,7 @@ class WatchedTable:
 
     def forget(self) -> None:
         """Forgets the rows that wait; they will be read again."""
-        self.waiting, self.read_to, self.is_read = TupleBatch([]), self.gaps.newest, False
+        self.waiting, self.read_to, self.is_read, self.asked = TupleBatch([]), self.gaps.newest, False, EARLIEST
 
     def status(self) -> TableStatus:
         """How far it has been read."""

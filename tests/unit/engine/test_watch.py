@@ -15,9 +15,11 @@ import pytest
 import sqlalchemy as sa
 
 import bridge
+from bridge.engine.watching import STOP_INTERVAL, Sleeper
 from bridge.engine.watch.gaps import FEW, GAPS, LOWEST, GapChange, Gaps, between
 from tests.support import writers
 from tests.support.databases import DATABASES, Database, one_of, refuse_missing
+from windows.databases import Refused
 
 shared = one_of([database for database in DATABASES if database.name != "duckdb"])
 """The databases that other programs write at the same time."""
@@ -356,6 +358,27 @@ def test_a_table_that_is_not_there_any_more(shop: Shop) -> None:
         assert rows(cep, "results", "amount") == [(7,), (8,)]
 
 
+@pytest.mark.parametrize("gaps", [1, FEW + 1])
+def test_after_a_pause_the_rows_in_gaps_are_read_before_newer_ones(shop: Shop, gaps: int) -> None:
+    """Else the newer ones, of which there may be many, would make them late."""
+    shop.do("CREATE TABLE orders (id BIGINT PRIMARY KEY, at BIGINT)", "INSERT INTO orders VALUES (1, 1000)")
+    numbers = range(2, 2 * gaps + 2, 2)
+    with shop.connect(lateness="1 S") as cep:
+        cep.register_stream("orders", table="orders", position="id", timestamp="at", since="beginning")
+        cep.create_query("seen", "SELECT id FROM orders", into="results")
+        shop.do(*(f"INSERT INTO orders VALUES ({number + 1}, 1500)" for number in numbers))
+        cep.poll()
+    shop.do(*(f"INSERT INTO orders VALUES ({number}, 1200)" for number in numbers))
+    shop.do("INSERT INTO orders VALUES (10000, 3000)", "INSERT INTO orders VALUES (10001, 9000)")
+    with shop.connect(lateness="1 S") as cep:
+        cep.poll()
+        cep.finish()
+        assert rows(cep, "late_events", "ts") == []
+        assert [number for (number,) in rows(cep, "results", "id")] == [
+            1, *numbers, *(number + 1 for number in numbers), 10_000, 10_001
+        ]  # fmt: skip
+
+
 def test_numbers_that_begin_anew_are_warned_of(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
     shop.do("CREATE TABLE orders (id INTEGER PRIMARY KEY)", "INSERT INTO orders VALUES (100)")
     with shop.connect() as cep:
@@ -610,3 +633,28 @@ def test_a_signal_handler_may_stop_a_run_in_the_same_thread(shop: Shop) -> None:
                 cep.run()
         finally:
             signal.signal(signal.SIGALRM, before)
+
+
+def test_a_listener_whose_connection_is_lost_is_closed() -> None:
+    class Lost:
+        closed = 0
+
+        def wait(self, seconds: float) -> bool:
+            raise Refused("the connection is lost")
+
+        def close(self) -> None:
+            self.closed += 1
+
+    class Listening:
+        made: Lost | None = None
+
+        def listener(self) -> Lost:
+            self.made = Lost()
+            return self.made
+
+    database: Any = Listening()
+    sleeper = Sleeper(database, lambda: False)
+    sleeper.sleep(STOP_INTERVAL * 1.2)  # it begins to listen
+    sleeper.sleep(STOP_INTERVAL * 1.2)
+    sleeper.close()
+    assert database.made.closed == 1

@@ -136,6 +136,11 @@ class QueryEntry:
     """Whether it is one of the bridge's own, which stores the results of another one."""
     processors: list[Processor] = dataclasses.field(default_factory=list)
 
+    @property
+    def own_epochs(self) -> set[int]:
+        """The epochs of its operators, but those of the queries that it reads."""
+        return {self.epoch, *self.inherits.values()}
+
     @functools.cached_property
     def fields(self) -> tuple[Field, ...]:
         return self.resolved.visible

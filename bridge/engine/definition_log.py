@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping
+import functools
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from bridge.engine.durable import CatalogueTables, LoggedCall, Reference
+from windows.databases import Database
 
 
 @dataclasses.dataclass
@@ -35,6 +37,8 @@ class DefinitionLog:
         """The stored definition that is being carried out again."""
         self._tables = tables
         self._before: dict[Reference, LogEntry] | None = None
+        self._pending: list[Callable[[], None]] = []
+        """What is to be written to the table before the transaction commits."""
 
     def named(self, name: str) -> list[LoggedCall]:
         """The definitions of queries that were made under this name."""
@@ -58,7 +62,7 @@ class DefinitionLog:
         entries = self._changed()
         entries[definition.reference] = LogEntry(definition, set(queries), set(streams), declares)
         if self.resumed is None:
-            self._tables.add(definition)
+            self._pending.append(functools.partial(self._tables.add, definition))
 
     def remove_query(self, name: str, seq: int, schemas: Mapping[str, str]) -> None:
         """A query or a script is removed, inside the transaction; `schemas`: the text of each stream's that is there.
@@ -102,7 +106,18 @@ class DefinitionLog:
                 self._remove(entry)
                 self._changed()[definition.reference] = dataclasses.replace(entry, definition=definition)
                 if self._tables is not None:
-                    self._tables.add(definition)
+                    self._pending.append(functools.partial(self._tables.add, definition))
+
+    def store(self, database: Database) -> None:
+        """Writes what has changed, at the end of the transaction that carries it out.
+
+        Where DDL commits, all of a change is in one transaction then, after the tables that it needs were made.
+        """
+        if self._pending:
+            database.begin_again()
+            for write in self._pending:
+                write()
+            self._pending.clear()
 
     def commit(self) -> None:
         """The transaction has taken effect."""
@@ -110,6 +125,7 @@ class DefinitionLog:
 
     def rollback(self) -> None:
         """The transaction has not taken effect."""
+        self._pending.clear()
         if self._before is not None:
             self.entries, self._before = self._before, None
 
@@ -119,7 +135,7 @@ class DefinitionLog:
     def _remove(self, entry: LogEntry) -> None:
         del self._changed()[entry.definition.reference]
         if self._tables is not None and self.resumed is None:
-            self._tables.remove(entry.definition.reference)
+            self._pending.append(functools.partial(self._tables.remove, entry.definition.reference))
 
     def _changed(self) -> dict[Reference, LogEntry]:
         """The entries, to be changed; they are as now again after a `rollback`."""

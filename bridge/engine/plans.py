@@ -17,6 +17,7 @@ from bridge.engine.garbage import pause_collection
 from bridge.engine.inboxes import Inboxes
 from bridge.engine.results import ResultStatements, StatementMerger
 from bridge.engine.tables import Tables
+from bridge.engine.takeover import take_over
 from bridge.errors import DatabaseError, QueryError
 from bridge.query.epl_state import StateTable
 from bridge.query.nodes import Node, Stream, walk
@@ -54,6 +55,8 @@ class Plans(abc.ABC):
         """The columns of results before those of their query."""
         self.expected: frozenset[str] = frozenset()
         """Tables that queries will write which are still to be created."""
+        self.lost: tuple[str, ...] = ()
+        """The operators, in words, whose state the last replacement of a query has not kept."""
         self.now = BEGINNING
         self.seq = 0
         self._tables = Tables(database, names, self.stored)
@@ -221,9 +224,13 @@ class Plans(abc.ABC):
         if self.log.resumed is not None:
             return self.log.resumed.option("inherits") or {}
         found: dict[str, int] = {}
-        for entry in (each for each in self._replaced if not each.is_internal and not each.stopped):
-            found |= self.network.epochs(entry.operators, {entry.epoch, *entry.inherits.values()})
+        for entry in self._inheritable():
+            found |= self.network.epochs(entry.operators, entry.own_epochs)
         return found
+
+    def _inheritable(self) -> list[QueryEntry]:
+        """The queries being replaced whose state may be taken over."""
+        return [each for each in self._replaced if not each.is_internal and not each.stopped]
 
     @contextlib.contextmanager
     def replacing(self, name: str, replaced: Sequence[QueryEntry]) -> Iterator[Mapping[str, int]]:
@@ -232,7 +239,7 @@ class Plans(abc.ABC):
         What both need keeps its state; processors stay. On an error all is as before. It gives the epochs that the new
         queries take over.
         """
-        queries, scripts = dict(self.catalogue.queries), dict(self.catalogue.scripts)
+        queries, scripts, before = dict(self.catalogue.queries), dict(self.catalogue.scripts), list(self.network.operators)
         self._replaced = replaced
         try:
             with self.transaction():
@@ -245,6 +252,7 @@ class Plans(abc.ABC):
                 for entry in replaced:
                     if (new := self.catalogue.queries.get(entry.name.lower())) is not None:
                         new.processors = entry.processors
+                self.lost = take_over(self.network, before, self._inheritable(), self.catalogue.queries.values())
                 self._replaced = ()
                 self._drop_unused()
         except BaseException:
@@ -332,8 +340,10 @@ class Plans(abc.ABC):
             for name in list(self._tables.names):
                 self._tables.drop(name)
             self.catalogue.outbox.close()
-            if self.stored is not None:
+            if self.stored is not None and not self.database.ddl_commits:
                 self.stored.drop()
+        if self.stored is not None and self.database.ddl_commits:
+            self.stored.drop()
 
     def _result_queries(self, flow: Flow, fields: Sequence[Field], computes: bool) -> Variants[ResultQuery]:
         """The statements that read the results of a flow; `computes`: integers may be results of arithmetic."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from typing import Any
 
 from bridge import query as objects
@@ -110,6 +111,11 @@ class Redefinition:
             create(name, definition, text, self._runner, call.with_options(inherits=dict(inherits)))
             for query in stored:
                 self._named.define_again(query)
+        if self._runner.lost:
+            lost = ", ".join(self._runner.lost)
+            logging.getLogger("bridge").warning(
+                "the query %s has changed, and begins without the state of %s", name, lost
+            )
 
     def _is_same(self, known: LoggedCall, call: LoggedCall) -> bool:
         with contextlib.suppress(QueryError, NameTaken):

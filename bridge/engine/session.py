@@ -8,9 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bridge.engine.delivery import deliver, deliveries
+from bridge.engine.durable import LoggedCall
 from bridge.engine.history_push import HistoryEvents, HistoryPush
 from bridge.engine.intake import EventBatch, Sizes, merged_chunks
 from bridge.engine.results import Results
+from bridge.engine.resume import apply
 from bridge.engine.runner import Runner
 from bridge.engine.watch.watched_table import TableStatus
 from bridge.errors import BridgeError
@@ -65,6 +67,15 @@ class BridgeSession:
     def seq(self) -> int:
         """The number of the newest event; the first is 1."""
         return self._runner.seq
+
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """The operators, in words, whose state the newest replacement of a query has not kept."""
+        return self._runner.lost
+
+    def define(self, definition: LoggedCall) -> None:
+        """Carries out the definition of a query from the catalogue of a durable bridge."""
+        apply(definition, self._runner, self._cep._pushes.calls.named)
 
     @property
     def settings(self) -> Settings:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Sequence
 
@@ -11,7 +12,7 @@ from bridge.engine.durable import CatalogueTables
 from bridge.rewrite.names import TableNames
 from bridge.rewrite.plan import Insert, Operator, PlannedTable, RowCountProbe, Step, indexing
 from bridge.rewrite.state_tables import CLOCK
-from windows.databases import Database
+from windows.databases import Database, Refused
 from windows.schema import Schema
 from windows.sql import identifier, table
 from windows.times import BEGINNING
@@ -24,6 +25,8 @@ class Tables:
         self.names: list[str] = []
         self.left: set[str] = set()
         """Tables of the state that is being resumed, which no definition has claimed yet."""
+        self.unused: list[str] = []
+        """Tables that are to be dropped once the transaction under way has taken effect."""
         self._database = database
         self._clock = database.own_name(CLOCK)
         self._own_names, self._catalogue = names, catalogue
@@ -117,6 +120,20 @@ class Tables:
                 self._execute(indexing(index, name, columns))
 
     def drop(self, name: str) -> None:
+        """Drops a table with the transaction under way; where DDL commits, after it: until then the old state is whole."""
+        if self._database.ddl_commits:
+            self.unused.append(name)
+        else:
+            self._drop(name)
+
+    def drop_unused(self) -> None:
+        """Drops what the last transaction has left unused. What remains after an error is dropped by the next resumption."""
+        unused, self.unused = self.unused, []
+        with contextlib.suppress(Refused):
+            for name in unused:
+                self._drop(name)
+
+    def _drop(self, name: str) -> None:
         self._own_names.forget(name)
         self.store_names()
         self._execute(exp.Drop(tables=[table(name)], kind="TABLE", exists=True))

@@ -55,6 +55,7 @@ class Transactions(Plans):
                 self.database.settle()
                 raise TrialOver
             self._tables.store_names()
+            self.log.store(self.database)
             is_ending = True
             self.database.commit()
         except BaseException as error:
@@ -67,6 +68,7 @@ class Transactions(Plans):
         self.has_committed = True
         if is_storing:
             self._postponed.clear()
+        self._tables.drop_unused()
         self.network.names.commit()
         self.log.commit()
         if interruption is not None:
@@ -87,6 +89,7 @@ class Transactions(Plans):
         """Rolls back, and brings the fields of this object back to what they were before the transaction."""
         self._go_back(remembered)
         self._tables.names = tables
+        self._tables.unused.clear()
         self._housekeeping.undo()
         self.network.names.rollback()
         self.log.rollback()

@@ -48,6 +48,8 @@ class Deployment:
         note: Callable[[str], object] = lambda text: None,
     ) -> None:
         self._cep, self._scripts, self._on_error, self._note = cep, scripts, on_error, note
+        self.lost: dict[str, tuple[str, ...]] = {}
+        """By changed query in lower case, the operators whose state is not kept, in words."""
         self._into = {name.lower(): table for name, table in (into or {}).items()}
         refuse_duplicates(scripts)
         if unknown := self._into.keys() - self._names:
@@ -122,6 +124,8 @@ class Deployment:
                 raise (retold(error, script.language).within(text) if text is not None else error) from None
             if before != (after := self._logged(name)):
                 self._note(f"the query {name} {'has changed' if before and after else 'is new'}")
+                if before and after:
+                    self.lost[name.lower()] = session_of(self._cep).lost
 
     def _replace(self, name: str, node: Any) -> None:
         """Creates or replaces a query. The queries that read a changed one are removed first, and come again later."""

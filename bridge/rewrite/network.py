@@ -252,9 +252,17 @@ class Network:
 
     def epochs(self, operators: Iterable[Operator], epochs: Collection[int]) -> dict[str, int]:
         """The epochs of those of these operators that are of one of the `epochs`, by the fingerprints of the operators."""
+        return {fingerprint(key): epoch for (key, epoch), _ in self._of_epochs(operators, epochs)}
+
+    def of_epochs(self, operators: Iterable[Operator], epochs: Collection[int]) -> list[Operator]:
+        """Those of these operators that are of one of the `epochs`."""
+        return [operator for _, operator in self._of_epochs(operators, epochs)]
+
+    def _of_epochs(
+        self, operators: Iterable[Operator], epochs: Collection[int]
+    ) -> list[tuple[tuple[Hashable, int], Operator]]:
         wanted = {id(operator) for operator in operators}
-        known = [(key, epoch) for (key, epoch), each in self._by_node.items() if id(each) in wanted and epoch in epochs]
-        return {fingerprint(key): epoch for key, epoch in known}
+        return [(key, each) for key, each in self._by_node.items() if id(each) in wanted and key[1] in epochs]
 
     def name(self, kind: str, node: Node) -> str:
         """A name for a table: its kind, then the stream or query that it is for."""

@@ -14,6 +14,7 @@ from sqlglot import exp
 from bridge.patterns.live.statements import Arrivals, Rows
 from bridge.query.nodes import Node
 from bridge.rewrite.flow import Flow
+from bridge.rewrite.stored_state import StoredState
 from bridge.rewrite.variants import StatementWriter, Variants
 from windows.databases import Database
 from windows.sql import aliased, cast_to, derived_table, identifier, table
@@ -191,7 +192,8 @@ class Operator:
     fill it anew before the next push. `probes`: statements that are prepared once, at creation, besides the steps: what
     only the database knows to be wrong is refused there. `identity`: what identifies it in every process, where the state
     is kept. `deadlines`: statements with a column `due`, the times after now at which time alone may make it report
-    something. `number`: its place in the order of creation.
+    something. `stored`: what an operator that reports it otherwise takes over of its tables; `has_runs`: whether its open
+    matches are rows of their own in the tables of its family. `number`: its place in the order of creation.
     """
 
     title: str
@@ -220,7 +222,22 @@ class Operator:
     notes: list[str] = dataclasses.field(default_factory=list)
     probes: list[exp.Expr] = dataclasses.field(default_factory=list)
     deadlines: list[exp.Query] = dataclasses.field(default_factory=list)
+    stored: StoredState | None = None
+    has_runs: bool = False
     number: int = 0
+
+    @property
+    def holds_state(self) -> bool:
+        """Whether a push leaves more in its tables than its results."""
+        passing = {*self.inboxes, *self.derived}
+        own = (made.name for made in self.tables if not made.is_late and made.name not in passing)
+        return self.has_runs or any(own)
+
+    def filled_from(self, other: Operator) -> list[exp.Expr] | None:
+        """The statements that fill its tables from those of another operator; None where these do not have what it needs."""
+        if self.stored is None or other.stored is None:
+            return None
+        return self.stored.filled_from(other.stored)
 
     def forget_derived(self, names: set[str]) -> list[str]:
         """Gives up the inbox and the windows of its results that are not among `names`; gives their names."""

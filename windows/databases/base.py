@@ -213,6 +213,9 @@ class Database(Capabilities, JsonValues, abc.ABC):
     @abc.abstractmethod
     def begin(self) -> None: ...
 
+    def begin_again(self) -> None:
+        """Begins a transaction where DDL has committed the one under way; see `ddl_commits`."""
+
     def settle(self) -> None:
         """Waits for the statements of a transaction that are under way. Raises `Refused` if one has failed."""
 

@@ -14,6 +14,8 @@ class Capabilities:
     """The number of events that pass through the statements at once, at most."""
     arrow_chunk_size: ClassVar[int] = 0
     """The same for events that come as Arrow, divided by the number of queries; applies where it is the greater."""
+    ddl_commits: ClassVar[bool] = False
+    """True if CREATE TABLE and DROP TABLE commit the transaction under way."""
     computed_frame_bounds: ClassVar[bool] = False
     """True if a bound of a window frame may be an expression that is computed per row."""
     asof_joins: ClassVar[bool] = False

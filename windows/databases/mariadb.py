@@ -70,6 +70,7 @@ class MySQL(MariaDBJson, MariaDBSql):
     windows_in_conditions: ClassVar[bool] = False
     binary_type: ClassVar[str] = "LONGBLOB"
     lists_aggregates: ClassVar[bool] = True
+    ddl_commits: ClassVar[bool] = True
     chunk_size: ClassVar[int] = 1_000
     index_range_joins: ClassVar[bool] = False
     fast_sliding_min_max: ClassVar[bool] = True  # both are computed by reading the whole frame
@@ -148,6 +149,10 @@ class MySQL(MariaDBJson, MariaDBSql):
     def begin(self) -> None:
         self._created.clear()
         self.execute("BEGIN")
+
+    def begin_again(self) -> None:
+        if not self._driver.server_status & _IN_TRANSACTION:
+            self.execute("BEGIN")
 
     def commit(self) -> None:
         self.execute("COMMIT")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterator, Mapping
 
 import bridge
 from bridge.cli.service.settings import WatchSettings
+from bridge.engine.durable import LoggedCall
 from bridge.engine.own_place import has_schema
 from bridge.engine.resume import OBJECTS
 from bridge.engine.session import session_of
@@ -18,7 +20,7 @@ from bridge.errors import BridgeError, DatabaseError
 from bridge.frontends.statements import CreateTableStream
 from bridge.history.deployment import Deployment
 from bridge.history.script import ReplayScript
-from bridge.query.codec import dumped
+from bridge.query.codec import loaded
 from bridge.query.scripts import IntoTable
 from bridge.rewrite.state_tables import CLOCK
 from windows.databases import Database, Refused, dialect_of, open_database
@@ -33,6 +35,7 @@ def report(settings: WatchSettings) -> str:
         SchemaError: A table that is to be read is not there, or a column of it.
         QueryError: A query is wrong.
     """
+    logging.getLogger("bridge").addHandler(logging.NullHandler())  # what a bridge in memory warns of is in the report
     try:
         database = open_database(settings.url)
         try:
@@ -50,6 +53,8 @@ class _Report:
             stream.name: self._schema(stream) for script in settings.scripts for stream in script.table_streams
         }
         self._stored = self._stored_status()
+        self._lost: Mapping[str, tuple[str, ...]] = {}
+        """By query, the operators whose state is not kept."""
 
     def lines(self) -> Iterator[str]:
         yield from _section("reads", self._reads())
@@ -112,14 +117,14 @@ class _Report:
                 yield f"on {stream.source.table}: {', '.join(triggers.names)}, which write into {outbox}"
 
     def _queries(self) -> Iterator[str]:
-        stored = {} if self._stored is None else {
-            each.name.lower(): each for each in self._stored.definitions if each.kind == "query"
-        }  # fmt: skip
+        stored = self._stored_queries()
         for script in self._settings.scripts:
             for name, (node, _) in script.queries.items():
                 before = stored.pop(name.lower(), None)
-                is_same = before is not None and (before.language, before.text) == (OBJECTS, dumped(node))
-                yield f"{name}: {'new' if before is None else 'unchanged' if is_same else 'changed, is replaced'}"
+                is_same = before is not None and before.language == OBJECTS and loaded(before.text) == node
+                lost = ", ".join(self._lost.get(name.lower(), ()))
+                is_replaced = "changed, is replaced" + (f" and begins without the state of {lost}" if lost else "")
+                yield f"{name}: {'new' if before is None else 'unchanged' if is_same else is_replaced}"
         for each in stored.values():
             yield f"{each.name}: in none of the files, {'stays' if self._settings.keep else 'is removed'}"
 
@@ -162,13 +167,26 @@ class _Report:
         with bridge.connect(own, name=self._settings.connection.get("name")) as cep:
             for name, url in self._settings.datastores.items():
                 cep.register_datastore(name, url)
-            for name in self._relations():
+            of_results = (self._table_of(name) for name in self._settings.queries.values())
+            there = [name for name in of_results if name is not None and self._database.relation(name) is not None]
+            for name in dict.fromkeys([*self._relations(), *there]):
                 self._copy(cep, name)
             for name, schema in self._streams.items():
                 cep.register_stream(name, schema)
+            session = session_of(cep)
+            for call in self._stored_queries().values():
+                with contextlib.suppress(BridgeError):  # its stream is declared otherwise now
+                    session.define(call)
             plain = [_without_tables(script, self._streams) for script in self._settings.scripts]
-            Deployment(cep, plain, self._settings.into).deploy(removes=False)
-            return sorted(session_of(cep).state_tables())
+            deployment = Deployment(cep, plain, self._settings.into)
+            deployment.deploy(removes=False)
+            self._lost = deployment.lost
+            return sorted(session.state_tables())
+
+    def _stored_queries(self) -> dict[str, LoggedCall]:
+        """The definitions of the queries that are there, by their names in lower case."""
+        known = () if self._stored is None else self._stored.definitions
+        return {each.name.lower(): each for each in known if each.kind == "query"}
 
     def _copy(self, cep: bridge.Bridge, name: str) -> None:
         """Makes an empty table with the columns of one in the database."""

@@ -7,7 +7,7 @@ import functools
 import logging
 import time
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from bridge.engine.catalogue import StreamEntry
 from bridge.engine.clock import wall_clock
@@ -117,7 +117,7 @@ class WatchedTable:
             self._compare_numbers()
         return TupleBatch.of(rows)
 
-    def _may_overtake(self, times: Sequence[int]) -> bool:
+    def _may_overtake(self, times: Any) -> bool:
         """Whether rows of these times, in order, may make a row in a gap late that was committed within the lateness.
 
         A row that was not there when the gaps were asked has a later time than that less the lateness, so rows that are older

@@ -50,6 +50,7 @@ def _(node: query.Match, network: Network, need: Need) -> Flow:
         number = matching.join(node)
         operator.result = matching.result(node, number)
         operator.leave = lambda: matching.leave(number)
+        operator.has_runs = isinstance(matching, AutomatonFamily)
 
     operator = network.operator(node, build, title)
     return network.give(operator, node, need)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from sqlglot import exp
 
@@ -40,6 +40,7 @@ from bridge.rewrite.patterns.tables import (
 )
 from bridge.rewrite.plan import Insert, Operator, Purge
 from bridge.rewrite.state_tables import add_table
+from bridge.rewrite.stored_state import StoredState, StoredTable
 from nfa.pattern import groups
 from windows.extent import Extent
 from windows.extents import Unbounded
@@ -127,6 +128,25 @@ class _EagerMatchPlan:
         self._add_checkpoint()
         self._add_results()
         self._add_machine()
+        self.operator.stored = self._stored_state()
+
+    def _stored_state(self) -> StoredState:
+        """Its open matches, for measures that read no more of a row than is known of it."""
+        known: dict[Any, str] = {name: name for name in (*ROW_ID, *(f"_k{place}" for place in range(len(self.keys))))}
+        known |= {value: f"_e{place}" for place, value in enumerate(self.values)}
+        tables = {
+            "retained": StoredTable(self.retained, known),
+            "held": StoredTable.of(self.held, ROWS),
+            "threads": StoredTable.of(self.threads, THREADS),
+        }
+        if by := shifts(self.values):
+            tables["log"] = StoredTable.of(self.log, (*ROW_ID, *self.below.names))
+        if self._deletions:
+            tables["deleted"] = StoredTable.of(self.deleted, ("_ts", "_seq", *ROW_ID))
+        plain = dataclasses.replace(self.clause, measures=())
+        return StoredState(
+            dataclasses.replace(self.node, pattern=plain), tables, (max([0, *(-shift for shift in by)]),)
+        )
 
     def _refuse(self) -> None:
         for aggregate in aggregates_of_the_database(self.conditions):

@@ -19,6 +19,7 @@ from bridge.rewrite.network import Network
 from bridge.rewrite.plan import Insert, Operator
 from bridge.rewrite.rows.previous import Before, all_but_newest, with_rows_before
 from bridge.rewrite.state_tables import add_table
+from bridge.rewrite.stored_state import StoredState, StoredTable
 from bridge.rewrite.variants import StatementWriter, Variants
 from nfa.pattern import Concatenation, Symbol
 from nfa.skip import After
@@ -187,6 +188,8 @@ class EagerSequence:
         step = DisjointMatches(reported, database.quoted(reported), database.render(now), database.render(earlier))
         operator.steps += [entering, step, Insert(last, newest)]
         operator.purges.append(all_but_newest(last, keys, 1, ("seq",)))
+        plain = dataclasses.replace(self.node, pattern=dataclasses.replace(self.node.pattern, measures=()))
+        operator.stored = StoredState(plain, {"last": StoredTable.of(last, (*keys, "seq"))})
         names = [*system, *self.measures]
         return Flow(tuple(self.measures), Selection.of(exp.Subquery(this=selected(names)), names))
 

@@ -36,6 +36,7 @@ from bridge.rewrite.patterns.tables import (
 )
 from bridge.rewrite.plan import Insert, Operator, Purge
 from bridge.rewrite.state_tables import add_table
+from bridge.rewrite.stored_state import StoredState, StoredTable
 from nfa.pattern import rows_before
 from nfa.program import AnchorStart, Program
 from windows.sql import (
@@ -162,6 +163,16 @@ class _MatchRecognizePlan:
         arrivals = () if by else (Arrivals(self.rows, self._of_arrivals(values)),)
         machine = DecidedMachine(self.results, task, statements, ahead, forgets, bulk, arrivals=arrivals)
         self.operator.steps.append(machine)
+        self.operator.stored = self._stored_state(behind, ahead, forgets)
+
+    def _stored_state(self, behind: int, ahead: int, forgets: bool) -> StoredState:
+        """Its open matches, whatever MEASURES and ROWS PER MATCH say, as whole rows are retained."""
+        plain = dataclasses.replace(self.node.pattern, measures=(), per_match=PerMatch.ONE_ROW)
+        tables = {
+            "rows": StoredTable.of(self.rows, self.stored.named_selects),
+            "progress": StoredTable.of(self.progress, (*self.keys, *PROGRESS)),
+        }
+        return StoredState((dataclasses.replace(self.node, pattern=plain), ahead), tables, (behind, int(not forgets)))
 
     def _of_arrivals(self, values: Sequence[exp.Expr]) -> exp.Select:
         """`_retained` of the rows of this push, from the inbox; followed by the columns that are only stored."""

@@ -31,6 +31,7 @@ from bridge.rewrite.patterns.tables import (
 )
 from bridge.rewrite.plan import Insert, Operator
 from bridge.rewrite.state_tables import add_table
+from bridge.rewrite.stored_state import StoredState, StoredTable
 from nfa.temporal.tree import is_timed
 from windows.nested import kind_of, object_of, with_type
 from windows.sql import (
@@ -82,6 +83,7 @@ class _TemporalMatchPlan:
         from bridge.patterns.live.temporal import TemporalMachine
 
         self.arrivals: list[Arrivals] = []
+        self.retained: dict[str, StoredTable] = {}
         self.events, self.state, self.results = (self.network.name(k, self.node) for k in ("held", "state", "matches"))
         self.rests = tuple(self._rest(kind) for kind in range(len(self.node.events)))
         self.values = tuple(self._valued(value, None) for value in self.node.values)
@@ -105,6 +107,8 @@ class _TemporalMatchPlan:
                 arrivals=tuple(self.arrivals),
             )
         )
+        own = {"events": StoredTable.of(self.events, EVENTS), "state": StoredTable.of(self.state, STATE)}
+        self.operator.stored = StoredState(dataclasses.replace(self.node, elements=()), self.retained | own)
 
     def _whole(self, event: EventColumns) -> exp.Expr:
         """The event as an object."""
@@ -174,7 +178,7 @@ class _TemporalMatchPlan:
         wholes = (whole for kind, whole in self.wholes.items() if kind in kinds)
         parts = tuple(dict.fromkeys((*_parts((*self.rests, *self.values), kinds), *wholes)))
         keys = self.node.events[kinds[0]].keys
-        retained = self._add_events(flow, kinds, (*parts, *keys))
+        retained = self._add_events(place, flow, kinds, (*parts, *keys))
         newest, holder = (exp.EQ(this=column_of("s", "_source"), expression=number(source)) for source in (-1, place))
         self.operator.purges.append(purge_released(retained, self.events, newest, holder))
         render = self.network.database.render
@@ -182,7 +186,7 @@ class _TemporalMatchPlan:
         arrived = render(every.where(is_of_this_push(flow, "r")))
         return EventInput(arrived, render(every), flow.names, tuple(kinds), parts, len(keys))
 
-    def _add_events(self, flow: Flow, kinds: Sequence[int], parts: Sequence[exp.Expr]) -> str:
+    def _add_events(self, place: int, flow: Flow, kinds: Sequence[int], parts: Sequence[exp.Expr]) -> str:
         """The table of an input's events, with a bit for each kind of event that they can be."""
         retained = self.network.name("retained", self.node)
         columns = [*map(column, flow.names), *(part.copy() for part in parts)]
@@ -191,6 +195,8 @@ class _TemporalMatchPlan:
         select = exp.select(column("ts"), column("seq"), place_in_event(flow), symbol_set, *values)
         select = select.from_(derived_table(flow.arrivals.select(), "a", copy=False), copy=False)
         add_table(self.operator, retained, select, (("ts", "seq"),))
+        known = {name: name for name in (*ROW_ID, "_letter")} | {value: f"_c{at}" for at, value in enumerate(columns)}
+        self.retained[f"input {place}"] = StoredTable(retained, known)
         self.operator.steps.append(Insert(retained, select))
         self.arrivals.append(Arrivals(retained, select))
         return retained

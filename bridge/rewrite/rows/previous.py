@@ -13,6 +13,7 @@ from bridge.rewrite.flow import Flow, Need, Selection
 from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.plan import Insert, Operator, Purge
 from bridge.rewrite.state_tables import add_table, arrived, order_columns
+from bridge.rewrite.stored_state import StoredState, StoredTable
 from bridge.rewrite.variants import StatementWriter, Variants
 from windows.sql import aliased, aliased_table, column, column_of, derived_table, null_safe_equal, number, over, table
 
@@ -57,6 +58,11 @@ def with_rows_before(
     operator.steps.append(Insert(raw, rows))
     operator.purges.append(all_but_newest(raw, keys, max(before.rows for before in values.values()), below.key))
     newest = _Newest(raw, tuple(keys), below.key)
+    source = node.input if isinstance(node, query.PreviousRow) else node
+    held = StoredTable(raw, {**{name: name for name in (*own, *keys)}, **stored})
+    operator.stored = StoredState(
+        ("rows before", source, tuple(partition_by)), {"rows": held}, (max(before.rows for before in values.values()),)
+    )
 
     def with_values(source: exp.Expr, at: Callable[[str, int], exp.Expr]) -> exp.Select:
         found = {name: _value(before, stored[before.value], at) for name, before in values.items()}

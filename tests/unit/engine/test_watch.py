@@ -15,8 +15,8 @@ import pytest
 import sqlalchemy as sa
 
 import bridge
-from bridge.engine.watching import STOP_INTERVAL, Sleeper
 from bridge.engine.watch.gaps import FEW, GAPS, LOWEST, GapChange, Gaps, between
+from bridge.engine.watching import STOP_INTERVAL, Sleeper
 from tests.support import writers
 from tests.support.databases import DATABASES, Database, one_of, refuse_missing
 from windows.databases import Refused

@@ -137,6 +137,11 @@ class QueryEntry:
     processors: list[Processor] = dataclasses.field(default_factory=list)
 
     @property
+    def is_inheritable(self) -> bool:
+        """Whether a query that replaces it may keep its state."""
+        return not self.is_internal and not self.stopped
+
+    @property
     def own_epochs(self) -> set[int]:
         """The epochs of its operators, but those of the queries that it reads."""
         return {self.epoch, *self.inherits.values()}

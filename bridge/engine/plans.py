@@ -48,7 +48,8 @@ class Plans(abc.ABC):
         self.stored = CatalogueTables(database) if durable else None
         known = self.stored.names() if self.stored is not None and self.stored.exist() else []
         present = database.table_names()
-        names = TableNames(present, durable, known, database.own_name(PREFIX))
+        named = {row.name for row in known if row.belongs == row.name}
+        names = TableNames({*present, *named}, durable, known, database.own_name(PREFIX))
         self.log = DefinitionLog(self.stored)
         self.network = Network(database, self.catalogue, table_names=names)
         self.leading_columns: tuple[str, ...] = ("ts",)
@@ -60,8 +61,7 @@ class Plans(abc.ABC):
         self.now = BEGINNING
         self.seq = 0
         self._tables = Tables(database, names, self.stored)
-        lowered = {name.lower() for name in present}
-        self._tables.left = {row.name for row in known if row.belongs == row.name and row.name.lower() in lowered}
+        self._tables.find(named, present)
         self.results = ResultStatements(StatementMerger(database, self.network, self._tables, self.transaction))
         self._inboxes = Inboxes(database, self.network, self._tables)
         self._created = 0
@@ -224,13 +224,9 @@ class Plans(abc.ABC):
         if self.log.resumed is not None:
             return self.log.resumed.option("inherits") or {}
         found: dict[str, int] = {}
-        for entry in self._inheritable():
+        for entry in (each for each in self._replaced if each.is_inheritable):
             found |= self.network.epochs(entry.operators, entry.own_epochs)
         return found
-
-    def _inheritable(self) -> list[QueryEntry]:
-        """The queries being replaced whose state may be taken over."""
-        return [each for each in self._replaced if not each.is_internal and not each.stopped]
 
     @contextlib.contextmanager
     def replacing(self, name: str, replaced: Sequence[QueryEntry]) -> Iterator[Mapping[str, int]]:
@@ -239,7 +235,11 @@ class Plans(abc.ABC):
         What both need keeps its state; processors stay. On an error all is as before. It gives the epochs that the new
         queries take over.
         """
-        queries, scripts, before = dict(self.catalogue.queries), dict(self.catalogue.scripts), list(self.network.operators)
+        queries, scripts, before = (
+            dict(self.catalogue.queries),
+            dict(self.catalogue.scripts),
+            list(self.network.operators),
+        )
         self._replaced = replaced
         try:
             with self.transaction():
@@ -252,7 +252,7 @@ class Plans(abc.ABC):
                 for entry in replaced:
                     if (new := self.catalogue.queries.get(entry.name.lower())) is not None:
                         new.processors = entry.processors
-                self.lost = take_over(self.network, before, self._inheritable(), self.catalogue.queries.values())
+                self.lost = take_over(self.network, before, replaced, self.catalogue.queries.values())
                 self._replaced = ()
                 self._drop_unused()
         except BaseException:
@@ -340,10 +340,7 @@ class Plans(abc.ABC):
             for name in list(self._tables.names):
                 self._tables.drop(name)
             self.catalogue.outbox.close()
-            if self.stored is not None and not self.database.ddl_commits:
-                self.stored.drop()
-        if self.stored is not None and self.database.ddl_commits:
-            self.stored.drop()
+            self._tables.drop_catalogue()
 
     def _result_queries(self, flow: Flow, fields: Sequence[Field], computes: bool) -> Variants[ResultQuery]:
         """The statements that read the results of a flow; `computes`: integers may be results of arithmetic."""

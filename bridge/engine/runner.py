@@ -387,7 +387,7 @@ class Runner(Transactions):
         with self.transaction():
             for inbox in sorted(self._all_inboxes()):
                 self.database.execute(self._tables.emptying(inbox))
-            for name in sorted(self._tables.left):
+            for name in sorted(self._tables.left | (self._tables.absent - self.network.names.claimed)):
                 self._tables.names.append(name)
                 self._tables.drop(name)
             self._tables.left.clear()

@@ -73,6 +73,10 @@ class BridgeSession:
         """The operators, in words, whose state the newest replacement of a query has not kept."""
         return self._runner.lost
 
+    def all_or_nothing(self) -> contextlib.AbstractContextManager[None]:
+        """A context whose definitions take effect in one transaction. After an error in it the bridge is to be closed."""
+        return self._runner.transaction()
+
     def define(self, definition: LoggedCall) -> None:
         """Carries out the definition of a query from the catalogue of a durable bridge."""
         apply(definition, self._runner, self._cep._pushes.calls.named)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from sqlglot import exp
 
@@ -25,6 +25,9 @@ class Tables:
         self.names: list[str] = []
         self.left: set[str] = set()
         """Tables of the state that is being resumed, which no definition has claimed yet."""
+        self.absent: set[str] = set()
+        """The names in that state that no table has: of late tables, and of those that were not made before a crash."""
+        self._drops_catalogue = False
         self.unused: list[str] = []
         """Tables that are to be dropped once the transaction under way has taken effect."""
         self._database = database
@@ -35,6 +38,12 @@ class Tables:
         """A name, quoted, in the database's SQL."""
         self.emptying = functools.cache(self._emptying)
         """The statement that removes all rows of a table."""
+
+    def find(self, named: Iterable[str], present: Iterable[str]) -> None:
+        """Tells the named tables of a state that is resumed into those that are `present` and those that are not."""
+        lowered = {name.lower() for name in present}
+        self.left = {name for name in named if name.lower() in lowered}
+        self.absent = {*named} - self.left
 
     def store_names(self) -> None:
         """Stores the names that have come or gone in this transaction, before a table of such a name is made."""
@@ -126,12 +135,24 @@ class Tables:
         else:
             self._drop(name)
 
+    def drop_catalogue(self) -> None:
+        """Drops the tables of the catalogue, if there is one, as `drop` does those that it names."""
+        self._drops_catalogue = self._catalogue is not None
+        if not self._database.ddl_commits:
+            self._end_catalogue()
+
     def drop_unused(self) -> None:
         """Drops what the last transaction has left unused. What remains after an error is dropped by the next resumption."""
         unused, self.unused = self.unused, []
         with contextlib.suppress(Refused):
             for name in unused:
                 self._drop(name)
+            self._end_catalogue()
+
+    def _end_catalogue(self) -> None:
+        if self._catalogue is not None and self._drops_catalogue:
+            self._catalogue.drop()
+            self._drops_catalogue = False
 
     def _drop(self, name: str) -> None:
         self._own_names.forget(name)

@@ -18,7 +18,8 @@ def take_over(
     before: The operators that are not new. replaced: The queries that are replaced. queries: Those that there are now.
     """
     old, needed = {id(each) for each in before}, {id(each) for entry in queries for each in entry.operators}
-    own = [each for entry in replaced for each in network.of_epochs(entry.operators, entry.own_epochs)]
+    inheritable = (entry for entry in replaced if entry.is_inheritable)
+    own = [each for entry in inheritable for each in network.of_epochs(entry.operators, entry.own_epochs)]
     lost = {id(each): each for each in own if id(each) not in needed and each.holds_state}
     for new in (each for each in network.operators if id(each) not in old):
         source = next((each for each in own if new.filled_from(each) is not None), None)

@@ -56,12 +56,18 @@ class Deployment:
             raise QueryError(f"no script has a query {min(unknown)!r} whose results could be in a table")
 
     def deploy(self, removes: bool = True) -> None:
-        """Registers and creates what is new or has changed. `removes`: and removes what no script has.
+        """Registers and creates what is new or has changed, in one transaction. `removes`: and removes what no script has.
+
+        After an error nothing is deployed, and the bridge is to be closed.
 
         Raises:
-            QueryError: A query is wrong; those before it are deployed.
+            QueryError: A query is wrong.
             NameTaken: A stream of this name is there with other attributes, or of another table.
         """
+        with session_of(self._cep).all_or_nothing():
+            self._deploy(removes)
+
+    def _deploy(self, removes: bool) -> None:
         for script in self._scripts:
             self._register_streams(script)
             for table in script.tables:

@@ -40,6 +40,8 @@ class TableNames:
             self._put(row.key, row)
         self.missed: list[str] = []
         """What had no name though the bridge was being resumed."""
+        self.claimed: set[str] = set()
+        """The stored names that an owner has asked for again."""
         self.resuming = False
         self._taken = {name.lower() for name in taken}
         self._suffixes: dict[str, int] = {}
@@ -73,6 +75,7 @@ class TableNames:
         self._counts[kind] = self._counts.get(kind, 0) + 1
         key = f"{self._owner} {kind} {self._counts[kind]}"
         if key in self.rows:
+            self.claimed.add(self.rows[key].name)
             return self.rows[key].name
         if self.resuming:
             self.missed.append(f"{kind} of {source or 'a query'}")

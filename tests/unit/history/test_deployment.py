@@ -11,6 +11,8 @@ import bridge
 from bridge.engine.subscription import Subscription
 from bridge.history.deployment import Deployment
 from bridge.history.script import ReplayScript
+from tests.support.databases import Database, tables_of
+from tests.unit.engine.test_crashes import Crash, crash_after, dead
 
 STREAM = "CREATE STREAM s (k VARCHAR, a INTEGER);"
 
@@ -118,3 +120,62 @@ def test_what_a_file_reads_must_be_in_the_files(place: Place) -> None:
     place.deploy(f"{STREAM} CREATE QUERY q AS SELECT a FROM s")
     with pytest.raises(bridge.BridgeError, match="'q' is in none of the files, and is read by 'r'"):
         place.deploy(f"{STREAM} CREATE QUERY r AS SELECT a FROM q")
+
+
+# A crash ----------------------------------------------------------------------------------------------------------------
+
+MATCH = "SELECT * FROM s MATCH_RECOGNIZE (PARTITION BY k MEASURES {} AS x PATTERN (A B) WITHIN 9 S DEFINE B AS a > A.a)"
+VERSIONS = [
+    f"""{STREAM} CREATE QUERY q INTO TABLE of_q AS {MATCH.format("A.a")};
+        CREATE QUERY r INTO TABLE of_r AS SELECT SUM(a) AS x FROM s WINDOW(RANGE 9 S);
+        CREATE QUERY t AS SELECT a FROM s WHERE a > 1; CREATE QUERY u INTO TABLE of_u AS SELECT MAX(a) AS x FROM t WINDOW(ROWS 2);
+        CREATE QUERY gone AS SELECT a FROM s WINDOW(ROWS 3);""",
+    f"""{STREAM} CREATE STREAM s2 (a INTEGER); CREATE QUERY q INTO TABLE of_q AS {MATCH.format("A.a + B.a")};
+        CREATE QUERY r INTO TABLE of_r AS SELECT COUNT(a) AS x FROM s WINDOW(RANGE 9 S);
+        CREATE QUERY t AS SELECT a FROM s WHERE a > 0; CREATE QUERY u INTO TABLE of_u AS SELECT MAX(a) AS x FROM t WINDOW(ROWS 2);
+        CREATE QUERY n INTO TABLE of_n AS SELECT a AS x FROM s2;""",
+]
+"""Two queries change and keep their state, one changes that another one reads, one goes and one comes."""
+
+
+def deploy_version(cep: bridge.Bridge, version: int) -> None:
+    Deployment(cep, [script_of(VERSIONS[version])]).deploy()
+
+
+@pytest.mark.parametrize("step", [17, pytest.param(1, marks=pytest.mark.long)])
+def test_a_deployment_is_whole_after_a_crash_at_any_statement(
+    database: Database, tmp_path: pathlib.Path, step: int
+) -> None:
+    """The next start finds the old definitions or the new ones, deploys the new ones, and no result is lost or doubled."""
+    url = database.durable(tmp_path)
+    wanted = None
+    for calls in range(0, 3_000, step):
+        cep = bridge.connect(url, fresh=True)
+        cep.database.begin()
+        for name in "qrun":
+            cep.database.execute(f"DROP TABLE IF EXISTS of_{name}")
+        cep.database.commit()
+        deploy_version(cep, 0)
+        for ts, value in enumerate([1, 3, 2], 1):
+            cep.push_event("s", ["k", value], 1000 * ts)
+        left = crash_after(cep, calls)
+        is_through = True
+        try:
+            deploy_version(cep, 1)
+        except Crash:
+            is_through = False
+            cep.database.rollback = dead  # type: ignore[method-assign]
+        left[0] = 10**9
+        cep.database.close()
+        cep = bridge.connect(url)
+        assert set(cep.queries) in ({"q", "r", "t", "u", "gone"}, {"q", "r", "t", "u", "n"}), calls
+        deploy_version(cep, 1)
+        cep.push_event("s", ["k", 4], 5000)
+        found = [sorted(cep.database.fetch(f"SELECT ts, x FROM of_{name}")) for name in "qru"]
+        tables = {name for name in tables_of(cep.database) if name.startswith("cep_")}
+        cep.drop()
+        wanted = wanted or (found, len(tables))
+        assert (found, len(tables)) == wanted, calls
+        if is_through:
+            return
+    raise AssertionError("not through")

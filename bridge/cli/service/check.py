@@ -171,13 +171,15 @@ class _Report:
             there = [name for name in of_results if name is not None and self._database.relation(name) is not None]
             for name in dict.fromkeys([*self._relations(), *there]):
                 self._copy(cep, name)
-            for name, schema in self._streams.items():
+            declared = {name: schema for script in self._settings.scripts for name, schema in script.declared.items()}
+            streams = {**declared, **self._streams}
+            for name, schema in streams.items():
                 cep.register_stream(name, schema)
             session = session_of(cep)
             for call in self._stored_queries().values():
                 with contextlib.suppress(BridgeError):  # its stream is declared otherwise now
                     session.define(call)
-            plain = [_without_tables(script, self._streams) for script in self._settings.scripts]
+            plain = [_without_streams(script, streams) for script in self._settings.scripts]
             deployment = Deployment(cep, plain, self._settings.into)
             deployment.deploy(removes=False)
             self._lost = deployment.lost
@@ -199,7 +201,7 @@ class _Report:
         cep.database.execute(f"CREATE TABLE {name} ({columns})")
 
 
-def _without_tables(script: ReplayScript, streams: dict[str, Schema]) -> ReplayScript:
+def _without_streams(script: ReplayScript, streams: dict[str, Schema]) -> ReplayScript:
     """The script without the streams that are registered already."""
     others = {name: schema for name, schema in script.streams.items() if name not in streams}
     return dataclasses.replace(script, streams=others, table_streams=[])

@@ -27,6 +27,8 @@ from bridge.cli.service.outputs import json_of
 from bridge.cli.service.webhooks import Webhook
 from bridge.engine.named_processors import Result
 from bridge.engine.subscription import Subscription
+from bridge.history.deployment import Deployment
+from bridge.history.script import ReplayScript
 from tests.support import writers
 from tests.support.databases import DATABASES, Database, one_of
 
@@ -242,6 +244,32 @@ def test_check_creates_nothing(shop: sa.Engine, tmp_path: pathlib.Path) -> None:
     ):  # fmt: skip
         assert text.replace("BIGINT", "") in result.output.replace("BIGINT", "").replace("INTEGER", "")
     assert sa.inspect(shop).get_table_names() == before
+
+
+def test_check_says_which_state_begins_anew(tmp_path: pathlib.Path) -> None:
+    """A column that the table of results has got by hand is no reason to refuse; a query further down is unchanged."""
+    text = """CREATE STREAM s (k VARCHAR, v INTEGER);
+        CREATE QUERY m INTO TABLE ms AS SELECT * FROM s MATCH_RECOGNIZE (MEASURES {} PATTERN (A B) WITHIN {} S);
+        CREATE QUERY w AS SELECT SUM(v) AS t FROM s WINDOW(ROWS {});"""
+    url, file = f"sqlite:///{tmp_path}/state.db", tmp_path / "q.sql"
+    with bridge.connect(url) as cep:
+        Deployment(cep, [ReplayScript.of(text.format("A.v AS a", 5, 2))]).deploy()
+        cep.database.execute("ALTER TABLE ms ADD COLUMN b INTEGER")
+    for measures, within, rows, said in (
+        ("A.v AS a, B.v AS b", 5, 2, ["m: changed, is replaced", "w: unchanged"]),
+        (
+            "A.v AS a",
+            6,
+            2,
+            ["m: changed, is replaced and begins without the state of MatchRecognize A B", "w: unchanged"],
+        ),
+        ("A.v AS a", 5, 3, ["m: unchanged", "w: changed, is replaced and begins without the state of Window(ROWS 2)"]),
+    ):
+        file.write_text(text.format(measures, within, rows))
+        result = CliRunner().invoke(main, ["watch", url, str(file), "--check"])
+        assert result.exit_code == 0, result.output
+        lines = [line.strip() for line in result.output.splitlines()]
+        assert [line for line in lines if line.startswith(("m:", "w:"))][: len(said)] == said
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,10 @@ import pytest
 from tests.support.rooms import floors, mermaid
 
 ROOT = pathlib.Path(__file__).parent.parent
-HEAVY = ("pyspark", "pandas", "polars", "sqlalchemy", "duckdb", "click", "rich", "numba")
+HEAVY = (
+    "pyspark", "pandas", "polars", "pyarrow", "numpy", "numba", "sqlalchemy", "duckdb", "psycopg", "pymysql", "click", "rich",
+    "asyncio", "multiprocessing", "concurrent",
+)  # fmt: skip
 FORBIDDEN = {
     "windows": ("bridge", "nfa"),
     "nfa": ("bridge", "windows"),

@@ -17,7 +17,6 @@ from typing import IO, Any, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
-import pyarrow.parquet as pq
 
 from bridge.engine.bridge import Bridge
 from bridge.engine.catalogue import Processor
@@ -168,6 +167,8 @@ class ParquetTables(Mapping[str, pa.Table]):
         self._paths = paths
 
     def __getitem__(self, name: str) -> pa.Table:
+        import pyarrow.parquet as pq
+
         return pq.read_table(self._paths[name], memory_map=True)
 
     def __iter__(self) -> Iterator[str]:
@@ -216,6 +217,8 @@ class _FileWriter:
 
 class _Parquet(_FileWriter):
     def open(self) -> None:
+        import pyarrow.parquet as pq
+
         others = [name for name in self.schema.names if name != TIME]
         steps = {TIME: "DELTA_BINARY_PACKED"}  # a third of the time of a dictionary, and almost no space
         self._under = self.path.open("wb")  # a path with a colon would be read as a URI

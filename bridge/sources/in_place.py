@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from bridge.sources.arrays import Array, Unfit
 from bridge.sources.block import FileReader
@@ -171,6 +170,8 @@ def _time_column(name: str, kind: pa.DataType, unit: TimeUnit) -> TimeColumn:
 
 def _stretches(path: str, timestamp: str, unit: TimeUnit) -> list[Stretch]:
     """All rows of a file, of which no timestamp is missing, out of range, or before the one of the row before it."""
+    import pyarrow.parquet as pq
+
     try:
         metadata = pq.read_metadata(path)  # once: every reader of a row group needs it
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
-from pyarrow import csv, parquet
+from pyarrow import csv
 from sqlglot import exp
 
 from bridge.errors import DatabaseError, SourceError
@@ -69,7 +69,9 @@ def read_relation(name: str, path: str) -> pa.Table:
     try:
         reader = open_file(path, nulls=NULLS)
         if isinstance(reader, ParquetReader):
-            return parquet.read_table(path)
+            import pyarrow.parquet as pq
+
+            return pq.read_table(path)
         attributes = [Attribute(column, attribute_type(kind)) for column, kind in reader.columns.items()]
         layout = Layout(
             reader.file, None, tuple((attribute, attribute.name) for attribute in attributes), inferred=True

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from bridge.errors import BridgeError, SourceError
 from bridge.sources.arrays import Array
@@ -40,6 +39,8 @@ class ParquetReader:
         self.file = path
         if os.path.exists(path) and os.path.getsize(path) == 0:
             raise SourceError(f"{path} is empty: this is not a Parquet file")
+        import pyarrow.parquet as pq
+
         try:
             self._parquet = pq.ParquetFile(path)
         except FileNotFoundError:

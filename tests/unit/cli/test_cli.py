@@ -341,6 +341,14 @@ def test_help_and_version_load_nothing_heavy() -> None:
     assert _python("-m", "bridge", "--version") == "cepbridge, version 0.1.0\n"
 
 
+def test_a_run_over_text_loads_no_parquet() -> None:
+    command = ["run", "examples/queries.sql", "--events", "examples/trades.csv"]
+    code = f"import bridge.cli, sys; bridge.cli.main({command}, standalone_mode=False); print(*sys.modules)"
+    loaded = set(_python("-c", code).splitlines()[-1].split())
+    assert "pyarrow.csv" in loaded
+    assert {"pyarrow.parquet", "pyarrow.fs", "sqlalchemy", "rich"} & loaded == set()
+
+
 def test_a_reader_that_leaves_ends_it_quietly(place: Path) -> None:
     Path("trades.csv").write_text("ts,symbol,price\n" + "".join(f"{n},A,99\n" for n in range(150_000)))
     process = _process("run", "queries.sql", "-e", "trades.csv")

@@ -22,11 +22,15 @@ EVENTS_IN_SEQUENCE = 1_000_000
 """A slice after which matchers go on with the next one has about as many: more take more memory, and are no faster."""
 
 
+ROWS = 100_000
+"""The number of events of a chunk."""
+
+
 @dataclasses.dataclass(frozen=True)
 class FileSlice:
     """A slice of a file; see `bridge.history.slices.Slice`. `rows`: the events; `back`: how far their results look back.
 
-    Where `back` is None, the slice before it has left what they look back at.
+    Where `back` is None, the slice before it has left what they look back at. `is_alone`: its bridge computes no other slice.
     """
 
     stream: str
@@ -36,6 +40,7 @@ class FileSlice:
     first: int | None
     until: int | None
     last: bool
+    is_alone: bool = False
 
     @property
     def _begin(self) -> int | None:
@@ -45,7 +50,12 @@ class FileSlice:
         return False
 
     def chunks(self, cep: Bridge, begin: int | None) -> Iterator[Chunk]:
-        raise StateNeeded
+        if not self.is_alone:
+            raise StateNeeded
+        rows = cep.database.fetch_arrow(f"SELECT * FROM ({self.file.select(begin, self.rows.last)}) ORDER BY seq")
+        assert rows is not None  # the database is one that reads the file
+        for start in range(0, rows.num_rows, ROWS):
+            yield {self.stream: rows.slice(start, ROWS).drop_columns(["seq"])}
 
     def whole(self, cep: Bridge) -> HistoryEvents:
         first = self.rows.first if self._begin is None else self._begin

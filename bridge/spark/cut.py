@@ -19,8 +19,13 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
-QUANTILES = f"percentile_approx(`{TIME}`, array({', '.join(f'{place / 1000}D' for place in range(1000))}), 20000)"
-"""Timestamps at which a history can be cut into a thousand equal parts. A text, as Python would send each share to the JVM
+QUANTILE_COUNT = 1000
+"""The number of equal parts into which a history can be cut."""
+
+_SHARES = ", ".join(f"{place / QUANTILE_COUNT}D" for place in range(QUANTILE_COUNT))
+
+QUANTILES = f"percentile_approx(`{TIME}`, array({_SHARES}), 20000)"
+"""Timestamps at which a history can be cut into equal parts. A text, as Python would send each share to the JVM
 by itself."""
 
 

@@ -21,6 +21,7 @@ from bridge.sources.options import HistoryOptions, ReadOptions
 from bridge.sources.source import ending_of, open_source, paths_of
 from bridge.sources.times import AUTO, TO_MS, TimeUnit, likely_unit
 from bridge.spark.columns import TIME, arrow_type_of_spark
+from bridge.spark.file_source import FileSource
 from windows.arrow import arrow_type
 from windows.schema import Schema
 
@@ -34,12 +35,16 @@ FILE, ROW = "file", "row"
 
 @dataclasses.dataclass(frozen=True)
 class Events:
-    """The events of one stream: a frame of TIME, FILE, ROW, and `c0`, `c1`, … for the columns of `layout`."""
+    """The events of one stream: a frame of TIME, FILE, ROW, and `c0`, `c1`, … for the columns of `layout`.
+
+    `file`: the source, if it is of Parquet.
+    """
 
     stream: str
     schema: Schema
     layout: Layout
     frame: DataFrame
+    file: FileSource | None = None
 
     @property
     def columns(self) -> list[str]:
@@ -79,7 +84,10 @@ def _open(spark: SparkSession, stream: str, source: Any, schema: Schema | None, 
     # a row without a timestamp comes first, so that the bridge refuses it
     first = F.coalesce(time, F.lit(EARLIEST)).cast("long").alias(TIME)
     selected = frame.select(first, file.cast("int").alias(FILE), row.cast("long").alias(ROW), *columns)
-    return Events(stream, known, layout, selected)
+    is_file = isinstance(source, (str, os.PathLike)) and not is_read
+    path = os.fspath(source) if is_file and _is_path(os.fspath(source)) else None
+    files = None if path is None else FileSource(stream, frame, path, schema, known, options)
+    return Events(stream, known, layout, selected, files)
 
 
 class _Frame(NamedTuple):

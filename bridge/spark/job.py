@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +17,14 @@ from bridge.history.script import ReplayScript, inferred_schemas, schema_for
 from bridge.query.nodes import Stream, walk
 from bridge.rewrite import write_requests
 from bridge.sources.arrow import milliseconds
+from bridge.sources.in_place import ParquetInPlace
 from bridge.sources.options import HISTORY_DEFAULTS, HistoryOptions
 from bridge.sources.relations import copy_table, create_relation
 from bridge.spark.bounded import BoundedQuery, bounded_query
 from bridge.spark.columns import EVENT_ID, MOST_STREAMS, TIME, as_table, result_schema
 from bridge.spark.cut import History, history_of, with_quantiles
 from bridge.spark.events import Events, open_events
+from bridge.spark.file_slices import history_of_files
 from bridge.spark.sessions import session
 from bridge.spark.task import StreamFeed, needed_queries
 from bridge.spark.writes import NO_WRITES, ScriptWrites, check_stores, is_serial, with_own_tables
@@ -111,9 +114,18 @@ class Job:
 
         return dataclasses.replace(events, frame=events.frame.where(F.col(TIME) <= self.end))
 
+    @functools.cached_property
+    def files(self) -> ParquetInPlace | None:
+        """The files of the only stream, where executors can read them themselves; None elsewhere."""
+        if len(self.events) != 1 or self.open_end or self.writes.writers or self.writes.serial or self.stores:
+            return None
+        return self.events[0].file.in_place() if self.events[0].file is not None else None
+
     @property
     def history(self) -> History:
         """The number of events, and the first and last timestamp. It takes one pass over the timestamps."""
+        if self._history is None and self.files is not None:
+            self._history = history_of_files(self.files, self.end)
         if self._history is None:
             self._history = history_of([events.frame for events in self.events], self.end)
         return self._history

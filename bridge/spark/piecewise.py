@@ -17,9 +17,10 @@ from bridge.errors import BridgeError
 from bridge.history.pieces import Path
 from bridge.query.nodes import Node
 from bridge.spark.big_partitions import NO_BIG_PARTITIONS, JoinedResults, SlicedQuery, compute_now
-from bridge.spark.columns import ORDER, spark_schema
+from bridge.spark.columns import ORDER, PIECE, spark_schema
 from bridge.spark.cut import with_piece_numbers
 from bridge.spark.events import column
+from bridge.spark.file_slices import file_task
 from bridge.spark.first_rows import with_first_row
 from bridge.spark.frames import cut_by_key, cut_by_time, events_of_stream, events_of_streams
 from bridge.spark.groups import QueryGroup
@@ -137,6 +138,9 @@ class Replay:
             stores_read(job.script, job.stores),
             job.writes.events_before(bounds, group.names, job.events),
         )
+        if job.files is not None and bounds is not None and group.back is not None:
+            pieces = job.spark.range(0, len(bounds) - 1, 1, len(bounds) - 1).toDF(PIECE)
+            return file_task(task, job.files, group.back, job.history.count), pieces
         return task, self._cut(group, bounds)
 
     def _cut(self, group: QueryGroup, bounds: tuple[int, ...] | None) -> DataFrame:

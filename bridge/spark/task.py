@@ -35,6 +35,7 @@ from bridge.spark.bounded import ROWS, BoundedQuery
 from bridge.spark.columns import AT_THE_END, BY_TIME, EVENT_ID, FIRST_ID, ORDER, PLACE, STREAM_BITS, TIME
 from bridge.stores.statement import dumped
 from nfa.errors import ExhaustedError
+from windows.databases import open_database
 from windows.schema import Schema
 
 CHUNK = 100_000
@@ -112,6 +113,25 @@ class PieceTask:
         """Whether the results are in their order, piece by piece; else they have ORDER's columns to sort by."""
         return not any(ORDER[0] in schema.names for schema in self.schemas.values())
 
+    @contextlib.contextmanager
+    def bridge(self, numbered: bool) -> Iterator[Bridge]:
+        """A bridge with the streams and queries, on a DuckDB of one thread. `numbered`: results have their numbers."""
+        import duckdb
+
+        with duckdb.connect(config={"threads": 1}) as connection, Bridge(open_database(connection)) as cep:
+            if numbered:
+                session_of(cep).number_results()
+            for name, relation in self.relations.items():
+                copy_table(cep.database, name, relation)
+            for name, url in self.stores.items():
+                cep.register_datastore(name, url)
+            for feed in self.feeds:
+                cep.register_stream(feed.name, feed.schema)
+            with session_of(cep).expecting(node for _, node in self.queries):
+                for name, node in self.queries:
+                    cep.create_query(name, node)
+            yield cep
+
     def results(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, str, pa.Table]]:
         """(piece, query, results in their order), piece by piece."""
         for piece, events in pieces(batches):
@@ -187,24 +207,10 @@ class PieceRun:
     """The computation of one piece in a bridge of its own, which is closed with the block."""
 
     def __init__(self, task: PieceTask, piece: int) -> None:
-        import duckdb
-
-        from windows.databases.duckdb import DuckDB
-
         self.task, self.piece = task, piece
-        self._connection = duckdb.connect(config={"threads": 1})
-        self.cep = Bridge(DuckDB(self._connection))
+        self._opened = contextlib.ExitStack()
+        self.cep = self._opened.enter_context(task.bridge(numbered=True))
         self.session = session_of(self.cep)
-        self.session.number_results()
-        for name, relation in task.relations.items():
-            copy_table(self.cep.database, name, relation)
-        for name, url in task.stores.items():
-            self.cep.register_datastore(name, url)
-        for feed in task.feeds:
-            self.cep.register_stream(feed.name, feed.schema)
-        with self.session.expecting(node for _, node in task.queries):
-            for name, node in task.queries:
-                self.cep.create_query(name, node)
         for name in task.schemas:
             self.cep.add_output_processor(name, _nothing, batch=True)
         self._turn = 0
@@ -217,8 +223,7 @@ class PieceRun:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.cep.close()
-        self._connection.close()
+        self._opened.close()
 
     def push(self, events: pa.Table) -> Iterator[tuple[int, str, pa.Table]]:
         """Pushes the next events, which are in order, and gives the results."""

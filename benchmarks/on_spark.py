@@ -1,7 +1,8 @@
 """Replay on Spark, from Parquet to Parquet: an aggregate, a correlation, and two row patterns, over many keys or one.
 
 The events are in the order of time, one per millisecond. Up to COMPARED events, the rows are compared with those of the local
-replay. A batch job of Flink SQL on as many cores is a peer for two of the patterns.
+replay. Plain Spark SQL in the same session, written by hand, is a peer where one statement can give the rows; so is a batch
+job of Flink SQL on as many cores for two of the patterns.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import bridge
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 QUERIES = {
     "filter": "SELECT symbol, price FROM t WHERE price > 99",
+    "jumping": "SELECT symbol, COUNT(*) AS n, MAX(price) AS top FROM t WINDOW(RANGE 1 MIN SLIDE 1 MIN) GROUP BY symbol",
     "aggregate": "SELECT symbol, COUNT(*) AS n, AVG(price) AS mean FROM t WINDOW(RANGE 10 S) GROUP BY symbol",
     "correlation": "SELECT a.symbol, a.price AS low, b.price AS high FROM t WINDOW(RANGE 2 S) a, t WINDOW(RANGE 2 S) b "
     "WHERE a.symbol = b.symbol AND b.price > a.price * 50",
@@ -41,6 +44,17 @@ QUERIES = {
 
 QUERIES["V shape, first row up"] = QUERIES["V shape"].replace("UP+)", "UP)")
 """The query for Flink, which has no greedy variable at the end of a pattern."""
+
+SPARK_SQL = {
+    "filter": "SELECT ts, symbol, price FROM t WHERE price > 99 ORDER BY ts",
+    "jumping": "SELECT ts, symbol, n, top FROM (SELECT CAST(ceil(ts / 60000) AS LONG) * 60000 AS ts, symbol, COUNT(*) AS n, "
+    "MAX(price) AS top FROM t GROUP BY 1, 2) WHERE ts <= (SELECT MAX(ts) FROM t) ORDER BY ts",
+    "aggregate": "SELECT ts, symbol, COUNT(*) OVER w AS n, AVG(price) OVER w AS mean FROM t "
+    "WINDOW w AS (PARTITION BY symbol ORDER BY ts RANGE BETWEEN 9999 PRECEDING AND CURRENT ROW) ORDER BY ts",
+    "correlation": "SELECT greatest(a.ts, b.ts) AS ts, a.symbol, a.price AS low, b.price AS high FROM t a JOIN t b "
+    "ON a.symbol = b.symbol AND b.ts BETWEEN a.ts - 1999 AND a.ts + 1999 AND b.price > a.price * 50 ORDER BY ts",
+}
+"""The same queries in plain Spark SQL, with `ts` and in its order."""
 
 FLINK = {
     "V shape, first row up": """SELECT symbol, top, back FROM t MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY rt
@@ -76,7 +90,10 @@ class SparkCase:
 
 @dataclasses.dataclass(frozen=True)
 class SparkFigure:
-    """The seconds of a case on a number of cores; `pieces` says how it was cut. `local`, `flink`: the seconds of those."""
+    """The seconds of a case on a number of cores; `pieces` says how it was cut.
+
+    `local`, `plain`, `flink`: the seconds of the local replay, of plain Spark SQL and of Flink.
+    """
 
     case: SparkCase
     cores: int
@@ -86,6 +103,7 @@ class SparkFigure:
     pieces: str
     flink: float | str | None = None
     """The seconds, or why there are none."""
+    plain: float | None = None
 
 
 def measure(
@@ -106,13 +124,18 @@ def measure(
         for number in cores:
             spark = session(cores=number)
             for query in dict.fromkeys(case.query for case in cases):
-                _run(spark, SparkCase(query, WARM, 100), Path(name))
+                warm = SparkCase(query, WARM, 100)
+                _run(spark, warm, Path(name))
+                if query in SPARK_SQL:
+                    _plain(spark, warm, Path(name))
             for case in cases:
                 progress(f"{case.query}: {case.events:,} events of {case.keys:,} keys on {number} cores")
                 run = _run(spark, case, Path(name))
                 run = dataclasses.replace(run, cores=number)
                 if case.events <= COMPARED and number == cores[0]:
                     run = dataclasses.replace(run, local=_compared(case, Path(name)))
+                if case.query in SPARK_SQL:
+                    run = dataclasses.replace(run, plain=_plain(spark, case, Path(name)))
                 if flink and case.query in FLINK:
                     run = dataclasses.replace(run, flink=_flink(flink, case, number, patience, Path(name)))
                 yield run
@@ -139,6 +162,30 @@ def _compared(case: SparkCase, folder: Path) -> float:
     if not _is_same(_results(folder), tables["q"]):
         raise BridgeError(f"{case.query}: the rows of Spark and of the local replay differ")
     return seconds
+
+
+def _plain(spark: SparkSession, case: SparkCase, folder: Path) -> float:
+    """The seconds of plain Spark SQL. Raises BridgeError if COMPARED rows or fewer are not those in `out`, in any order."""
+    import duckdb
+
+    target = str(folder / "plain.parquet")
+    start = time.perf_counter()
+    spark.read.parquet(str(_history(folder, case))).createOrReplaceTempView("t")
+    spark.sql(SPARK_SQL[case.query]).write.mode("overwrite").parquet(target)
+    seconds = time.perf_counter() - start
+    if case.events <= COMPARED:
+        with duckdb.connect() as connection:
+            if differs := difference(connection, _rounded(_results(folder)), _rounded(pq.read_table(target))):
+                raise BridgeError(f"{case.query}: plain Spark SQL gives {differs}")
+    return seconds
+
+
+def _rounded(table: pa.Table) -> pa.Table:
+    """The same rows with doubles of six digits after the point: the last ones of a mean depend on the order of its values."""
+    for place, field in enumerate(table.schema):
+        if pa.types.is_floating(field.type):
+            table = table.set_column(place, field.name, pc.round(table.column(place), 6))
+    return table
 
 
 def _flink(python: str, case: SparkCase, cores: int, patience: float, folder: Path) -> float | str:
@@ -170,7 +217,8 @@ def markdown(runs: Sequence[SparkFigure]) -> str:
     `faster`: the ratio to the fewest cores. `per event`: the ratio of the seconds per event to the shortest history's.
     """
     head = ["query", "keys", "events", "cores", "results", "seconds", "events/s", "faster", "per event", "local, s"]
-    lines = [[*head, "Flink, s", "pieces"], ["---", *["--:"] * 10, "---"]]
+    head += ["plain Spark SQL, s", "ratio to it"]
+    lines = [[*head, "Flink, s", "pieces"], ["---", *["--:"] * 12, "---"]]
     for run in runs:
         case = run.case
         fewer = next(one for one in runs if one.case == case)
@@ -182,6 +230,7 @@ def markdown(runs: Sequence[SparkFigure]) -> str:
         figures = [f"{case.keys:,}", f"{case.events:,}", f"{run.cores}", f"{run.results:,}", f"{run.seconds:.1f}"]
         figures += [f"{case.events / run.seconds:,.0f}", f"{fewer.seconds / run.seconds:.2f}", f"{per_event:.2f}"]
         figures.append("" if run.local is None else f"{run.local:.1f}")
+        figures += ["", ""] if run.plain is None else [f"{run.plain:.1f}", f"{run.seconds / run.plain:.1f}"]
         figures.append("" if run.flink is None else run.flink if isinstance(run.flink, str) else f"{run.flink:.1f}")
         lines.append([case.query, *figures, run.pieces])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

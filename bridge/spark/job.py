@@ -24,6 +24,7 @@ from bridge.spark.bounded import BoundedQuery, bounded_query
 from bridge.spark.columns import EVENT_ID, MOST_STREAMS, TIME, as_table, result_schema
 from bridge.spark.cut import History, history_of, with_quantiles
 from bridge.spark.events import Events, open_events
+from bridge.spark.executors import check_executors
 from bridge.spark.file_slices import history_of_files
 from bridge.spark.sessions import session
 from bridge.spark.task import StreamFeed, needed_queries
@@ -75,6 +76,7 @@ class Job:
             self.writes.learn_columns(cep)
             self.schemas = {name: result_schema(cep, name) for name in self.script.queries}
             self.nodes = {name: catalogue.query_entry(name).resolved.node for name in self.script.queries}
+        check_executors(self.spark)
 
     @contextlib.contextmanager
     def checked_bridge(self) -> Iterator[Bridge]:

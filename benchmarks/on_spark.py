@@ -47,7 +47,7 @@ QUERIES["V shape, first row up"] = QUERIES["V shape"].replace("UP+)", "UP)")
 
 SPARK_SQL = {
     "filter": "SELECT ts, symbol, price FROM t WHERE price > 99 ORDER BY ts",
-    "jumping": "SELECT ts, symbol, n, top FROM (SELECT CAST(ceil(ts / 60000) AS LONG) * 60000 AS ts, symbol, COUNT(*) AS n, "
+    "jumping": "SELECT ts, symbol, n, top FROM (SELECT (ts DIV 60000 + 1) * 60000 AS ts, symbol, COUNT(*) AS n, "
     "MAX(price) AS top FROM t GROUP BY 1, 2) WHERE ts <= (SELECT MAX(ts) FROM t) ORDER BY ts",
     "aggregate": "SELECT ts, symbol, COUNT(*) OVER w AS n, AVG(price) OVER w AS mean FROM t "
     "WINDOW w AS (PARTITION BY symbol ORDER BY ts RANGE BETWEEN 9999 PRECEDING AND CURRENT ROW) ORDER BY ts",

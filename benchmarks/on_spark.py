@@ -51,8 +51,6 @@ SPARK_SQL = {
     "MAX(price) AS top FROM t GROUP BY 1, 2) WHERE ts <= (SELECT MAX(ts) FROM t) ORDER BY ts",
     "aggregate": "SELECT ts, symbol, COUNT(*) OVER w AS n, AVG(price) OVER w AS mean FROM t "
     "WINDOW w AS (PARTITION BY symbol ORDER BY ts RANGE BETWEEN 9999 PRECEDING AND CURRENT ROW) ORDER BY ts",
-    "correlation": "SELECT greatest(a.ts, b.ts) AS ts, a.symbol, a.price AS low, b.price AS high FROM t a JOIN t b "
-    "ON a.symbol = b.symbol AND b.ts BETWEEN a.ts - 1999 AND a.ts + 1999 AND b.price > a.price * 50 ORDER BY ts",
 }
 """The same queries in plain Spark SQL, with `ts` and in its order."""
 

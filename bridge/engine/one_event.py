@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from bridge.engine.bound_statements import BoundStatement, BoundStatements, Row, Unbound, row_of
 from bridge.engine.catalogue import StreamEntry
+from bridge.engine.reports import ReportReader, report_reader
 from bridge.engine.results import Results, ResultStatement, ResultStatements
 from bridge.patterns.live.statements import Arrivals, Rows
 from bridge.rewrite.plan import Insert, Operator, Purge, RowCall
@@ -78,7 +79,8 @@ class OneEventPlan:
     """What an event of one stream runs, pushed alone: the steps, what reads results, and the inboxes that INSERTs fill.
 
     `stores`: the INSERTs that store the rows of machines, as for events in the inbox. `timed`: whether a statement reads the
-    clock. `binds`: whether a statement reads the event, not only machines.
+    clock. `binds`: whether a statement reads the event, not only machines. `readers`: what reads the results from what
+    machines report, without the database; None where only the database can.
     """
 
     steps: Sequence[EventStatement | MachineStep]
@@ -87,6 +89,7 @@ class OneEventPlan:
     stores: Sequence[Insert]
     timed: bool
     binds: bool
+    readers: Sequence[ReportReader] | None = None
 
     @functools.cached_property
     def machines(self) -> list[RowCall]:
@@ -147,6 +150,8 @@ class OneEventPlan:
 
         `before_report`: they are stored later, and this is called before the first results of a machine are written.
         """
+        if before_report is not None and self.readers is not None:
+            return self._run_machines(database, rows, now, seq, before_report)
         row = rows[0]
         filled, progress, reported = set(self.inboxes), list[tuple[RowCall, Rows]](), False
         for step in self.steps:
@@ -166,6 +171,41 @@ class OneEventPlan:
                 database.append(database.quoted(machine.table), results)
                 filled.add(machine.table)
         return Outcome(self.read(database, rows, reported), filled, progress)
+
+    def _run_machines(
+        self, database: Database, rows: Sequence[Row], now: int, seq: int, before_report: Callable[[], object]
+    ) -> Outcome:
+        """`run` where there are only machines and nothing else reads what they report.
+
+        Their results are read in this process, if that gives the same rows; then the result tables are not written.
+        """
+        progress: list[tuple[RowCall, Rows]] = []
+        reports: dict[str, pa.Table] = {}
+        for step in self.steps:
+            assert isinstance(step, MachineStep)
+            results = step.take(database, rows, now, seq)
+            progress.append((step.machine, step.machine.progress()))
+            if results is not None:
+                reports[step.machine.table] = results
+        found = self._read_reports(reports)
+        if found is not None:
+            return Outcome(found, set(self.inboxes), progress)
+        before_report()
+        for table, results in reports.items():
+            database.append(database.quoted(table), results)
+        return Outcome(self.read(database, rows, reported=True), {*self.inboxes, *reports}, progress)
+
+    def _read_reports(self, reports: Mapping[str, pa.Table]) -> Results | None:
+        """The results, read from what machines report; None where the database has to read them."""
+        found: Results = []
+        for (result, _), reader in zip(self.results, self.readers or (), strict=True):
+            if (report := reports.get(reader.table)) is not None:
+                if (rows := reader.read(report)) is None:
+                    return None
+                found += result.distribute(rows)
+        if len(found) > 1:
+            found.sort(key=lambda result: result[0].number)
+        return found
 
     def read(self, database: Database, rows: Sequence[Row], reported: bool = False) -> Results:
         """The results, after all steps; `reported`: whether a machine has reported something."""
@@ -254,7 +294,7 @@ class _Planning:
     ) -> None:
         self._steps = [step for operator in operators for step in operator.steps]
         self._machines = [step for step in self._steps if isinstance(step, RowCall)]
-        reported = {machine.table for machine in self._machines}
+        self._reported = reported = {machine.table for machine in self._machines}
         self._inboxes = frozenset(inbox for operator in operators for inbox in operator.inboxes) - reported
         self._database, self._bound, self._empty = database, bound, empty
         self._quiet = {*empty, *reported}
@@ -283,7 +323,23 @@ class _Planning:
         ]
         clock = self._database.own_name(CLOCK)
         timed = any(clock in statement.whole.text for statement in statements)
-        return OneEventPlan(found, results_bound, self._inboxes, list(inserts.values()), timed, self._binds)
+        readers = (
+            None if timed or len(found) > len(self._machines) else self._readers([each for each, _ in results_bound])
+        )
+        return OneEventPlan(found, results_bound, self._inboxes, list(inserts.values()), timed, self._binds, readers)
+
+    def _readers(self, results: Sequence[ResultStatement]) -> list[ReportReader] | None:
+        """What reads these results from what machines report; None where one is more than columns of a machine's results."""
+        readers = []
+        for each in results:
+            types = [field.type for field in each.members[0].fields]
+            reader = (
+                report_reader(each.statement, types, self._database.python_types) if len(each.members) == 1 else None
+            )
+            if reader is None or reader.table not in self._reported:
+                return None
+            readers.append(reader)
+        return readers
 
     def _statement(self, source: object, write: Callable[[], exp.Expr]) -> EventStatement | None:
         row = self._bound.row

@@ -62,7 +62,7 @@ def events_of(draw: random.Random, count: int) -> list[tuple[str, list[Any], int
 
 def failing(cep: bridge.Bridge, draw: random.Random, push: Callable[[], object]) -> None:
     """A push in which something fails or is interrupted, so that it does not take effect."""
-    runner, database = cep._runner, cep.database
+    runner, database = cep._runner, cep._runner.database
     places = [(database, "begin"), (database, "append"), (database, "fetch_bound"), (runner._postponed, "add")]
     place, name = draw.choice(places)
     error = draw.choice((Refused("no"), KeyboardInterrupt()))
@@ -168,7 +168,7 @@ def test_matches_are_read_without_the_database(url: str, name: str) -> None:
             for symbol, price, ts in [("A", 70.0, 1), ("B", 90.0, 1), ("A", 25.0, 2), ("A", 70.0, 5), ("B", 25.0, 90)]:
                 if not is_computed:
                     for plan in cep._runner._one_event_plans.known:
-                        object.__setattr__(plan, "readers", None)
+                        object.__setattr__(plan, "in_process", None)
                 cep.push_event("s", [symbol, price], ts)
                 if ts == 1:  # after the first events the plan is known
                     cep.add_tracer(lambda sql, seconds, rows, statements=statements: statements.append(sql))

@@ -1,0 +1,101 @@
+"""Pushes of one event or a few, where the state of the database ends with the process: without a transaction of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Sequence
+
+from bridge.engine.intake import EventBatch
+from bridge.engine.one_event import OneEventPlan
+from bridge.engine.one_event_plans import OneEventPlans
+from bridge.engine.postponed import PostponedEvent
+from bridge.engine.results import Results
+from bridge.engine.transactions import Transactions
+from windows.databases import Database
+from windows.times import BEGINNING
+
+
+class SmallPushes(Transactions):
+    """Transactions, and pushes that need none: what they change is in memory, or they are one SELECT."""
+
+    def __init__(self, database: Database, durable: bool = False) -> None:
+        super().__init__(database, durable)
+        self._one_event_plans = OneEventPlans(database, self.active_operators, self.results, self.catalogue.streams)
+        self.uncommitted: Results = []
+        """The results of the newest push, also where it is not known whether that has taken effect."""
+
+    def _forget_steps(self) -> None:
+        super()._forget_steps()
+        self._one_event_plans.forget()
+
+    def _run_small(self, batches: Sequence[EventBatch], count: int, ts: int, is_alone: bool) -> Results | None:
+        """A push that is one SELECT, or that is stored with later ones; None where it needs a transaction.
+
+        `is_alone`: nothing is noted with it, and no query reads what another one writes.
+        """
+        is_small = len(batches) == 1 and bool(batches[0].rows) and count <= self.network.settings.few
+        plan = self._one_event_plans.of(batches[0].stream) if is_small else None
+        if plan is None or (count > 1 and not plan.takes_several):
+            return None
+        housekeeping, inboxes = self._housekeeping, self._inboxes
+        if inboxes.registered or housekeeping.is_due(count):
+            return None
+        if plan.in_process is None and housekeeping.pane_inserts(self.seq, count):  # else they can be made later
+            return None
+        if plan.is_one_select:
+            if count > 1 and inboxes.filled:
+                self._empty_inboxes()
+            if not inboxes.filled and (plan.takes_several or not self._postponed):
+                return self._run_select(plan, batches[0], ts)
+        elif plan.can_store_later and is_alone:
+            return self._run_postponed(plan, batches[0], ts)
+        return None
+
+    def _run_select(self, plan: OneEventPlan, batch: EventBatch, ts: int) -> Results | None:
+        """Events whose plan is one SELECT: what `_run_batches` would do with them; None for several that it has to run."""
+        count = len(batch.rows)
+        results = plan.read(self.database, batch.rows) if count == 1 else plan.compute(batch.rows)
+        if results is not None:
+            self._inboxes.skipped, self.seq, self.now = batch, self.seq + count, ts
+            self._housekeeping.since_purge += count
+        return results
+
+    def _empty_inboxes(self) -> None:
+        """Removes what the push before has left, before a push that fills no inbox."""
+        with self.transaction():
+            self._housekeeping.removed |= self._inboxes.empty()
+            self._inboxes.filled = set()
+        self.has_committed = False
+
+    def _run_postponed(self, plan: OneEventPlan, batch: EventBatch, ts: int) -> Results | None:
+        """Events that are stored with later ones; a transaction begins with the first results of a machine.
+
+        None where the database has to compute some.
+        """
+        remembered, seq = self._position(), self.seq + len(batch.rows)
+        try:
+            with contextlib.ExitStack() as stack:
+                run = functools.partial(plan.run if plan.in_process is None else plan.run_in_process, self.database)
+                outcome = run(batch.rows, ts, seq, lambda: self._begin_report(stack, plan, batch.first, ts, seq))
+                if outcome is None:
+                    return None
+                self._postponed.add(PostponedEvent(batch, plan, outcome.progress))
+                self._inboxes.filled = self._inboxes.filled | outcome.filled
+                self._inboxes.skipped, self.seq, self.now = batch, seq, ts
+                self._housekeeping.since_purge += len(batch.rows)
+                self.uncommitted = outcome.results
+            self.has_committed = True
+        except BaseException:
+            if not self.has_committed:
+                self._go_back(remembered)
+            raise
+        return outcome.results
+
+    def _begin_report(self, stack: contextlib.ExitStack, plan: OneEventPlan, first: int, ts: int, seq: int) -> None:
+        """Begins the transaction in which events that are stored later have results."""
+        stack.enter_context(self.transaction(stores_postponed=False))
+        self._housekeeping.removed |= self._inboxes.empty()
+        self._inboxes.filled = set()
+        if plan.timed:
+            self._tables.set_clock(first if self.now == BEGINNING else self.now, ts, seq)

@@ -115,7 +115,10 @@ class Access:
         """
         if not self._closed and os.getpid() == self._process:
             with self._lock:
-                self._runner.store_postponed()
+                try:
+                    self._runner.store_postponed()
+                except Refused as error:
+                    raise DatabaseError(str(error)) from None
         return self._runner.database
 
     def _go_on_resuming(self) -> None:

@@ -35,11 +35,14 @@ class InProcess:
         """Whether the rows of all windows are in memory."""
         return all(window.rows.is_loaded for window in self._windows)
 
-    def prepare(self, database: Database, row: Row) -> None:
-        """Keeps the rows in memory up to date after an event that the database has processed, inside its transaction."""
+    def prepare(self, database: Database, rows: Sequence[Row]) -> None:
+        """Keeps the rows in memory up to date after events that the database has processed, inside their transaction."""
         for window in self._windows:
-            if not window.rows.is_loaded or window.add(row):
-                window.rows.prepare(database, row[0], row[1])
+            if window.rows.is_loaded:
+                for row in rows:
+                    window.add(row)
+            else:
+                window.rows.prepare(database, rows[-1][0], rows[-1][1])
 
     def forget(self) -> None:
         """The tables of windows have changed otherwise."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from bridge.engine.bound_statements import BoundStatements, row_of
 from bridge.engine.catalogue import StreamEntry
+from bridge.engine.intake import EventBatch
 from bridge.engine.one_event import OneEventPlan, one_event_plan
 from bridge.engine.results import ResultStatements
 from bridge.rewrite.plan import Operator
@@ -35,6 +36,17 @@ class OneEventPlans:
         for name, plan in self._known.items():
             if plan is not None and plan.in_process is not None and (streams is None or name in streams):
                 plan.in_process.forget()
+
+    def note(self, batches: Sequence[EventBatch], streams: Collection[str], most: int) -> None:
+        """Keeps the rows in memory up to date after a push into these streams that the database has processed.
+
+        `most`: the number of events of a push up to which its rows are added to those in memory.
+        """
+        plan = self._known.get(batches[0].stream.name.lower()) if len(batches) == 1 else None
+        if plan is not None and plan.in_process is not None and 0 < len(batches[0].rows) <= most:
+            plan.in_process.prepare(self._database, batches[0].rows)
+        else:
+            self.forget(streams)
 
     @property
     def known(self) -> list[OneEventPlan]:

@@ -229,13 +229,12 @@ class Runner(SmallPushes):
         if isinstance(plan, OneEventPlan):
             results, own, _ = plan.run(self.database, batches[0].rows, ts, self.seq + count)
             filled |= own
-            if plan.in_process is not None:
-                plan.in_process.prepare(self.database, batches[0].rows[0])
         else:
-            self._one_event_plans.forget(streams)
             self._run_steps(plan.steps, ts, self.seq + count, final)
             results = self.results.read(self.database, streams, count, final, ts - first)
             filled |= plan.inboxes
+        if not self.is_durable:
+            self._one_event_plans.note(batches, streams, self.network.settings.in_process)
         for step in housekeeping.pane_inserts(self.seq, count):
             self.database.execute(self._tables.text(step))
         if due:

@@ -34,23 +34,45 @@ class SmallPushes(Transactions):
 
         `is_alone`: nothing is noted with it, and no query reads what another one writes.
         """
-        is_small = len(batches) == 1 and bool(batches[0].rows) and count <= self.network.settings.few
-        plan = self._one_event_plans.of(batches[0].stream) if is_small else None
-        if plan is None or (count > 1 and not plan.takes_several):
+        plan = self._plan_of(batches, count)
+        if plan is None or self._inboxes.registered:
             return None
-        housekeeping, inboxes = self._housekeeping, self._inboxes
-        if inboxes.registered or housekeeping.is_due(count):
-            return None
-        if plan.in_process is None and housekeeping.pane_inserts(self.seq, count):  # else they can be made later
+        is_computed = plan.is_one_select and plan.takes_several
+        is_in_process = plan.in_process is not None and plan.can_store_later and is_alone and not is_computed
+        if self._housekeeping.is_due(count):
+            if not is_in_process and not is_computed:
+                return None
+            self._purge_before()
+        if is_in_process:
+            return self._run_postponed(plan, batches[0], ts)
+        if self._housekeeping.pane_inserts(self.seq, count):  # in this process they can be made later
             return None
         if plan.is_one_select:
-            if count > 1 and inboxes.filled:
+            if count > 1 and self._inboxes.filled:
                 self._empty_inboxes()
-            if not inboxes.filled and (plan.takes_several or not self._postponed):
+            if not self._inboxes.filled and (is_computed or not self._postponed):
                 return self._run_select(plan, batches[0], ts)
         elif plan.can_store_later and is_alone:
             return self._run_postponed(plan, batches[0], ts)
         return None
+
+    def _plan_of(self, batches: Sequence[EventBatch], count: int) -> OneEventPlan | None:
+        """The plan that runs these events without a transaction, if there is one."""
+        settings = self.network.settings
+        if len(batches) != 1 or not batches[0].rows or count > max(settings.few, settings.in_process):
+            return None
+        if not self.results.are_made("few"):
+            return None
+        plan = self._one_event_plans.of(batches[0].stream)
+        return plan if plan is None or count == 1 or plan.takes_several else None
+
+    def _purge_before(self) -> None:
+        """Removes expired rows before a push that runs no transaction."""
+        with self.transaction():
+            self._tables.set_clock(self.now, self.now, self.seq)
+            self._housekeeping.purge()
+            self._housekeeping.since_purge = 0
+        self.has_committed = False
 
     def _run_select(self, plan: OneEventPlan, batch: EventBatch, ts: int) -> Results | None:
         """Events whose plan is one SELECT: what `_run_batches` would do with them; None for several that it has to run."""

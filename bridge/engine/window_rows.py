@@ -50,8 +50,8 @@ class _Key:
 class WindowRows:
     """The rows of a window table in memory, those of each key together, with the columns that an aggregate reads.
 
-    It is filled from the table after some single events, and forgotten where events come otherwise. `span`: the length of the
-    window in milliseconds; None: it is unbounded.
+    It is filled from the table after the second of some small pushes, and forgotten where events come otherwise. `span`: the
+    length of the window in milliseconds; None: it is unbounded.
     """
 
     def __init__(self, name: str, keys: Sequence[str], columns: Sequence[str], span: int | None) -> None:
@@ -73,7 +73,7 @@ class WindowRows:
     def prepare(self, database: Database, ts: int, seq: int) -> None:
         """Reads the rows of the table when enough single events have come; it has those up to the event `seq`."""
         self._wait -= 1
-        if self.is_loaded or self._wait >= 0:
+        if self._wait >= 0:
             return
         names = ("ts", *self._names)
         select = exp.select(*map(column, names)).from_(table(self._name)).order_by(column("seq")).limit(MOST_ROWS + 1)

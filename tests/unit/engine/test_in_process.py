@@ -10,6 +10,7 @@ import pytest
 import bridge
 from bridge.engine import one_event, window_aggregates, window_rows
 from bridge.engine.window_aggregates import WindowAggregate
+from bridge.rewrite.settings import Settings
 from windows.databases import Refused
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ def result_of(draw: random.Random, database: Database, texts: list[str], events:
     """What the queries report of the events, pushed one by one and in batches, and how often no database was asked."""
     reported: list[Any] = []
     with database.connect(durable=False) as cep:
+        cep._runner.network.settings = Settings(few=draw.choice((0, 5, 16)), in_process=draw.choice((0, 6, 200, 200)))
         cep.register_stream("s", SCHEMA)
         cep.register_stream("t", SCHEMA)
         for number, text in enumerate(texts):
@@ -122,10 +124,10 @@ def test_aggregates_are_what_the_database_makes_of_them(
         monkeypatch.setattr(window_rows, "MOST_ROWS", 9)
         monkeypatch.setattr(window_rows, "SWEEP", 4)
         monkeypatch.setattr(window_rows, "RETRY", 7)
-    found, _ = result_of(random.Random(seed), database, texts, events)
+    found, in_process = result_of(random.Random(seed), database, texts, events)
     monkeypatch.setattr(one_event._Planning, "_in_process", lambda self, results: None)
     expected, _ = result_of(random.Random(seed), database, texts, events)
-    assert found == expected, texts
+    assert found == expected, (texts, in_process)
 
 
 @pytest.mark.parametrize("url", ["duckdb://", "sqlite://"])

@@ -11,7 +11,8 @@ from sqlglot import exp
 
 from bridge.engine.catalogue import StreamEntry
 from bridge.engine.computed import Compute, computed, has_only_values
-from bridge.engine.window_aggregates import Arrival, WindowAggregate, arrival_of, window_aggregate
+from bridge.engine.window_aggregates import WindowAggregate
+from bridge.engine.window_recognition import Arrival, arrival_of, window_aggregate
 from bridge.rewrite.optimize import optimize
 from bridge.rewrite.optimize.rule import Facts, OneRow
 from windows.databases import Database

@@ -19,7 +19,7 @@ from bridge.engine.catalogue import StreamEntry
 from bridge.engine.in_process import InProcess, Reader
 from bridge.engine.reports import report_reader
 from bridge.engine.results import Results, ResultStatement
-from bridge.engine.window_aggregates import Arrival
+from bridge.engine.window_recognition import Arrival
 from bridge.patterns.live.statements import Arrivals, Rows
 from bridge.rewrite.plan import Insert, Operator, Purge, RowCall
 from bridge.rewrite.state_tables import CLOCK

@@ -40,22 +40,28 @@ class _Key:
 
     def expire(self, until: int) -> None:
         """Removes the rows up to this time."""
-        expired = bisect.bisect_right(self.times, until)
-        if expired:
-            del self.times[:expired]
+        self.remove(bisect.bisect_right(self.times, until))
+
+    def remove(self, count: int) -> None:
+        """Removes the oldest rows."""
+        if count > 0:
+            del self.times[:count]
             for own in self.columns:
-                del own[:expired]
+                del own[:count]
 
 
 class WindowRows:
     """The rows of a window table in memory, those of each key together, with the columns that an aggregate reads.
 
     It is filled from the table after the second of some small pushes, and forgotten where events come otherwise. `span`: the
-    length of the window in milliseconds; None: it is unbounded.
+    length of the window in milliseconds; `count`: the rows of a key in the window at most; None: there is no such bound.
     """
 
-    def __init__(self, name: str, keys: Sequence[str], columns: Sequence[str], span: int | None) -> None:
-        self._name, self._names, self._keys, self._span = name, [*keys, *columns], len(keys), span
+    def __init__(
+        self, name: str, keys: Sequence[str], columns: Sequence[str], span: int | None, count: int | None = None
+    ) -> None:
+        self._name, self._names, self._keys = name, [*keys, *columns], len(keys)
+        self._span, self._count = span, count
         self._rows: dict[Any, _Key] = {}
         self._newest = 0
         self._wait = 1
@@ -118,4 +124,6 @@ class WindowRows:
         own = self._rows.get(key)
         if own is not None and self._span is not None:
             own.expire(ts - self._span)
+        if own is not None and self._count is not None:
+            own.remove(len(own.times) - self._count)
         return own if own is not None and own.times else None

@@ -24,6 +24,7 @@ ITEMS = [
 KEYS = ["", "k", "f", "i", "k, f", "d"]
 CONDITIONS = ["", "i > 0", "k = 'A' OR d IS NULL", "f", "b + 1 > 0"]
 HAVINGS = ["", "COUNT(*) > 2", "MIN(i) < 3 AND COUNT(d) > 0", "SUM(d) > 1.5", "AVG(d) >= 1"]
+WINDOWS = ["RANGE 4 MS", "RANGE 9 MS", "RANGE 9 MS", "UNBOUNDED", "ROWS 1", "ROWS 2", "ROWS 3", "PARTITION BY k ROWS 2"]
 VALUES: list[list[Any]] = [
     ["A", "B", "", None],
     [0, 1, -1, 7, 2**31 - 1, None],
@@ -37,7 +38,7 @@ def text_of(draw: random.Random) -> str:
     """A random aggregate, often one that Python computes as the database does."""
     key, where, having = draw.choice(KEYS), draw.choice(["", "", *CONDITIONS]), draw.choice(["", "", *HAVINGS])
     items = draw.sample(ITEMS[: draw.choice((12, 12, len(ITEMS)))], draw.randint(1, 3))
-    window = draw.choice(("RANGE 4 MS", "RANGE 9 MS", "RANGE 9 MS", "UNBOUNDED", "ROWS 3"))
+    window = draw.choice(WINDOWS)
     source = f"(SELECT * FROM s WHERE {where})" if where else "s"
     select = ", ".join([*([key] if key else []), *items])
     grouping = f" GROUP BY {key}" if key else ""
@@ -137,6 +138,8 @@ def test_aggregates_are_what_the_database_makes_of_them(
         "SELECT k, AVG(d) AS mean FROM s WINDOW(RANGE 9 MS) GROUP BY k",
         "SELECT k, b, SUM(i) AS n, MAX(d) AS most FROM s WINDOW(RANGE 9 MS) GROUP BY k, b HAVING COUNT(*) > 0",
         "SELECT COUNT(*) AS n FROM (SELECT k FROM s WHERE i > 0) WINDOW(UNBOUNDED)",
+        "SELECT MAX(d) AS n FROM s WINDOW(ROWS 3)",
+        "SELECT k, SUM(d) AS n FROM s WINDOW(PARTITION BY k ROWS 3) GROUP BY k",
     ],
 )
 def test_aggregates_run_no_statement(url: str, text: str) -> None:

@@ -15,7 +15,6 @@ from bridge.engine.results import PUSHES, Results
 from bridge.engine.small_pushes import SmallPushes
 from bridge.engine.transactions import TrialOver
 from bridge.errors import DatabaseError, QueryError
-from bridge.rewrite.conflicts import conflicts
 from bridge.rewrite.plan import Call, Insert, Operator, Purge
 from bridge.rewrite.state_tables import CLOCK
 from windows.databases import Database
@@ -47,7 +46,6 @@ class Runner(SmallPushes):
         super().__init__(database, durable)
         self._push_steps: dict[tuple[frozenset[str], bool, str], PushSteps] = {}
         self._due_times = DueTimes(database)
-        self._serial: bool | None = None
         self._limited_queries: list[QueryEntry] | None = None
         """The active queries that have limits; None where queries have come or gone since they were sought."""
         self._is_set = True
@@ -119,7 +117,7 @@ class Runner(SmallPushes):
         self.settle(count)
         self.has_committed = False
         if not (self.is_durable or self._is_trial or self._limited):
-            found = self._run_small(batches, count, ts, is_alone=not receipts and not self._one_by_one())
+            found = self._run_small(batches, count, ts, is_noted=bool(receipts))
             if found is not None:
                 return found
         with self.transaction(self._inboxes.unregister()):
@@ -184,13 +182,6 @@ class Runner(SmallPushes):
                 rows = max([rows, *(self._tables.count(name) for name in tables)])
             if rows > entry.limits.rows:
                 raise QueryError(f"{entry.name!r} has {rows} rows: limits=Limits(rows=…) allows more")
-
-    def _one_by_one(self) -> bool:
-        """Whether a query reads what another one writes, so that each event must see what those before it wrote."""
-        if self._serial is None:
-            trees = [entry.resolved.node for entry in self.catalogue.queries.values()]
-            self._serial = bool(conflicts(trees, self.database))
-        return self._serial
 
     def _is_timed(self) -> bool:
         return any(operator.timed for operator in self.active_operators())

@@ -12,6 +12,7 @@ from bridge.engine.one_event_plans import OneEventPlans
 from bridge.engine.postponed import PostponedEvent
 from bridge.engine.results import Results
 from bridge.engine.transactions import Transactions
+from bridge.rewrite.conflicts import conflicts
 from windows.databases import Database
 from windows.times import BEGINNING
 
@@ -22,6 +23,7 @@ class SmallPushes(Transactions):
     def __init__(self, database: Database, durable: bool = False) -> None:
         super().__init__(database, durable)
         self._one_event_plans = OneEventPlans(database, self.active_operators, self.results, self.catalogue.streams)
+        self._serial: bool | None = None
         self.uncommitted: Results = []
         """The results of the newest push, also where it is not known whether that has taken effect."""
 
@@ -29,39 +31,47 @@ class SmallPushes(Transactions):
         super()._forget_steps()
         self._one_event_plans.forget()
 
-    def _run_small(self, batches: Sequence[EventBatch], count: int, ts: int, is_alone: bool) -> Results | None:
+    def _one_by_one(self) -> bool:
+        """Whether a query reads what another one writes, so that each event must see what those before it wrote."""
+        if self._serial is None:
+            trees = [entry.resolved.node for entry in self.catalogue.queries.values()]
+            self._serial = bool(conflicts(trees, self.database))
+        return self._serial
+
+    def _run_small(self, batches: Sequence[EventBatch], count: int, ts: int, is_noted: bool) -> Results | None:
         """A push that is one SELECT, or that is stored with later ones; None where it needs a transaction.
 
-        `is_alone`: nothing is noted with it, and no query reads what another one writes.
+        `is_noted`: something is written with it, such as the position of its source.
         """
         plan = self._plan_of(batches, count)
         if plan is None or self._inboxes.registered:
             return None
         is_computed = plan.is_one_select and plan.takes_several
-        is_in_process = plan.in_process is not None and plan.can_store_later and is_alone and not is_computed
+        can_postpone = not is_computed and not is_noted and plan.can_store_later and not self._one_by_one()
+        is_in_process = can_postpone and plan.in_process is not None
         if self._housekeeping.is_due(count):
             if not is_in_process and not is_computed:
                 return None
             self._purge_before()
         if is_in_process:
             return self._run_postponed(plan, batches[0], ts)
-        if self._housekeeping.pane_inserts(self.seq, count):  # in this process they can be made later
+        # Panes can be made later, unless a statement reads them.
+        if not is_computed and self._housekeeping.pane_inserts(self.seq, count):
             return None
         if plan.is_one_select:
             if count > 1 and self._inboxes.filled:
                 self._empty_inboxes()
             if not self._inboxes.filled and (is_computed or not self._postponed):
                 return self._run_select(plan, batches[0], ts)
-        elif plan.can_store_later and is_alone:
+        elif can_postpone:
             return self._run_postponed(plan, batches[0], ts)
         return None
 
     def _plan_of(self, batches: Sequence[EventBatch], count: int) -> OneEventPlan | None:
         """The plan that runs these events without a transaction, if there is one."""
         settings = self.network.settings
-        if len(batches) != 1 or not batches[0].rows or count > max(settings.few, settings.in_process):
-            return None
-        if not self.results.are_made("few"):
+        is_small = count == 1 or count <= max(settings.few, settings.in_process)
+        if not is_small or len(batches) != 1 or not batches[0].rows or not self.results.are_made("few"):
             return None
         plan = self._one_event_plans.of(batches[0].stream)
         return plan if plan is None or count == 1 or plan.takes_several else None

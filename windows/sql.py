@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
+from typing import Any
 
 from sqlglot import exp
 
@@ -279,6 +280,12 @@ def _divisor(node: exp.Expr) -> exp.Expr | None:
 
 def _is_zero(value: exp.Expr) -> bool:
     return isinstance(value, exp.Literal) and not value.is_string and float(value.name) == 0
+
+
+def is_constant_text(value: Any) -> bool:
+    """Whether a value is a constant text: a literal, or computed of literals as in `'x' || 'y'`."""
+    texts = isinstance(value, exp.Expr) and any(literal.is_string for literal in value.find_all(exp.Literal))
+    return texts and value.find(exp.Column) is None
 
 
 def table_of(name: str) -> exp.Table:

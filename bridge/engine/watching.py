@@ -12,7 +12,7 @@ from bridge.engine.access import Access, locked
 from bridge.engine.push_queue import RETRIES
 from bridge.errors import ProcessorError, SchemaError
 from windows.databases import Database, Refused
-from windows.databases.base import Listener
+from windows.databases.listener import Listener
 from windows.times import duration
 
 POLL = 20

@@ -8,12 +8,13 @@ import functools
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sqlglot import Dialect, ErrorLevel, exp
 
 from windows.databases.capabilities import Capabilities
 from windows.databases.json_values import JsonValues
+from windows.databases.listener import Listener
 from windows.databases.own_types import OwnType
 from windows.databases.refused import Refused
 from windows.databases.triggers import ChangeOutbox, ChangeTriggers, NotedColumn
@@ -45,15 +46,6 @@ LOCK_TIMEOUT = 5
 
 NESTED_LOOP = "nested_loop"
 """Key in the `meta` of a join: few rows, each joined by an index. Tables that fill and empty mislead the planners."""
-
-
-class Listener(Protocol):
-    """A connection on which a notification of another program is waited for."""
-
-    def wait(self, seconds: float) -> bool:
-        """Whether a notification has come within `seconds`. Raises `Refused` if the connection is lost."""
-
-    def close(self) -> None: ...
 
 
 class Database(Capabilities, JsonValues, abc.ABC):

@@ -21,7 +21,7 @@ from windows.databases.refused import Refused
 from windows.databases.urls import hidden, without_password
 from windows.nested import call, is_part
 from windows.schema import Schema, is_storable, relation_schema
-from windows.sql import table_of
+from windows.sql import is_constant_text, table_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -317,7 +317,7 @@ class DuckDB(Database):
             node = cast("exp.Expr", node.this)  # a part has its type in DuckDB
         if isinstance(node, exp.Literal) and not node.is_string and "." in node.name and "e" not in node.name.lower():
             return exp.Literal.number(node.name + "e0")  # 1.5 is a DECIMAL in DuckDB, a DOUBLE elsewhere
-        if isinstance(node, (exp.If, exp.Nullif)) and any(_is_text(branch) for branch in node.args.values()):
+        if isinstance(node, (exp.If, exp.Nullif)) and any(is_constant_text(branch) for branch in node.args.values()):
             self._distrust_statistics()
         if isinstance(node, exp.Join) and node.method == "ASOF":
             self._sort_for_asof()
@@ -398,9 +398,3 @@ class DuckDB(Database):
             found = self.connection.extract_statements(sql)
             statement = self._statements[sql] = found[0] if len(found) == 1 else sql
         return statement
-
-
-def _is_text(value: Any) -> bool:
-    """Whether a value is a constant text: a literal, or computed of literals as in `'x' || 'y'`."""
-    texts = isinstance(value, exp.Expr) and any(literal.is_string for literal in value.find_all(exp.Literal))
-    return texts and value.find(exp.Column) is None

@@ -228,9 +228,12 @@ def _same_family(node: exp.Expr, verb: str, left: exp.Expr, others: list[exp.Exp
         if is_nested(first) and not isinstance(node, _EQUATIONS):
             raise QueryError(f"{shown(left)} is {first}: name a part of it", position=place(node))
         if None not in kinds and kinds[0] != kinds[1] and not date_text:
+            names = [side.name.lower() for side in (left, other) if isinstance(side, exp.Column)]
+            way_out = f"CAST(… AS {first}) says what is meant"
+            if "time" in kinds and "ts" in names:
+                way_out = "ts is in milliseconds since 1970: write a number"
             raise QueryError(
-                f"{shown(left)} is {first}, {shown(other)} is {second}: they cannot be {verb} "
-                f"(CAST(… AS {first}) says what is meant)",
+                f"{shown(left)} is {first}, {shown(other)} is {second}: they cannot be {verb} ({way_out})",
                 position=place(node),
             )
 

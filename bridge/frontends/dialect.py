@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from sqlglot import Dialect, ErrorLevel, Token, TokenType, exp
 from sqlglot.errors import SqlglotError
@@ -103,6 +104,9 @@ def parsed(text: str, neutral: Sequence[Token], dialect: str) -> exp.Expr:
     for marker in list(tree.find_all(exp.Cbrt)) if marks else []:
         if "start" not in marker.meta:  # as a call has
             _concatenate(marker)
+    for kind in tree.find_all(exp.DataType):
+        if kind.this == _timestamp(dialect):
+            kind.set("this", exp.DataType.Type.TIMESTAMP)
     for made in list(tree.find_all(exp.ToMap)):
         _spell_map(made)
     for comprehension in tree.find_all(exp.Comprehension):
@@ -126,6 +130,12 @@ def _dialect(name: str) -> Dialect:
     for setting, value in _NEUTRAL.items():
         setattr(found, setting, value)
     return found
+
+
+@functools.cache
+def _timestamp(dialect: str) -> Any:
+    """What sqlglot takes a dialect's TIMESTAMP for, such as one with a time zone in MariaDB's."""
+    return exp.DataType.build("TIMESTAMP", dialect=dialect).this
 
 
 def _spell_map(made: exp.Expr) -> None:

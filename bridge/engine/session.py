@@ -73,9 +73,14 @@ class BridgeSession:
         """The operators, in words, whose state the newest replacement of a query has not kept."""
         return self._runner.lost
 
-    def all_or_nothing(self) -> contextlib.AbstractContextManager[None]:
-        """A context whose definitions take effect in one transaction. After an error in it the bridge is to be closed."""
-        return self._runner.transaction()
+    @contextlib.contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """A context whose definitions take effect in one transaction. After an error in it the bridge is to be closed.
+
+        Other threads, such as one that reads the status, wait until it has ended.
+        """
+        with self._cep._lock, self._runner.transaction():
+            yield
 
     def define(self, definition: LoggedCall) -> None:
         """Carries out the definition of a query from the catalogue of a durable bridge."""

@@ -11,7 +11,8 @@ import json
 from typing import Any, NamedTuple
 
 from bridge.engine.own_table import OwnTable
-from bridge.engine.runner import Receipt, Runner
+from bridge.engine.runner import Runner
+from bridge.engine.transactions import Receipt
 from bridge.errors import SchemaError
 from windows.times import duration
 

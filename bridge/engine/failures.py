@@ -15,7 +15,8 @@ from bridge.engine.durable import LoggedCall
 from bridge.engine.limits import Limits
 from bridge.engine.refusal import own_error
 from bridge.engine.results import Results
-from bridge.engine.runner import Receipt, Runner
+from bridge.engine.runner import Runner
+from bridge.engine.transactions import Receipt
 from bridge.errors import QueryError
 from windows.databases.refused import ConnectionLost
 

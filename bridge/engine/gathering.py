@@ -20,7 +20,8 @@ from bridge.engine.clock import wall_clock
 from bridge.engine.intake import EventBatch
 from bridge.engine.push_queue import PushQueue
 from bridge.engine.refusal import going_back, own_error
-from bridge.engine.runner import Receipt, Runner
+from bridge.engine.runner import Runner
+from bridge.engine.transactions import Receipt
 from bridge.errors import BridgeError, Closed, DatabaseError, ProcessorError, SchemaError, UnknownName
 from windows.times import duration
 

@@ -19,7 +19,8 @@ from bridge.engine.processor_calls import ProcessorCalls
 from bridge.engine.refusal import going_back, own_error
 from bridge.engine.reorder import Reorder
 from bridge.engine.results import Results
-from bridge.engine.runner import Receipt, Runner
+from bridge.engine.runner import Runner
+from bridge.engine.transactions import Receipt
 from bridge.engine.watermark import Watermark
 from bridge.errors import Closed, DatabaseError, ProcessorError, SchemaError
 from windows.databases import Refused

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from bridge.engine.clock import SystemClock
     from bridge.engine.gathering import Gathering, Push
 from bridge.engine.intake import EventBatch, batches_of, chunks, merged_chunks
-from bridge.engine.runner import Receipt
+from bridge.engine.transactions import Receipt
 from bridge.errors import SchemaError
 from bridge.sources.arrow import milliseconds
 

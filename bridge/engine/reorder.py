@@ -19,7 +19,8 @@ from bridge.engine.intake import EventBatch, count_events
 from bridge.engine.late_events import AHEAD, LATE, LateEvents
 from bridge.engine.processor_calls import ProcessorCalls
 from bridge.engine.results import Results
-from bridge.engine.runner import Receipt, Runner
+from bridge.engine.runner import Runner
+from bridge.engine.transactions import Receipt
 from bridge.engine.watermark import Watermark
 from bridge.stores.statement import converted
 

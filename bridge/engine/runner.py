@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from bridge.engine.catalogue import QueryEntry
@@ -14,23 +14,13 @@ from bridge.engine.intake import EventBatch
 from bridge.engine.one_event import OneEventPlan, OneEventPlans
 from bridge.engine.postponed import PostponedEvent
 from bridge.engine.results import PUSHES, Results
-from bridge.engine.transactions import Transactions, TrialOver
+from bridge.engine.transactions import Receipt, Transactions, TrialOver
 from bridge.errors import DatabaseError, QueryError
 from bridge.rewrite.conflicts import conflicts
 from bridge.rewrite.plan import Call, Insert, Operator, Purge
 from bridge.rewrite.state_tables import CLOCK
 from windows.databases import Database
 from windows.times import BEGINNING
-
-
-class Receipt(NamedTuple):
-    """What is noted of a push, such as the position of its source.
-
-    `write` stores it inside the transaction of the push, and `remember` is called once that has taken effect.
-    """
-
-    write: Callable[[], None]
-    remember: Callable[[], None] = lambda: None
 
 
 class PushSteps(NamedTuple):

@@ -26,10 +26,9 @@ class Tables:
         self.left: set[str] = set()
         """Tables of the state that is being resumed, which no definition has claimed yet."""
         self.absent: set[str] = set()
-        """The names in that state that no table has: of late tables, and of those that were not made before a crash."""
-        self._drops_catalogue = False
-        self.unused: list[str] = []
-        """Tables that are to be dropped once the transaction under way has taken effect."""
+        """Names in that state without a table: the table is made late, or a crash came before it was made."""
+        self._drops: list[Callable[[], None]] = []
+        """What drops tables once the transaction under way has taken effect."""
         self._database = database
         self._clock = database.own_name(CLOCK)
         self._own_names, self._catalogue = names, catalogue
@@ -40,7 +39,7 @@ class Tables:
         """The statement that removes all rows of a table."""
 
     def find(self, named: Iterable[str], present: Iterable[str]) -> None:
-        """Tells the named tables of a state that is resumed into those that are `present` and those that are not."""
+        """Notes which of the named tables of a resumed state are `present`, and which are absent."""
         lowered = {name.lower() for name in present}
         self.left = {name for name in named if name.lower() in lowered}
         self.absent = {*named} - self.left
@@ -130,29 +129,29 @@ class Tables:
 
     def drop(self, name: str) -> None:
         """Drops a table with the transaction under way; where DDL commits, after it: until then the old state is whole."""
-        if self._database.ddl_commits:
-            self.unused.append(name)
-        else:
-            self._drop(name)
+        self._drop_at_end(functools.partial(self._drop, name))
 
     def drop_catalogue(self) -> None:
-        """Drops the tables of the catalogue, if there is one, as `drop` does those that it names."""
-        self._drops_catalogue = self._catalogue is not None
-        if not self._database.ddl_commits:
-            self._end_catalogue()
+        """Drops the tables of the catalogue, if there is one. Where DDL commits, that is after the transaction, too."""
+        if self._catalogue is not None:
+            self._drop_at_end(self._catalogue.drop)
+
+    def _drop_at_end(self, drop: Callable[[], None]) -> None:
+        if self._database.ddl_commits:
+            self._drops.append(drop)
+        else:
+            drop()
 
     def drop_unused(self) -> None:
         """Drops what the last transaction has left unused. What remains after an error is dropped by the next resumption."""
-        unused, self.unused = self.unused, []
+        drops, self._drops = self._drops, []
         with contextlib.suppress(Refused):
-            for name in unused:
-                self._drop(name)
-            self._end_catalogue()
+            for drop in drops:
+                drop()
 
-    def _end_catalogue(self) -> None:
-        if self._catalogue is not None and self._drops_catalogue:
-            self._catalogue.drop()
-            self._drops_catalogue = False
+    def keep_unused(self) -> None:
+        """The transaction has not taken effect: what it would have left unused stays."""
+        self._drops.clear()
 
     def _drop(self, name: str) -> None:
         self._own_names.forget(name)

@@ -13,7 +13,9 @@ from bridge.rewrite.plan import Operator
 def take_over(
     network: Network, before: Iterable[Operator], replaced: Iterable[QueryEntry], queries: Iterable[QueryEntry]
 ) -> tuple[str, ...]:
-    """Fills the tables of new operators from those that need the same; gives, in words, the operators whose state is lost.
+    """Copies the state of replaced operators into new ones that need the same state.
+
+    Returns the titles of the operators whose state is lost.
 
     before: The operators that are not new. replaced: The queries that are replaced. queries: Those that there are now.
     """

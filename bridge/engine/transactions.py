@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from bridge.engine.housekeeping import Housekeeping
 from bridge.engine.plans import Plans
@@ -17,6 +17,16 @@ NOTHING: Mapping[str, Any] = {}
 
 class TrialOver(Exception):
     """Ends the transaction of a trial, which is rolled back."""
+
+
+class Receipt(NamedTuple):
+    """What is noted of a push, such as the position of its source.
+
+    `write` stores it inside the transaction of the push, and `remember` is called once that has taken effect.
+    """
+
+    write: Callable[[], None]
+    remember: Callable[[], None] = lambda: None
 
 
 class Transactions(Plans):
@@ -89,7 +99,7 @@ class Transactions(Plans):
         """Rolls back, and brings the fields of this object back to what they were before the transaction."""
         self._go_back(remembered)
         self._tables.names = tables
-        self._tables.unused.clear()
+        self._tables.keep_unused()
         self._housekeeping.undo()
         self.network.names.rollback()
         self.log.rollback()

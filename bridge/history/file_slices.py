@@ -11,6 +11,7 @@ from bridge.engine.history_push import HistoryEvents
 from bridge.history.slices import StateNeeded
 from bridge.sources.in_place import ParquetInPlace, Stretch, cuts
 from bridge.sources.merge import Chunk
+from bridge.sources.tables import ROWS
 
 if TYPE_CHECKING:
     from bridge.sources.source import EventSource
@@ -20,10 +21,6 @@ EVENTS = 3_000_000
 
 EVENTS_IN_SEQUENCE = 1_000_000
 """A slice after which matchers go on with the next one has about as many: more take more memory, and are no faster."""
-
-
-ROWS = 100_000
-"""The number of events of a chunk."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -118,15 +118,15 @@ class WatchedTable:
         return TupleBatch.of(rows)
 
     def _may_overtake(self, times: Any) -> bool:
-        """Whether rows of these times, in order, may make a row in a gap late that was committed within the lateness.
+        """Whether pushing rows of these times, in order, may make a row late that was committed into a gap in time.
 
-        A row that was not there when the gaps were asked has a later time than that less the lateness, so rows that are older
-        than the asking, as those of a history, make none late.
+        A row that was not there when the gaps were last read is at most the lateness older than that. So rows that are older
+        than the last reading of the gaps, such as those of a history, make no such row late.
         """
         return self.reader.source.timestamp is not None and len(times) > 0 and int(times[-1]) > self.asked
 
     def _rows_in_gaps(self) -> list[TableRow]:
-        """The rows that were committed below those that were read, as far as their gaps are due to be asked."""
+        """The rows that have been committed into gaps, of those gaps that are due to be read again."""
         self.asked = wall_clock()
         due = self.gaps.due(time.monotonic())
         return list(self.reader.rows_in(due)) if due else []

@@ -14,7 +14,8 @@ from bridge.engine.durable import LoggedCall
 from bridge.engine.late_events import WRONG
 from bridge.engine.own_table import OwnTable
 from bridge.engine.push_queue import PushQueue
-from bridge.engine.runner import Receipt, Runner
+from bridge.engine.runner import Runner
+from bridge.engine.transactions import Receipt
 from bridge.engine.watch.batches import RowBatch
 from bridge.engine.watch.changes import NUMBER, add_table_stream, changes_schema, create_triggers, drop_triggers
 from bridge.engine.watch.columns import TableColumns

@@ -108,7 +108,7 @@ class PatternScope:
         return name
 
     def _prev(self, node: exp.Anonymous) -> exp.Expr:
-        """In DEFINE the row so many before in its partition; in MEASURES the variable's own row so many before."""
+        """`prev(A.v, n)`: in DEFINE the n-th row before in the partition; in MEASURES the n-th row before of the variable."""
         arguments = list(node.expressions)
         if len(arguments) == 2 and isinstance(arguments[0], exp.Literal):
             arguments.reverse()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import pathlib
 import sqlite3
 
@@ -114,6 +115,19 @@ def test_several_scripts_of_all_languages(place: Place) -> None:
     assert place.deploy(STREAM, epl, cpl, "CREATE QUERY last AS SELECT k FROM e") == []
     with pytest.raises(bridge.QueryError, match="'e' is created in two of the files"):
         place.deploy(STREAM, epl, epl)
+
+
+def test_other_threads_wait_for_a_deployment() -> None:
+    """Its transaction is on the connection that a status reads, too."""
+    with bridge.connect("sqlite://") as cep, concurrent.futures.ThreadPoolExecutor(1) as pool:
+        reads = list[concurrent.futures.Future[object]]()
+
+        def note(_: str) -> None:
+            reads.append(pool.submit(cep.status))
+            assert not concurrent.futures.wait(reads, 0.1).done
+
+        Deployment(cep, [script_of(f"{STREAM} CREATE QUERY q AS SELECT a FROM s")], note=note).deploy()
+        assert [len(read.result(60).queries) for read in reads] == [1]
 
 
 def test_what_a_file_reads_must_be_in_the_files(place: Place) -> None:

@@ -17,20 +17,15 @@ from bridge.engine.session import BridgeSession
 from bridge.errors import BridgeError
 from bridge.spark.file_slices import FileTask
 from bridge.spark.piecewise import Replay
+from tests.unit.spark.test_replay_on_spark import QUERIES as REPLAYED
 
 pytestmark = pytest.mark.xdist_group("spark")  # one session for all
 
 QUERIES = {
-    "filter": "SELECT k, a * 2 AS double FROM s WHERE a > 40",
+    **{name: REPLAYED[name] for name in ("filter", "change", "jump", "nested", "named", "rise")},
     "both": "SELECT k, a FROM s WHERE a < 3 UNION ALL SELECT k, a FROM s WHERE a > 47",
     "aggregate": "SELECT k, COUNT(*) AS n, SUM(a) AS total FROM s WINDOW(RANGE 100 MS) GROUP BY k",
-    "change": "SELECT k, MAX(a) AS top FROM s WINDOW(RANGE 7 MS) GROUP BY k EMIT ON CHANGE",
-    "jump": "SELECT k, COUNT(*) AS n FROM s WINDOW(RANGE 50 MS SLIDE 20 MS) GROUP BY k",
     "join": "SELECT x.k, x.a, y.a AS b FROM s WINDOW(RANGE 20 MS) x, s WINDOW(RANGE 30 MS) y WHERE x.k = y.k AND x.a < y.a - 9",
-    "nested": "SELECT MAX(n) AS most FROM (SELECT k, COUNT(*) AS n FROM s WINDOW(RANGE 30 MS) GROUP BY k)",
-    "named": "SELECT name, a FROM s, names WHERE s.k = names.k AND a < 3",
-    "pair": "SELECT z1, z2 FROM s MATCHING (PARTITION BY k PATTERN x y WITHIN 50 MS MEASURES z1 BIGINT, z2 BIGINT "
-    "DEFINE x AS a = 1 DO z1 = a, y AS a > z1 DO z2 = a)",
 }
 """Queries that are computed in slices of time."""
 

@@ -17,6 +17,7 @@ from bridge.bench.workloads import LONGEST, SCHEMAS, Workload, columns, table, t
 from bridge.engine.bridge import Bridge
 from bridge.engine.connect import connect
 from bridge.engine.event import Event
+from windows.databases.urls import is_in_memory
 
 ResultRows = dict[str, list[tuple[Any, ...]]]
 """The results by query, as sorted rows (ts, values …): systems may order results with one timestamp differently."""
@@ -159,11 +160,6 @@ class LocalSystem(abc.ABC):
     def measure(self, workload: Workload, count: int, seconds: float, runs: int) -> Timing:
         (timing,) = measure_in_turns([self], workload, count, seconds, runs)
         return timing
-
-
-def is_in_memory(url: str) -> bool:
-    """Whether each connection to this URL has a database of its own."""
-    return url.partition("?")[0] in ("duckdb://", "duckdb:///:memory:", "sqlite://", "sqlite:///:memory:")
 
 
 class HasDatabase(Protocol):

@@ -13,7 +13,7 @@ from bridge.errors import DatabaseError
 from bridge.query.scripts import IntoTable, UpdateSQL
 from bridge.rewrite.write_requests import WriteNode
 from bridge.sources.relations import create_relation, drop_relation
-from bridge.spark.writes import IN_MEMORY, open_home
+from bridge.spark.writes import open_home
 from bridge.stores import statement
 from bridge.stores.check import RESULT_ID
 from bridge.stores.outbox import encoder_of
@@ -21,6 +21,7 @@ from bridge.stores.statement import converted, loaded
 from bridge.stores.store import Store, Unreachable
 from bridge.stores.write import made
 from windows.databases import Database, Refused
+from windows.databases.urls import is_in_memory
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -125,7 +126,7 @@ def write(replay: Replay, run: str) -> None:
         targets: dict[str | None, WriteTarget] = {}
         for name, writer in replay.job.writes.writers.items():
             there = None if isinstance(writer, IntoTable) else writer.store
-            if there is None and replay.job.database in IN_MEMORY:
+            if there is None and is_in_memory(replay.job.database):
                 del numbers[name]
                 continue
             if there not in targets:

@@ -29,14 +29,11 @@ from bridge.spark.columns import TIME
 from bridge.stores.statement import converted
 from windows.arrow import arrow_type
 from windows.databases import Database, open_database
+from windows.databases.urls import is_in_memory
 
 if TYPE_CHECKING:
     from bridge.engine.bridge import Bridge
     from bridge.spark.events import Events
-
-
-IN_MEMORY = ("duckdb://", "sqlite://", "duckdb:///:memory:", "sqlite:///:memory:")
-"""Databases in memory, which end with the replay."""
 
 
 def run_name(name: str | None) -> str:
@@ -65,7 +62,7 @@ def check_stores(stores: Mapping[str, Any] | None) -> dict[str, str]:
     for name, target in (stores or {}).items():
         if not isinstance(target, str):
             raise BridgeError(f"on Spark the data store {name!r} must be a URL, which executors can open, too")
-        if target in IN_MEMORY:
+        if is_in_memory(target):
             raise BridgeError(f"executors cannot see the data store {name!r}: {target} is in this process's memory")
     return dict(stores or {})
 
@@ -77,7 +74,7 @@ def with_own_tables(
 
     The names in `relations` are known already. `duckdb` is a database of the executors' dialect.
     """
-    if database in IN_MEMORY:
+    if is_in_memory(database):
         return script, {}
     with open_home(database) as home:
         names = [*write_requests.own_tables(script.queries, home), *(node.name for node in script.nodes)]

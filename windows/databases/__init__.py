@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import urllib.parse
 from typing import TYPE_CHECKING, Any
 
 from windows.databases.base import Database
@@ -31,7 +32,8 @@ def open_database(target: Any = "duckdb://") -> Database:
     Drivers are imported here, when they are needed.
 
     Args:
-        target: `duckdb://` (in memory), `duckdb:///file`, any SQLAlchemy URL or engine, or a DuckDB connection.
+        target: `duckdb://` (in memory), `duckdb:///file`, any SQLAlchemy URL or engine, or a DuckDB connection. DuckDB's
+            settings stand behind the file, as in `duckdb:///file?threads=1&memory_limit=2GB`.
 
     Raises:
         Refused: if the URL or its driver is unknown, or the database cannot be opened.
@@ -47,8 +49,8 @@ def open_database(target: Any = "duckdb://") -> Database:
 
     if not isinstance(target, str):
         return DuckDB(target)
-    path = target.removeprefix("duckdb:").removeprefix("//").removeprefix("/")
-    return DuckDB(path if path not in ("", ":memory:") else ":memory:")
+    file, _, settings = target.removeprefix("duckdb:").removeprefix("//").removeprefix("/").partition("?")
+    return DuckDB(file or ":memory:", dict(urllib.parse.parse_qsl(settings, keep_blank_values=True)))
 
 
 def dialect_of(target: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
+import urllib.parse
 import weakref
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
@@ -43,7 +44,7 @@ _LOCKED: weakref.WeakValueDictionary[str, DuckDB] = weakref.WeakValueDictionary(
 
 
 class DuckDB(Database):
-    """`duckdb://` (in memory), `duckdb:///file`, or an open connection."""
+    """`duckdb://` (in memory), `duckdb:///file`, either with `?setting=value&…` behind it, or an open connection."""
 
     dialect: ClassVar[str] = "duckdb"
     title: ClassVar[str] = "DuckDB"
@@ -63,13 +64,15 @@ class DuckDB(Database):
     insertion_ordered: ClassVar[bool] = True
     uses_indexes: ClassVar[bool] = False
 
-    def __init__(self, path: str | duckdb.DuckDBPyConnection = ":memory:") -> None:
+    def __init__(
+        self, path: str | duckdb.DuckDBPyConnection = ":memory:", settings: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self._owned = isinstance(path, str)
         self._shown = "in memory" if path == ":memory:" else str(path) if isinstance(path, str) else "by a connection"
         try:
-            self.connection = duckdb.connect(path) if isinstance(path, str) else path
+            self.connection = duckdb.connect(path, config=dict(settings)) if isinstance(path, str) else path
         except duckdb.Error as error:
-            url = f"duckdb:///{path}"
+            url = f"duckdb:///{path}{'?' * bool(settings)}{urllib.parse.urlencode(settings)}"
             raise Refused(f"the database {without_password(url)} cannot be opened: {hidden(error, url)}") from None
         if self._owned:
             self._join_by_ranges()
@@ -230,7 +233,9 @@ class DuckDB(Database):
         return dict.fromkeys(names, "make_timestamp(epoch_us({}))")
 
     def table_names(self) -> list[str]:
-        return [name for (name,) in self.fetch("SELECT table_name FROM information_schema.tables")]
+        """Those of DuckDB itself are not among them; without the condition its views would all be made for that."""
+        sql = "SELECT table_name FROM information_schema.tables WHERE table_schema NOT IN ('information_schema', 'pg_catalog')"
+        return [name for (name,) in self.fetch(sql)]
 
     def begin(self) -> None:
         self._run("BEGIN TRANSACTION")

@@ -15,6 +15,18 @@ _SECRET = re.compile(r"(?i)passw|pwd|secret|token|credential")
 """Parameters of a URL whose value is not shown."""
 
 
+_IN_MEMORY = ("duckdb://", "duckdb:///:memory:", "sqlite://", "sqlite:///:memory:")
+
+
+def is_in_memory(target: object) -> bool:
+    """True for a URL of which each connection has a database of its own, in memory.
+
+    >>> is_in_memory("duckdb://?threads=1"), is_in_memory("duckdb:///file.db")
+    (True, False)
+    """
+    return isinstance(target, str) and target.partition("?")[0] in _IN_MEMORY
+
+
 def without_password(target: object) -> str:
     """A database URL, or a text with one, to be shown.
 

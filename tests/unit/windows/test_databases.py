@@ -489,3 +489,18 @@ def test_duckdb_stores_rows_together_as_one_by_one(seed: int) -> None:
         database.insert("several", len(kinds), rows)
         database.insert("several", len(kinds), [])
         assert repr(database.fetch("FROM several")) == repr(database.fetch("FROM single"))
+
+
+def test_settings_of_duckdb_stand_in_its_url(tmp_path: pathlib.Path) -> None:
+    for url in ("duckdb://?threads=1&memory_limit=1MiB", f"duckdb:///{tmp_path}/file.db?threads=1&memory_limit=1MiB"):
+        opened = open_database(url)
+        settings = "SELECT current_setting('threads'), current_setting('memory_limit')"
+        assert opened.fetch(settings) == [(1, "1.0 MiB")]
+        opened.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["file.db"]
+
+
+@pytest.mark.parametrize("setting", ["thread=1", "threads=many", "threads"])
+def test_a_wrong_setting_of_duckdb_is_refused(setting: str) -> None:
+    with pytest.raises(Refused, match=f"duckdb:///:memory:.{setting}=? cannot be opened"):
+        open_database(f"duckdb://?{setting}")

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import itertools
 import pathlib
+import random
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -221,20 +222,29 @@ def test_case_on_a_server(case: Case, server: Database, request: pytest.FixtureR
     check(case, server, request, "push", "at_once")
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=case.id) for case in CASES if case.events and not case.error])
+RESUMED = [pytest.param(case, id=case.id) for case in CASES if case.events and not case.error]
+
+
+@pytest.mark.parametrize("case", RESUMED)
 def test_case_resumed(case: Case, embedded: Database, tmp_path: pathlib.Path, request: pytest.FixtureRequest) -> None:
-    """D2: after each push the process dies, and another one goes on; on DuckDB, which opens slowly, once half way."""
-    half = len(case.events) // 2
-    parts = [[item] for item in case.events] if embedded.name == "sqlite" else [case.events[:half], case.events[half:]]
+    """D2: the process dies in between, and another one goes on: after up to four events, which differ by case.
+
+    On DuckDB, which opens slowly, once half way.
+    """
+    count = len(case.events)
+    ends = [count // 2, count]
+    if embedded.name == "sqlite":
+        ends = sorted({*random.Random(case.id).sample(range(1, count), min(count - 1, 4)), count})
+    parts = [case.events[begin:end] for begin, end in itertools.pairwise([0, *ends])]
     check_resumed(case, embedded, tmp_path, request, parts)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("case", [pytest.param(case, id=case.id) for case in CASES if case.events and not case.error])
-def test_case_resumed_on_a_server(
-    case: Case, server: Database, tmp_path: pathlib.Path, request: pytest.FixtureRequest
+@pytest.mark.parametrize("case", RESUMED)
+def test_case_resumed_after_each_event(
+    case: Case, database: Database, tmp_path: pathlib.Path, request: pytest.FixtureRequest
 ) -> None:
-    check_resumed(case, server, tmp_path, request, [[item] for item in case.events])
+    check_resumed(case, database, tmp_path, request, [[item] for item in case.events])
 
 
 def check_resumed(

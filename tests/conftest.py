@@ -45,7 +45,7 @@ def spark() -> Iterator[Any]:
     made = session(cores=2)
     made.sparkContext.setLogLevel("ERROR")
     made.conf.set("spark.sql.shuffle.partitions", "4")
-    made.conf.set("spark.sql.codegen.wholeStage", "false")  # a seventh of the time went into compiling for few rows
+    made.conf.set("spark.sql.codegen.wholeStage", "false")  # for few rows, compiling costs more than it saves
     yield made
     made.stop()
 

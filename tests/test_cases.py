@@ -227,9 +227,10 @@ RESUMED = [pytest.param(case, id=case.id) for case in CASES if case.events and n
 
 @pytest.mark.parametrize("case", RESUMED)
 def test_case_resumed(case: Case, embedded: Database, tmp_path: pathlib.Path, request: pytest.FixtureRequest) -> None:
-    """D2: the process dies in between, and another one goes on: after up to four events, which differ by case.
+    """D2: the process dies after some of the events, and another one goes on.
 
-    On DuckDB, which opens slowly, once half way.
+    On SQLite after up to four events drawn for the case, and after the last one. On DuckDB, which opens slowly, half way and at
+    the end.
     """
     count = len(case.events)
     ends = [count // 2, count]

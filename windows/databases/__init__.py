@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import urllib.parse
 from typing import TYPE_CHECKING, Any
 
 from windows.databases.base import Database
@@ -33,7 +32,7 @@ def open_database(target: Any = "duckdb://") -> Database:
 
     Args:
         target: `duckdb://` (in memory), `duckdb:///file`, any SQLAlchemy URL or engine, or a DuckDB connection. DuckDB's
-            settings stand behind the file, as in `duckdb:///file?threads=1&memory_limit=2GB`.
+            settings follow a `?`, as in `duckdb:///file?threads=1&memory_limit=2GB`.
 
     Raises:
         Refused: if the URL or its driver is unknown, or the database cannot be opened.
@@ -49,8 +48,7 @@ def open_database(target: Any = "duckdb://") -> Database:
 
     if not isinstance(target, str):
         return DuckDB(target)
-    file, _, settings = target.removeprefix("duckdb:").removeprefix("//").removeprefix("/").partition("?")
-    return DuckDB(file or ":memory:", dict(urllib.parse.parse_qsl(settings, keep_blank_values=True)))
+    return DuckDB(target.removeprefix("duckdb:").removeprefix("//").removeprefix("/"))
 
 
 def dialect_of(target: Any) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-import urllib.parse
 import weakref
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
@@ -16,10 +15,11 @@ import duckdb
 from sqlglot import exp
 
 from windows.databases.base import Database, Row
+from windows.databases.duckdb_connection import disable_optimizer, opened
 from windows.databases.json_values import Elements
 from windows.databases.own_types import OwnType, duckdb_type
 from windows.databases.refused import Refused
-from windows.databases.urls import hidden, without_password
+from windows.databases.urls import without_password
 from windows.nested import call, is_part
 from windows.schema import Schema, is_storable, relation_schema
 from windows.sql import is_constant_text, table_of
@@ -44,7 +44,7 @@ _LOCKED: weakref.WeakValueDictionary[str, DuckDB] = weakref.WeakValueDictionary(
 
 
 class DuckDB(Database):
-    """`duckdb://` (in memory), `duckdb:///file`, either with `?setting=value&…` behind it, or an open connection."""
+    """A database in memory or in a file, perhaps with settings, or an open connection."""
 
     dialect: ClassVar[str] = "duckdb"
     title: ClassVar[str] = "DuckDB"
@@ -64,30 +64,18 @@ class DuckDB(Database):
     insertion_ordered: ClassVar[bool] = True
     uses_indexes: ClassVar[bool] = False
 
-    def __init__(
-        self, path: str | duckdb.DuckDBPyConnection = ":memory:", settings: Mapping[str, str] = MappingProxyType({})
-    ) -> None:
-        self._owned = isinstance(path, str)
-        self._shown = "in memory" if path == ":memory:" else str(path) if isinstance(path, str) else "by a connection"
-        try:
-            self.connection = duckdb.connect(path, config=dict(settings)) if isinstance(path, str) else path
-        except duckdb.Error as error:
-            url = f"duckdb:///{path}{'?' * bool(settings)}{urllib.parse.urlencode(settings)}"
-            raise Refused(f"the database {without_password(url)} cannot be opened: {hidden(error, url)}") from None
-        if self._owned:
-            self._join_by_ranges()
+    def __init__(self, place: str | duckdb.DuckDBPyConnection = ":memory:") -> None:
+        """`place`: what follows `duckdb:///` in a URL, `file?setting=value&…`, or an open connection."""
+        self._owned = isinstance(place, str)
+        if isinstance(place, str):
+            self.connection, self._shown = opened(place)
+        else:
+            self.connection, self._shown = place, "by a connection"
         self._statements: dict[str, Any] = {}
         self._is_aggregate: dict[str, bool] = {}
         self._uses_statistics = True
         self._sorts_for_asof = False
         self._memory_limit = ""
-
-    def _join_by_ranges(self) -> None:
-        """Disables shared sub-queries: beside one, DuckDB joins by one bound of a range, in quadratic time."""
-        with contextlib.suppress(duckdb.Error):  # an older version without them
-            ((already,),) = self.connection.execute("SELECT current_setting('disabled_optimizers')").fetchall()
-            disabled = {"common_subplan", *filter(None, already.split(","))}
-            self.connection.execute("SET disabled_optimizers = ?", [",".join(sorted(disabled))])
 
     def __repr__(self) -> str:
         return f"<DuckDB {without_password(self._shown)}>"
@@ -233,7 +221,7 @@ class DuckDB(Database):
         return dict.fromkeys(names, "make_timestamp(epoch_us({}))")
 
     def table_names(self) -> list[str]:
-        """Those of DuckDB itself are not among them; without the condition its views would all be made for that."""
+        """Without DuckDB's own: to list them it first creates all of its system views, which takes milliseconds."""
         sql = "SELECT table_name FROM information_schema.tables WHERE table_schema NOT IN ('information_schema', 'pg_catalog')"
         return [name for (name,) in self.fetch(sql)]
 
@@ -335,9 +323,7 @@ class DuckDB(Database):
         """
         if self._uses_statistics:
             self._uses_statistics = False
-            (known,) = self.connection.execute("SELECT current_setting('disabled_optimizers')").fetchall()[0]
-            names = [name for name in (known or "").split(",") if name]
-            self.connection.execute(f"SET disabled_optimizers = '{','.join([*names, 'statistics_propagation'])}'")
+            disable_optimizer(self.connection, "statistics_propagation")
 
     def _sort_for_asof(self) -> None:
         """Makes ASOF joins sort: a table that was just filled is taken for small, and would be joined by nested loops."""

@@ -1,0 +1,43 @@
+"""Connections of DuckDB: opened by what a URL says, without optimizers that plan the bridge's statements wrongly or slowly."""
+
+from __future__ import annotations
+
+import contextlib
+from urllib.parse import parse_qsl
+
+import duckdb
+
+from windows.databases.refused import Refused
+from windows.databases.urls import hidden, without_password
+
+
+def opened(place: str) -> tuple[duckdb.DuckDBPyConnection, str]:
+    """A new connection, and what is shown of its place.
+
+    Args:
+        place: What follows `duckdb:///` in a URL: a file, none for a database in memory, and `?setting=value&…`.
+
+    Raises:
+        Refused: The file cannot be opened, or a setting is wrong.
+
+    >>> opened("?threads=1")[0].sql("SELECT current_setting('threads')").fetchall()
+    [(1,)]
+    """
+    file, mark, settings = place.partition("?")
+    file = file or ":memory:"
+    try:
+        connection = duckdb.connect(file, config=dict(parse_qsl(settings, keep_blank_values=True)))
+    except duckdb.Error as error:
+        url = f"duckdb:///{file}{mark}{settings}"
+        raise Refused(f"the database {without_password(url)} cannot be opened: {hidden(error, url)}") from None
+    with contextlib.suppress(duckdb.Error):  # an older version without shared sub-queries
+        # Beside one, DuckDB joins by one bound of a range, in quadratic time.
+        disable_optimizer(connection, "common_subplan")
+    return connection, "in memory" if file == ":memory:" else file
+
+
+def disable_optimizer(connection: duckdb.DuckDBPyConnection, name: str) -> None:
+    """Disables an optimizer of a connection, beside those that are disabled already."""
+    ((already,),) = connection.execute("SELECT current_setting('disabled_optimizers')").fetchall()
+    disabled = {name, *filter(None, (already or "").split(","))}
+    connection.execute("SET disabled_optimizers = ?", [",".join(sorted(disabled))])

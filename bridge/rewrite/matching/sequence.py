@@ -316,7 +316,8 @@ class SequenceFamily(QueryFamily):
                     return node
                 if node.table:
                     return constants[node.name].copy()
-                return variables[node.name].copy() if node.name in variables else at(place, self.values[node.name])
+                of_event = {"ts": "ts", **self.values}
+                return variables[node.name].copy() if node.name in variables else at(place, of_event[node.name])
 
             return expression.transform(meant)
 

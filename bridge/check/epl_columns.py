@@ -8,9 +8,10 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.check.aggregates import refuse_missing
+from bridge.check.operands import check_types
 from bridge.check.resolve import Namespace, ResolvedNode, resolve, resolve_stream
 from bridge.check.scope import Field, Scope, condition_of, scalar
-from bridge.check.types import check_types, family, place, type_of
+from bridge.check.types import family, place, type_of
 from bridge.errors import QueryError
 from windows.sql import column
 from windows.types import List, is_nested, shape

@@ -13,10 +13,11 @@ from sqlglot import exp
 from bridge import query
 from bridge.check.aggregates import refuse_missing
 from bridge.check.objects import with_objects
+from bridge.check.operands import check_types
 from bridge.check.paths import with_parts
 from bridge.check.resolve import Namespace, ResolvedNode, resolve, resolve_stream
 from bridge.check.scope import Field, Scope, condition_of, field_of
-from bridge.check.types import UNKNOWN, TypeOf, check_types, place, refuse_nested_key, type_of, with_type_names
+from bridge.check.types import UNKNOWN, TypeOf, place, refuse_nested_key, type_of, with_type_names
 from bridge.errors import QueryError
 from bridge.query.epl_columns import COMPUTED_KEY
 from bridge.query.row_pattern import NAVIGATION, SEMANTICS, PerMatch, RowPattern

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from bridge.check.objects import with_objects
+from bridge.check.operands import check_types
 from bridge.check.paths import with_parts
-from bridge.check.types import UNKNOWN, check_types, place, refuse_nested, type_of, with_type_names
+from bridge.check.types import UNKNOWN, place, refuse_nested, type_of, with_type_names
 from bridge.errors import QueryError, nearest
 from bridge.query.epl_state import CURRENT
 from windows.schema import is_reserved

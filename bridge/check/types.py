@@ -1,4 +1,4 @@
-"""Types of expressions: what a result column holds, and which comparisons cannot be meant."""
+"""Types of expressions: what a result column holds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlglot.optimizer.annotate_types import annotate_types
 
 from bridge.check.paths import is_part, kind_of, shown
 from bridge.errors import QueryError
-from windows.aggregates import ARGUMENT, NUMBERS, SCALARS, AggregateFunction, aggregate_of, first_argument
+from windows.aggregates import ARGUMENT, aggregate_of, first_argument
 from windows.nested import is_array, is_list, is_object
 from windows.schema import TypeMismatch, canonical_type, decimal_size
 from windows.sql import parenthesized
@@ -28,8 +28,6 @@ _FAMILIES = {
 }  # fmt: skip
 _SAME_TYPE = (exp.Paren, exp.Neg, exp.Abs, exp.Distinct)
 _NESTED = (exp.DataType.Type.STRUCT, exp.DataType.Type.ARRAY, exp.DataType.Type.LIST, exp.DataType.Type.MAP)
-_EQUATIONS = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ, exp.In)
-_OF_SCALARS = (exp.DPipe, exp.Cast, exp.Like)
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 _CONDITIONS = (
     *_COMPARISONS, exp.And, exp.Or, exp.Not, exp.Between, exp.In, exp.Is, exp.Like, exp.ILike, exp.Exists,
@@ -53,6 +51,11 @@ def type_of(expression: exp.Expr, column_type: TypeOf) -> str:
     if known is None:
         known = column_type.types[id(expression)] = _type_of(expression, column_type)
     return known
+
+
+def cached(column_type: TypeOf) -> TypeOf:
+    """The same, for many questions: the type of each part of a long expression is found once."""
+    return _TypeCache(column_type)
 
 
 class _TypeCache:
@@ -90,46 +93,6 @@ def _type_of(expression: exp.Expr, column_type: _TypeCache) -> str:
     if keeps_scale and _has_decimal(expression, column_type):
         return _decimal_type(expression, column_type)
     return _annotated(expression, column_type)
-
-
-def check_types(expression: exp.Expr, column_type: TypeOf) -> None:
-    """Refuses comparing or computing with values of different kinds, such as a text and a number.
-
-    Databases differ here (one converts, one fails at the first event, one answers false), so none is asked.
-    """
-    column_type = _TypeCache(column_type)
-    for node in reversed(list(expression.walk())):  # parts before the whole
-        if isinstance(node, _COMPARISONS):
-            _same_family(node, "compared", node.this, [node.expression], column_type)
-        elif isinstance(node, (exp.Between, exp.In)):
-            others = [node.args["low"], node.args["high"]] if isinstance(node, exp.Between) else node.expressions
-            _same_family(node, "compared", node.this, others, column_type)
-        elif isinstance(node, _ARITHMETIC):
-            _families_are(node, [node.this, node.expression], ("number", "time"), column_type)
-        elif isinstance(node, (exp.And, exp.Or)):
-            _families_are(node, [node.this, node.expression], ("boolean",), column_type)
-        elif isinstance(node, exp.Not) or _is_condition_of_case(node):
-            _families_are(node, [node.this], ("boolean",), column_type)
-        elif isinstance(node, _OF_SCALARS) and not (is_part(node.this) or is_made(node)):
-            refuse_nested(node, column_type)
-        elif (aggregate := aggregate_of(node)) is not None:
-            _check_argument(node, aggregate, column_type)
-
-
-def _is_condition_of_case(node: exp.Expr) -> bool:
-    """Whether it is `WHEN condition THEN …` of a CASE that compares no value."""
-    return isinstance(node, exp.If) and isinstance(node.parent, exp.Case) and node.parent.args.get("this") is None
-
-
-def _check_argument(call: exp.Expr, aggregate: AggregateFunction, column_type: TypeOf) -> None:
-    if call.this is None and not call.expressions:
-        raise QueryError(
-            f"{call.key.upper()}() has no argument: {call.key.upper()}(*) or of a column", words=[call.key]
-        )
-    if aggregate.of == SCALARS and not is_part(call.this):
-        refuse_nested(call, column_type)
-    elif aggregate.of == NUMBERS and not isinstance(call.this, exp.Distinct):
-        _families_are(call, [first_argument(call)], ("number",), column_type)
 
 
 def is_made(node: exp.Expr) -> bool:
@@ -217,41 +180,6 @@ def _decimal_type(expression: exp.Expr, column_type: TypeOf) -> str:
         return "DOUBLE" if "DOUBLE" in parts else UNKNOWN
     scales = [scale for _, scale in sizes]
     return f"DECIMAL(38, {sum(scales) if isinstance(expression, exp.Mul) else max(scales)})"
-
-
-def _same_family(node: exp.Expr, verb: str, left: exp.Expr, others: list[exp.Expr], column_type: TypeOf) -> None:
-    first = type_of(left, column_type)
-    for other in others:
-        second = type_of(other, column_type)
-        kinds = family(first), family(second)
-        date_text = "time" in kinds and any(isinstance(side, exp.Literal) and side.is_string for side in (left, other))
-        if is_nested(first) and not isinstance(node, _EQUATIONS):
-            raise QueryError(f"{shown(left)} is {first}: name a part of it", position=place(node))
-        if None not in kinds and kinds[0] != kinds[1] and not date_text:
-            names = [side.name.lower() for side in (left, other) if isinstance(side, exp.Column)]
-            way_out = f"CAST(… AS {first}) says what is meant"
-            if "time" in kinds and "ts" in names:
-                way_out = "ts is in milliseconds since 1970: write a number"
-            raise QueryError(
-                f"{shown(left)} is {first}, {shown(other)} is {second}: they cannot be {verb} ({way_out})",
-                position=place(node),
-            )
-
-
-def _families_are(node: exp.Expr, operands: list[exp.Expr], wanted: tuple[str, ...], column_type: TypeOf) -> None:
-    for operand in operands:
-        found = type_of(operand, column_type)
-        if family(found) not in (None, *wanted):
-            name = (
-                node.name
-                if isinstance(node, exp.AnonymousAggFunc)
-                else "when"
-                if _is_condition_of_case(node)
-                else node.key
-            )
-            way_out = "; a list's values have methods in EPL, xs.average()" if found.endswith("[]") else ""
-            message = f"{shown(operand)} is {found}; {name.upper()} wants a {wanted[0]}{way_out}"
-            raise QueryError(message, position=place(node))
 
 
 # EPL's names of the types of values: what typeof gives of an attribute, and instanceof asks for

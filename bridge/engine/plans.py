@@ -17,7 +17,7 @@ from bridge.engine.garbage import pause_collection
 from bridge.engine.inboxes import Inboxes
 from bridge.engine.results import ResultStatements, StatementMerger
 from bridge.engine.tables import Tables
-from bridge.engine.takeover import take_over
+from bridge.engine.takeover import Replaced, take_over
 from bridge.errors import DatabaseError, QueryError
 from bridge.query.epl_state import StateTable
 from bridge.query.nodes import Node, Stream, walk
@@ -66,7 +66,7 @@ class Plans(abc.ABC):
         self._inboxes = Inboxes(database, self.network, self._tables)
         self._created = 0
         self._excluded: frozenset[str] = frozenset()
-        self._replaced: Sequence[QueryEntry] = ()
+        self._replaced = Replaced()
         """The queries that are being replaced, whose operators stay until that is done."""
 
     @abc.abstractmethod
@@ -224,12 +224,12 @@ class Plans(abc.ABC):
         if self.log.resumed is not None:
             return self.log.resumed.option("inherits") or {}
         found: dict[str, int] = {}
-        for entry in (each for each in self._replaced if each.is_inheritable):
-            found |= self.network.epochs(entry.operators, entry.own_epochs)
+        for entry in self._replaced.inheritable:
+            found |= self.network.epochs(self._replaced.operators(entry), entry.own_epochs)
         return found
 
     @contextlib.contextmanager
-    def replacing(self, name: str, replaced: Sequence[QueryEntry]) -> Iterator[Mapping[str, int]]:
+    def replacing(self, name: str, replaced: Replaced) -> Iterator[Mapping[str, int]]:
         """A transaction in which the caller creates what replaces these queries, the outputs of the script or query `name`.
 
         What both need keeps its state; processors stay. On an error all is as before. It gives the epochs that the new
@@ -243,20 +243,20 @@ class Plans(abc.ABC):
         self._replaced = replaced
         try:
             with self.transaction():
-                for entry in replaced:
+                for entry in replaced.entries:
                     del self.catalogue.queries[entry.name.lower()]
                 self.catalogue.scripts.pop(name.lower(), None)
-                for logged in (*(entry.name for entry in replaced if entry.is_internal), name):
+                for logged in (*(entry.name for entry in replaced.entries if entry.is_internal), name):
                     self._log_removal(logged)
                 yield self._inherited()
-                for entry in replaced:
+                for entry in replaced.entries:
                     if (new := self.catalogue.queries.get(entry.name.lower())) is not None:
                         new.processors = entry.processors
                 self.lost = take_over(self.network, before, replaced, self.catalogue.queries.values())
-                self._replaced = ()
+                self._replaced = Replaced()
                 self._drop_unused()
         except BaseException:
-            self._replaced = ()
+            self._replaced = Replaced()
             self.catalogue.queries.clear()
             self.catalogue.queries.update(queries)
             self.catalogue.scripts.clear()
@@ -390,7 +390,7 @@ class Plans(abc.ABC):
         return "any" if self.database.prefers_bulk else "few"
 
     def _forget_unused(self) -> list[Operator]:
-        entries = (*self.catalogue.queries.values(), *self._replaced)
+        entries = (*self.catalogue.queries.values(), *self._replaced.entries)
         return self.network.keep(operator for entry in entries for operator in entry.operators)
 
 

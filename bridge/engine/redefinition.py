@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 from bridge import query as objects
 from bridge.check.resolve import resolve_stream
-from bridge.engine.catalogue import Catalogue
+from bridge.engine.catalogue import Catalogue, QueryEntry
 from bridge.engine.create import Definition, create, refuse_untrusted
 from bridge.engine.durable import LoggedCall
 from bridge.engine.named_processors import NamedProcessors
 from bridge.engine.resume import OBJECTS, parsed, read_text, with_results
 from bridge.engine.runner import Runner
+from bridge.engine.takeover import Replaced
 from bridge.errors import InUse, NameTaken, QueryError
 from bridge.query.codec import dumped
 from bridge.query.epl_state import StateTable
@@ -107,7 +109,8 @@ class Redefinition:
                 raise InUse(f"{entry.name!r} is read by {', '.join(map(repr, others))}: remove that first")
         stored = [entry.name for entry in outputs if self._named.is_stored(entry.name)]
         internal = [each for query in stored for each in self._named.internal(query)]
-        with self._runner.replacing(name, [*outputs, *internal]) as inherits:
+        replaced = Replaced([*outputs, *internal], self._changed(outputs, name, definition))
+        with self._runner.replacing(name, replaced) as inherits:
             create(name, definition, text, self._runner, call.with_options(inherits=dict(inherits)))
             for query in stored:
                 self._named.define_again(query)
@@ -117,6 +120,29 @@ class Redefinition:
                 "the query %s has changed, and begins without the state of %s", name, lost
             )
 
+    def _changed(self, outputs: Sequence[QueryEntry], name: str, definition: Definition) -> frozenset[str]:
+        """The outputs of a script that mean something else in its new definition, or read one that does, in lower case."""
+        if len(outputs) == 1:
+            return frozenset()  # no query reads itself
+        if isinstance(definition, Script):
+            trees = {output.lower(): node for output, node in definition.queries.items()}
+        else:
+            trees = {name.lower(): definition} if isinstance(definition, objects.Node) else {}
+        changed = set[str]()
+        for entry in outputs:  # what is read comes before its readers
+            tree = trees.get(entry.name.lower())
+            reads = {each.lower() for each in self._catalogue.names_of(entry.resolved.node)}
+            if entry.stopped or tree is None or reads & changed or not self._means(entry, tree):
+                changed.add(entry.name.lower())
+        return frozenset(changed)
+
+    def _means(self, entry: QueryEntry, tree: objects.Node) -> bool:
+        """Whether a tree is that of a query that is there, as it is checked."""
+        expanded = self._catalogue.declarations.expand(tree)
+        with contextlib.suppress(QueryError):  # it may read what is not there yet
+            return resolve_stream(expanded, self._catalogue).node == entry.resolved.node
+        return False
+
     def _is_same(self, known: LoggedCall, call: LoggedCall) -> bool:
         with contextlib.suppress(QueryError, NameTaken):
             one, other = (parsed(each, self._runner) for each in (known, call))
@@ -124,8 +150,7 @@ class Redefinition:
                 return True
             if isinstance(one, objects.Node) and isinstance(other, objects.Node):
                 entry = self._catalogue.queries.get(known.name.lower())
-                expanded = self._catalogue.declarations.expand(other)
-                return entry is not None and resolve_stream(expanded, self._catalogue).node == entry.resolved.node
+                return entry is not None and self._means(entry, other)
         return False
 
 

@@ -161,15 +161,18 @@ class Network:
         `key` identifies it where the tree itself does not; `epoch` is another epoch than that of the tree at hand.
         """
         key = key or node
+        reader = self.reader
         if epoch is None:
-            epoch = self.inherits.get(fingerprint(key), self.epoch) if self.inherits else self.epoch
+            inherited = self.inherits.get(fingerprint(key)) if self.inherits else None
+            epoch, reader = (self.epoch, reader) if inherited is None else (inherited, inherited)
         found = self._by_node.get((key, epoch))
         if found is not None:
             self._note_before(found)
         else:
             sources, timed = self.concerns(node)
-            found = Operator(title, sources, timed, identity=self.names.identity(key, epoch))
-            with self.names.owned_by(found.identity):
+            reads = frozenset(each.name.lower() for each in query.walk(node) if isinstance(each, query.Stream))
+            found = Operator(title, sources, timed, identity=self.names.identity(key, epoch), reads=reads)
+            with self.names.owned_by(found.identity), self._read_by(reader):
                 self._noting(id(found), lambda: build(found))
             found.number = next(self._numbers)
             self._by_node[key, epoch] = self._by_id[id(found)] = found
@@ -177,6 +180,15 @@ class Network:
             self.changed[id(found)] = found, []
         self.use(found)
         return found
+
+    @contextlib.contextmanager
+    def _read_by(self, reader: int) -> Iterator[None]:
+        """A context in which a query of the epoch `reader` reads: an operator that is taken over reads what it has read."""
+        mine, self.reader = self.reader, reader
+        try:
+            yield
+        finally:
+            self.reader = mine
 
     def _noting(self, user: int | str, build: Callable[[], T]) -> T:
         """Builds an operator or a derived table, and records what it needs: its readers need that, too."""

@@ -200,6 +200,8 @@ class Operator:
     sources: frozenset[str]
     timed: bool
     identity: str = ""
+    reads: frozenset[str] = frozenset()
+    """The streams and queries that its tree names, in lower case."""
     tables: list[PlannedTable] = dataclasses.field(default_factory=list)
     steps: list[Insert | Purge | Call] = dataclasses.field(default_factory=list)
     purges: list[Purge] = dataclasses.field(default_factory=list)

@@ -265,3 +265,39 @@ def test_a_crash_at_any_statement_of_a_replacement(database: Database, tmp_path:
         if is_through:
             break
     assert is_through
+
+
+SCRIPT = """CREATE STREAMSCHEMA s WITH k VARCHAR, v INTEGER;
+    CREATE WINDOW w ON TUPLES SIZE 2 ADVANCE 1;
+    INSERT INTO high SELECT k, v FROM s WHERE v > {least};
+    INSERT INTO total SELECT SUM(v) AS t FROM high ON WINDOW w;
+    INSERT INTO late SELECT COUNT(*) AS {column}, MAX(t) AS most FROM total ON WINDOW w;"""
+
+
+@pytest.mark.parametrize(
+    ("least", "column", "total", "late"),
+    [
+        (0, "m", [(4000, 9), (5000, 7)], [(4000, 2, 9), (5000, 2, 9)]),
+        (1, "n", [(5000, 7)], []),
+    ],
+    ids=["what reads equal queries keeps its state", "what reads a changed query begins anew, directly or not"],
+)
+def test_an_output_that_reads_another_output(
+    database: Database, tmp_path: pathlib.Path, least: int, column: str, total: list[Any], late: list[Any]
+) -> None:
+    """An output is named by those that read it; they share state only with readers of an equal one."""
+    url = database.durable(tmp_path)
+    cep = opened(url)
+    cep.create_query("script", SCRIPT.format(least=0, column="n"), language="cpl")
+    for event in [("s", ["a", 1], 1000), ("s", ["a", 3], 2000), ("s", ["a", 4], 3000)]:
+        cep.push_event(*event)
+    cep.create_query("script", SCRIPT.format(least=least, column=column), language="cpl", replace=True)
+    cep.close()
+    cep = opened(url)
+    found = dict[str, list[Any]](total=[], late=[])
+    for query, rows in found.items():
+        cep.add_output_processor(query, lambda e, rows=rows: rows.append((e.timestamp, *e.payload.values())))
+    for event in [("s", ["a", 5], 4000), ("s", ["a", 2], 5000)]:
+        cep.push_event(*event)
+    cep.drop()
+    assert found == {"total": total, "late": late}

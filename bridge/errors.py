@@ -113,8 +113,10 @@ def pointer(text: str | None, position: int | None) -> str:
 def _find(text: str, words: tuple[str, ...]) -> int | None:
     """Where the first of these words stands as a token of the text, quoted or not; of several tokens, the last one.
 
-    >>> _find("SELECT s.a FROM s", ("FROM s", "s"))
-    16
+    A word may begin a token of several words.
+
+    >>> _find("SELECT s.a FROM s", ("FROM s", "s")), _find("SELECT a FROM s ORDER BY a", ("order",))
+    (16, 16)
     """
     import sqlglot
 
@@ -124,6 +126,9 @@ def _find(text: str, words: tuple[str, ...]) -> int | None:
         for last in range(len(wanted), len(tokens) + 1):
             if spelled[last - len(wanted) : last] == wanted:
                 return tokens[last - 1].start
+        for token, text_of in zip(tokens, spelled, strict=True):
+            if text_of.startswith(f"{wanted[0]} ") and len(wanted) == 1:
+                return token.start
     return None
 
 

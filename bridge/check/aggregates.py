@@ -75,6 +75,12 @@ def refuse_missing(expressions: Iterable[exp.Expr], database: Database) -> None:
             name = function_name(call)
             other = "GREATEST" if name == "MAX" else "LEAST"
             raise QueryError(f"{name} is of one value: of several in a row, {other} is", position=place(call))
+        order = call.find(exp.Order)
+        if order is not None and not database.ordered_aggregates:
+            message = (
+                f"{database.title} has no ORDER BY in {function_name(call)}: leave it out, or use another database"
+            )
+            raise QueryError(message, position=place(order))
         known = aggregate_of(call)
         if (known is not None and known.is_universal) or database.has_aggregate(call):
             continue

@@ -99,7 +99,7 @@ class Outbox:
         """All dead letters, the oldest first."""
         if not self.database.has_own(self._dead_letters):
             return []
-        return [_letter(row) for row in self._rows(self._dead_letters)]
+        return [_dead_letter(row) for row in self._rows(self._dead_letters)]
 
     def deliver(self) -> int:
         """Tries to deliver all letters; gives the number of those that still wait."""
@@ -182,7 +182,7 @@ class Outbox:
         return [tuple(row) for row in rows if store is None or row[2].lower() == store.lower()]
 
 
-def _letter(row: tuple[Any, ...]) -> Letter:
+def _dead_letter(row: tuple[Any, ...]) -> Letter:
     _, name, store, query, text, values, ts, attempts, reason = row
     return Letter(name, store, query, text, loaded(values), ts, attempts, reason)
 

@@ -56,6 +56,8 @@ class Capabilities:
     """The column type of bytes."""
     python_types: ClassVar[Collection[str]] = ()
     """The types of attributes whose values it compares, by `=` and, but for texts and NaN, by `<`, and returns as Python does."""
+    ordered_aggregates: ClassVar[bool] = True
+    """True if an aggregate may order its values: `string_agg(v, ',' ORDER BY w)`."""
     lists_aggregates: ClassVar[bool] = False
     """True if `is_aggregate` knows every aggregate function that the database has."""
     ordered_set_functions: ClassVar[Mapping[str, str]] = MappingProxyType({})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import sqlite3
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -123,3 +124,22 @@ def test_an_aggregate_that_a_database_lacks_is_refused_by_the_name_that_it_was_g
     name = function.partition("(")[0]
     with bridge.connect("sqlite://") as cep, pytest.raises(bridge.QueryError, match=f"no aggregate function {name}:"):
         cep.create_query("q", f"SELECT {function} AS x FROM s[v INTEGER] WINDOW(ROWS 3)")
+
+
+@pytest.mark.skipif(sqlite3.sqlite_version_info >= (3, 44), reason="this SQLite has ordered aggregates")
+@pytest.mark.parametrize(
+    "call", ["string_agg(t, ',' ORDER BY v)", "GROUP_CONCAT(t, ',' ORDER BY v)", "SUM(v ORDER BY v)"]
+)
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT {} AS x FROM s WINDOW(ROWS 2)",
+        "SELECT * FROM s MATCH_RECOGNIZE (MEASURES {} AS x PATTERN (A B) DEFINE B AS TRUE)",
+    ],
+)
+def test_order_by_in_an_aggregate_on_an_old_sqlite(query: str, call: str) -> None:
+    with bridge.connect("sqlite://") as cep:
+        cep.register_stream("s", "v INTEGER, t VARCHAR")
+        with pytest.raises(bridge.QueryError, match=r"no ORDER BY in [A-Z_]+: leave it out") as caught:
+            cep.create_query("q", query.format(call))
+    assert caught.value.position is not None

@@ -21,7 +21,6 @@ _EQUATIONS = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ, exp.In)
 _OF_SCALARS = (exp.DPipe, exp.Cast, exp.Like)
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv)
-_ALTERNATIVES = (exp.Coalesce, exp.Nullif, exp.Greatest, exp.Least, exp.Case, exp.If)
 _TEXT_OF_TIME = re.compile(r"\s*\d{1,6}-\d{1,2}-\d{1,2}\b")
 
 
@@ -49,8 +48,8 @@ def check_types(expression: exp.Expr, column_type: TypeOf) -> None:
             refuse_nested(node, column_type)
         if isinstance(node, (exp.Like, exp.ILike)):
             _families_are(node, [node.this, node.expression], ("text",), column_type)
-        if isinstance(node, _ALTERNATIVES):
-            _check_alternatives(node, column_type)
+        if isinstance(node, exp.Case):
+            _check_branches(node, column_type)
 
 
 def _is_condition_of_case(node: exp.Expr) -> bool:
@@ -58,16 +57,11 @@ def _is_condition_of_case(node: exp.Expr) -> bool:
     return isinstance(node, exp.If) and isinstance(node.parent, exp.Case) and node.parent.args.get("this") is None
 
 
-def _check_alternatives(node: exp.Expr, column_type: TypeOf) -> None:
-    """The values of which one is taken are of one kind."""
-    if isinstance(node, exp.Case):
-        if node.this is not None:
-            _same_family(node, "compared", node.this, [branch.this for branch in node.args["ifs"]], column_type)
-        values = [branch.args.get("true") for branch in node.args["ifs"]] + [node.args.get("default")]
-    elif isinstance(node, exp.If):
-        values = [] if isinstance(node.parent, exp.Case) else [node.args.get("true"), node.args.get("false")]
-    else:
-        values = [node.this, node.args.get("expression"), *node.expressions]
+def _check_branches(node: exp.Case, column_type: TypeOf) -> None:
+    """The values of a CASE are of one kind, and so are those that it compares."""
+    if node.this is not None:
+        _same_family(node, "compared", node.this, [branch.this for branch in node.args["ifs"]], column_type)
+    values = [branch.args["true"] for branch in node.args["ifs"]] + [node.args.get("default")]
     known = [value for value in values if value is not None and family(type_of(value, column_type)) is not None]
     if known and not any(is_nested(type_of(value, column_type)) for value in known):
         _same_family(node, "values of one column", known[0], known[1:], column_type)

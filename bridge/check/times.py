@@ -60,7 +60,7 @@ _COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
 
 
 def _check_pair(node: exp.Expr, left: exp.Expr, right: exp.Expr, column_type: TypeOf) -> None:
-    """An INTERVAL is neither added to a number nor compared with one or a time; a time and a number are not added."""
+    """An INTERVAL is neither added to a number nor compared with one or a time; nor is a number added to a TIMESTAMP."""
     is_sum = isinstance(node, (exp.Add, exp.Sub))
     for one, other in ((left, right), (right, left)):
         kind = type_of(one, column_type)
@@ -69,7 +69,10 @@ def _check_pair(node: exp.Expr, left: exp.Expr, right: exp.Expr, column_type: Ty
         if is_duration and family(kind) in unfit:
             what = f"{shown(one)} is {kind}, {shown(other)} is a duration: they cannot be {'added' if is_sum else 'compared'}"
             raise QueryError(what + _way_out(one, other), position=place(one) or place(node))
-        if is_sum and family(kind) == "number" and family(type_of(other, column_type)) == "time":
+        is_moment = type_of(other, column_type) == "TIMESTAMP" or (
+            of_event_time(one) and type_of(other, column_type) == "DATE"
+        )
+        if is_sum and family(kind) == "number" and is_moment:
             what = f"{shown(one)} is {kind}, {shown(other)} is {type_of(other, column_type)}: they cannot be added"
             way_out = NAMES_A_TIME if of_event_time(one) else "a number is not a duration: INTERVAL '1' DAY is one"
             raise QueryError(f"{what} ({way_out})", position=place(node))
@@ -95,16 +98,16 @@ def _way_out(number: exp.Expr, duration: exp.Expr) -> str:
 
 def _check_cast(node: exp.Cast, column_type: TypeOf) -> None:
     """A number is not a time, whatever a database makes of it, and the other way round."""
-    given, wanted = type_of(node.this, column_type), type_of(node, column_type)
-    to = node.to.this
-    kind = "time" if node.to.is_type(*exp.DataType.TEMPORAL_TYPES, "TIME", "INTERVAL") else family(wanted)
-    pair = {family(given), kind}
+    given, to = type_of(node.this, column_type), node.to
+    is_time = to.is_type(*exp.DataType.TEMPORAL_TYPES, "TIME", "INTERVAL")
+    kind = "time" if is_time else "number" if to.is_type(*exp.DataType.NUMERIC_TYPES) else ""
+    pair = {family(given), "boolean" if to.is_type("BOOLEAN") else kind}
     if family(given) is None or is_nested(given):
         return
-    listed = isinstance(to, exp.DataType.Type) and node.to.is_type(*exp.DataType.NESTED_TYPES)
-    if pair in ({"number", "time"}, {"boolean", "time"}) or (listed and family(given) != "text"):
+    is_listed = to.is_type(*exp.DataType.NESTED_TYPES) and family(given) != "text"
+    if pair in ({"number", "time"}, {"boolean", "time"}) or is_listed:
         way_out = f" ({_PARTS_OF_TS})" if of_event_time(node.this) else ""
-        message = f"{shown(node.this)} is {given}: it cannot be cast to {node.to.sql()}{way_out}"
+        message = f"{shown(node.this)} is {given}: it cannot be cast to {to.sql()}{way_out}"
         raise QueryError(message, position=place(node))
 
 

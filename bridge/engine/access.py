@@ -75,7 +75,6 @@ class Access:
         standby: bool,
         is_live: bool,
     ) -> None:
-        self.database = database
         self._process = os.getpid()
         self._lock = threading.RLock()
         self._gathering: Gathering | None = None
@@ -99,6 +98,28 @@ class Access:
         if self._runner.stored_clock is not None:
             self._resumption = Resumption(self._runner, self._pushes.calls.named)
             self._go_on_resuming()
+
+    @property
+    def database(self) -> Database:
+        """The connection, for your own statements. Rows that are only in memory are first written into their tables.
+
+        Raises:
+            DatabaseError: The database refuses.
+
+        >>> import bridge
+        >>> with bridge.connect() as cep:
+        ...     cep.create_query("n", "SELECT COUNT(*) AS n FROM s[a: INTEGER] WINDOW(RANGE 5 S)")
+        ...     cep.push_event("s", [7], 1000)
+        ...     cep.database.fetch("SELECT ts, a FROM cep_window_s")
+        [(1000, 7)]
+        """
+        if not self._closed and os.getpid() == self._process:
+            with self._lock:
+                try:
+                    self._runner.store_postponed()
+                except Refused as error:
+                    raise DatabaseError(str(error)) from None
+        return self._runner.database
 
     def _go_on_resuming(self) -> None:
         """Carries out the definitions of the state in the database, up to one that waits for a data store."""

@@ -86,7 +86,7 @@ class AsyncBridge:
         """`Bridge.run`, beside which other tasks may use the bridge; it ends by `await cep.stop()`, or when it is cancelled."""
         pauses = Pauses(poll)
         try:
-            with contextlib.closing(Sleeper(self._cep.database, self._stopped.is_set)) as sleeper:
+            with contextlib.closing(Sleeper(self._cep._runner.database, self._stopped.is_set)) as sleeper:
                 while not self._stopped.is_set():
                     errors: list[Exception] = []
                     rows = 1

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlglot import exp
 
 from bridge.engine.catalogue import StreamEntry
 from bridge.engine.computed import Compute, computed, has_only_values
+from bridge.engine.window_aggregates import WindowAggregate
+from bridge.engine.window_recognition import Arrival, arrival_of, window_aggregate
 from bridge.rewrite.optimize import optimize
 from bridge.rewrite.optimize.rule import Facts, OneRow
 from windows.databases import Database
@@ -56,7 +58,7 @@ class BoundStatements:
     """
 
     def __init__(self, stream: StreamEntry, row: OneRow | None, database: Database) -> None:
-        self.row = row
+        self.row, self.stream = row, stream.name.lower()
         self._types, self._database = _types(stream), database
         self._known: dict[int, _Source] = {}
         self._before: dict[int, _Source] = {}
@@ -78,6 +80,28 @@ class BoundStatements:
             found.bound[key] = _bound(tree, Facts(key, self.row), self._types, self._database)
         return found.bound[key]
 
+    def arrival(self, source: object, write: Callable[[], exp.Expr]) -> Arrival | None:
+        """What an INSERT adds for an event; None where it adds more than a row of its values."""
+        found = self._source(source, write)
+        if found.arrival is None:
+            tree = optimize(write().copy(), Facts((), self.row))
+            found.arrival = (None if tree is None else arrival_of(tree, _place_of),)
+        return found.arrival[0]
+
+    def aggregate(
+        self, source: object, write: Callable[[], exp.Expr], arrivals: Mapping[str, Arrival], empty: Collection[str]
+    ) -> WindowAggregate | None:
+        """What computes the SELECT of `source` over a window in memory; None where only the database can."""
+        found = self._source(source, write)
+        if found.aggregate is None:
+            tree = optimize(write().copy(), Facts(found.tables.intersection(empty), self.row))
+            proven = self._database.python_types
+            known = None if tree is None else window_aggregate(tree, arrivals, _place_of, _mark, self._types, proven)
+            found.aggregate = (known,)
+        if (aggregate := found.aggregate[0]) is not None:
+            aggregate.rows.forget()
+        return aggregate
+
     def _source(self, source: object, write: Callable[[], exp.Expr]) -> _Source:
         known = self._known.get(id(source)) or self._before.get(id(source))
         if known is None:
@@ -91,13 +115,15 @@ class BoundStatements:
 class _Source:
     """What a statement is of, the tables that it names, and its forms by those of them that are empty.
 
-    `tree`: the statement, until it is bound for the first time.
+    `tree`: the statement, until it is bound for the first time. `arrival`, `aggregate`: what was made of it, once.
     """
 
     source: object
     tables: frozenset[str]
     tree: exp.Expr | None
     bound: dict[frozenset[str], BoundStatement | None] = dataclasses.field(default_factory=dict)
+    arrival: tuple[Arrival | None] | None = None
+    aggregate: tuple[WindowAggregate | None] | None = None
 
 
 def facts_of(stream: StreamEntry, empty: Collection[str], database: Database) -> Facts | None:
@@ -137,6 +163,11 @@ def _place_of(node: exp.Expr) -> int | None:
     """The place of an event's value in its row, for a parameter cast to the type of its column."""
     mark = _MARK.fullmatch(node.this.name) if isinstance(node, exp.Cast) and isinstance(node.this, exp.Var) else None
     return None if mark is None else int(mark[1])
+
+
+def _mark(place: int, kind: str) -> exp.Expr:
+    """The expression that stands for a value at a place of an event's row."""
+    return exp.Cast(this=exp.var(f"cep_value_{place}_cep"), to=exp.DataType.build(kind))
 
 
 def _bound(statement: exp.Expr, facts: Facts, types: Sequence[str], database: Database) -> BoundStatement | None:

@@ -89,7 +89,7 @@ class Bridge(Definitions, Destinations, Pushes, Watching, Inspection):
         there = (
             "closed" if self._closed else f"{len(known.streams)} streams, {len(self.queries)} queries, now {self.now}"
         )
-        return f"<Bridge on {repr(self.database)[1:-1]}: {there}>"
+        return f"<Bridge on {repr(self._runner.database)[1:-1]}: {there}>"
 
     def close(self, final: bool = False) -> None:
         """Ends the bridge and closes the connection. Closing twice does nothing.
@@ -162,15 +162,15 @@ class Bridge(Definitions, Destinations, Pushes, Watching, Inspection):
                 self._runner.drop()
             else:
                 self._runner.leave()
-                discard_state(self.database)
+                discard_state(self._runner.database)
         except Refused as error:
-            if self.database.answers():
+            if self._runner.database.answers():
                 raise DatabaseError(str(error)) from None
             logging.getLogger("bridge").warning(
                 "the connection was lost: the tables of the bridge stay (%s)", error.reason
             )
         finally:
-            self.database.close()
+            self._runner.database.close()
 
     def __enter__(self) -> Bridge:
         return self

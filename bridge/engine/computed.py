@@ -75,9 +75,9 @@ class _Selection:
     def function(self, select: exp.Select) -> Compute:
         from bridge.patterns.evaluate.python import HELPERS  # which loads Arrow
 
-        items = ", ".join(self._item(item.unalias()) for item in select.expressions)
+        items = "".join(f"{self._item(item.unalias())}, " for item in select.expressions)
         where = select.args.get("where")
-        rows = f"[({items},)]" + (f" if {self._truth(where.this)} else []" if where is not None else "")
+        rows = f"[({items})]" + (f" if {self._truth(where.this)} else []" if where is not None else "")
         checks = " and ".join(map(self._check, sorted(self._read))) or "True"
         names = ", ".join(f"_v{place}" for place in range(len(self._types)))
         source = f"lambda {names}: ({rows}) if {checks} else None"

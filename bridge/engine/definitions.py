@@ -152,7 +152,7 @@ class Definitions(Access):
             on_error=check_policy(on_error, limits)
         )
         queries = set(self._catalogue.queries)
-        trust = Trust(self.database.dialect, tables).and_table(into) if untrusted else None
+        trust = Trust(self._runner.database.dialect, tables).and_table(into) if untrusted else None
         with self._catalogue.trusting(trust):
             self._create_query(name, definition, call, replace)
         created = self._entries_of(name, set(self._catalogue.queries) - queries)

@@ -89,7 +89,7 @@ class Inspection(Access):
         entry = self._catalogue.query_entry(query)
         if self._pushes.calls.named.is_stored(entry.name):
             return self._pushes.calls.named.read(entry.name, after)
-        return results_in_table(entry, after, self.database)
+        return results_in_table(entry, after, self._runner.database)
 
     @locked
     def explain(
@@ -136,7 +136,7 @@ class Inspection(Access):
         if isinstance(query, str) and is_select(query):
             bounds = self._bounds(untrusted, tables, None)
             return explained(query, self._catalogue, self._runner.network, self._runner.now, *bounds)
-        known = (self._catalogue, self.database, self._runner.network.settings, variants)
+        known = (self._catalogue, self._runner.database, self._runner.network.settings, variants)
         if isinstance(query, str) and query.lower() in self._catalogue.scripts:
             return explanation_of_script(self._catalogue.scripts[query.lower()], *known)
         return explanation(self._catalogue.query_entry(query), *known)
@@ -270,8 +270,8 @@ class Inspection(Access):
             raise ProcessorError(f"a tracer is a function, not {tracer!r}", [])
         if self._times is None:
             self._times = Times()
-            add_tracer(self.database, self._times)
-        add_tracer(self.database, tracer)
+            add_tracer(self._runner.database, self._times)
+        add_tracer(self._runner.database, tracer)
 
     @property
     def now(self) -> int | None:

@@ -16,7 +16,10 @@ from sqlglot import exp
 
 from bridge.engine.bound_statements import BoundStatement, BoundStatements, Row, Unbound, row_of
 from bridge.engine.catalogue import StreamEntry
-from bridge.engine.results import Results, ResultStatement, ResultStatements
+from bridge.engine.in_process import InProcess, Reader
+from bridge.engine.reports import report_reader
+from bridge.engine.results import Results, ResultStatement
+from bridge.engine.window_recognition import Arrival
 from bridge.patterns.live.statements import Arrivals, Rows
 from bridge.rewrite.plan import Insert, Operator, Purge, RowCall
 from bridge.rewrite.state_tables import CLOCK
@@ -78,7 +81,8 @@ class OneEventPlan:
     """What an event of one stream runs, pushed alone: the steps, what reads results, and the inboxes that INSERTs fill.
 
     `stores`: the INSERTs that store the rows of machines, as for events in the inbox. `timed`: whether a statement reads the
-    clock. `binds`: whether a statement reads the event, not only machines.
+    clock. `binds`: whether a statement reads the event, not only machines. `in_process`: what reads the results
+    without the database; None where only the database can.
     """
 
     steps: Sequence[EventStatement | MachineStep]
@@ -87,6 +91,7 @@ class OneEventPlan:
     stores: Sequence[Insert]
     timed: bool
     binds: bool
+    in_process: InProcess | None = None
 
     @functools.cached_property
     def machines(self) -> list[RowCall]:
@@ -109,8 +114,9 @@ class OneEventPlan:
 
     @property
     def can_store_later(self) -> bool:
-        """Whether an event may be stored with later ones: its rows are those of machines, which have them in memory."""
-        return self._is_quiet and all(each.is_restored and not each.is_checkpoint_due for each in self.machines)
+        """Whether an event may be stored with later ones: what keeps its rows has them in memory, too."""
+        in_memory = self._is_quiet if self.in_process is None else self.in_process.is_ready
+        return in_memory and all(each.is_restored and not each.is_checkpoint_due for each in self.machines)
 
     @functools.cached_property
     def takes_several(self) -> bool:
@@ -118,7 +124,8 @@ class OneEventPlan:
         if self.is_one_select:
             return all(statement.whole.compute is not None for _, statement in self.results)
         machines = [step for step in self.steps if isinstance(step, MachineStep)]
-        return self._is_quiet and not self.binds and all(step.is_computed for step in machines)
+        in_process = self.in_process is not None or (self._is_quiet and not self.binds)
+        return in_process and all(step.is_computed for step in machines)
 
     def compute(self, rows: Sequence[Row]) -> Results | None:
         """The results of one SELECT for each of these events; None where one has to be computed by the database."""
@@ -167,6 +174,38 @@ class OneEventPlan:
                 filled.add(machine.table)
         return Outcome(self.read(database, rows, reported), filled, progress)
 
+    def run_in_process(
+        self, database: Database, rows: Sequence[Row], now: int, seq: int, before_report: Callable[[], object]
+    ) -> Outcome | None:
+        """`run` where the results are read in this process; None where only the database knows some, and nothing is changed.
+
+        Only what a machine reports may have to be written and read after all.
+        """
+        assert self.in_process is not None
+        found = self.in_process.of_events(rows)
+        if found is None:
+            return None
+        progress: list[tuple[RowCall, Rows]] = []
+        reports: dict[str, pa.Table] = {}
+        for step in self.steps:
+            if isinstance(step, MachineStep):
+                results = step.take(database, rows, now, seq)
+                progress.append((step.machine, step.machine.progress()))
+                if results is not None:
+                    reports[step.machine.table] = results
+        reported = self.in_process.of_reports(reports)
+        if reported is None:
+            before_report()
+            for table, results in reports.items():
+                database.append(database.quoted(table), results)
+            reported, filled = self.in_process.of_tables(database, reports), set(reports)
+        else:
+            filled = set()
+        found += reported
+        if len(found) > 1:
+            found.sort(key=lambda result: result[0].number)
+        return Outcome(found, filled, progress)
+
     def read(self, database: Database, rows: Sequence[Row], reported: bool = False) -> Results:
         """The results, after all steps; `reported`: whether a machine has reported something."""
         found: Results = []
@@ -177,51 +216,6 @@ class OneEventPlan:
         if len(self.results) > 1:
             found.sort(key=lambda result: result[0].number)
         return found
-
-
-class OneEventPlans:
-    """The plan for an event of each stream, worked out once."""
-
-    def __init__(
-        self,
-        database: Database,
-        operators: Callable[[], Sequence[Operator]],
-        results: ResultStatements,
-        streams: Mapping[str, StreamEntry],
-    ) -> None:
-        self._database, self._operators, self._results, self._streams = database, operators, results, streams
-        self._known: dict[str, OneEventPlan | None] = {}
-        self._bound: dict[str, tuple[StreamEntry, BoundStatements]] = {}
-
-    def clear(self) -> None:
-        """Forgets all plans, as operators or result statements have changed."""
-        self._known.clear()
-
-    @property
-    def known(self) -> list[OneEventPlan]:
-        """The plans that were worked out."""
-        return [plan for plan in self._known.values() if plan is not None]
-
-    def of(self, stream: StreamEntry) -> OneEventPlan | None:
-        """The plan for an event of this stream; None where something needs its inbox."""
-        name = stream.name.lower()
-        if name not in self._known:
-            streams = frozenset([name])
-            operators = self._operators()
-            concerned = [operator for operator in operators if operator.concerned(streams)]
-            results = self._results.concerned(streams, 1, final=False)
-            others = {other.inbox for other in self._streams.values()} - {stream.inbox}
-            bound = self._bound_of(stream)
-            self._known[name] = one_event_plan(stream, concerned, results, others, self._database, bound)
-        return self._known[name]
-
-    def _bound_of(self, stream: StreamEntry) -> BoundStatements:
-        """What has been bound for this stream; nothing of one that had its name before."""
-        known = self._bound.get(stream.name.lower())
-        if known is None or known[0] is not stream:
-            known = stream, BoundStatements(stream, row_of(stream, self._database), self._database)
-            self._bound[stream.name.lower()] = known
-        return known[1]
 
 
 def one_event_plan(
@@ -252,9 +246,10 @@ class _Planning:
     def __init__(
         self, operators: Sequence[Operator], empty: Collection[str], bound: BoundStatements, database: Database
     ) -> None:
+        self._operators = operators
         self._steps = [step for operator in operators for step in operator.steps]
         self._machines = [step for step in self._steps if isinstance(step, RowCall)]
-        reported = {machine.table for machine in self._machines}
+        self._reported = reported = {machine.table for machine in self._machines}
         self._inboxes = frozenset(inbox for operator in operators for inbox in operator.inboxes) - reported
         self._database, self._bound, self._empty = database, bound, empty
         self._quiet = {*empty, *reported}
@@ -283,7 +278,53 @@ class _Planning:
         ]
         clock = self._database.own_name(CLOCK)
         timed = any(clock in statement.whole.text for statement in statements)
-        return OneEventPlan(found, results_bound, self._inboxes, list(inserts.values()), timed, self._binds)
+        in_process = None if timed or self._inboxes else self._in_process(results_bound)
+        if in_process is not None:
+            inserts |= {step.table: step for step in self._steps if isinstance(step, Insert)}
+        stores = list(inserts.values())
+        return OneEventPlan(found, results_bound, self._inboxes, stores, timed, self._binds, in_process)
+
+    def _in_process(self, results: Sequence[tuple[ResultStatement, EventStatement]]) -> InProcess | None:
+        """What reads these results without the database; None where something of the plan needs it."""
+        arrivals = self._arrivals_of_windows()
+        if arrivals is None or not results:
+            return None
+        readers = []
+        for each, statement in results:
+            reader = statement.whole.compute or self._reader(each, arrivals)
+            if reader is None:
+                return None
+            readers.append((each, reader))
+        return InProcess(readers)
+
+    def _arrivals_of_windows(self) -> dict[str, Arrival] | None:
+        """What the steps add to window tables; None where a step does more, or another stream adds rows to such a table."""
+        found: dict[str, Arrival] = {}
+        own, stored = frozenset([self._bound.stream]), {each.table for step in self._machines for each in step.arrivals}
+        for operator in self._operators:
+            for step in operator.steps:
+                if isinstance(step, RowCall) or step.table in stored:
+                    continue
+                if not isinstance(step, Insert) or operator.timed or operator.sources != own or self._bound.row is None:
+                    return None
+                read = {each.name for each in step.statement().find_all(exp.Table)} - {step.table}
+                arrival = self._bound.arrival(step, functools.partial(_of_step, step))
+                if arrival is None or step.table in found or read != {self._bound.row.table}:
+                    return None
+                found[step.table] = arrival
+        return found
+
+    def _reader(self, result: ResultStatement, arrivals: Mapping[str, Arrival]) -> Reader | None:
+        """What reads the results of a statement: columns of what a machine reports, or aggregates over a window."""
+        if len(result.members) > 1:
+            return None
+        member = result.members[0]
+        types = [field.type for field in member.fields]
+        reader = report_reader(result.statement, types, self._database.python_types)
+        if reader is not None and reader.table in self._reported:
+            return reader
+        few = member.results.of("few")
+        return self._bound.aggregate(few, few.statement.copy, arrivals, self._empty)
 
     def _statement(self, source: object, write: Callable[[], exp.Expr]) -> EventStatement | None:
         row = self._bound.row

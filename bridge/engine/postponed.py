@@ -67,6 +67,8 @@ class PostponedEvents:
                 progress.setdefault(id(machine), (machine, []))[1].extend(some)
         streams = {event.plan: event.batch.stream for event in self._events}
         for plan, own in rows.items():
+            if not plan.stores:
+                continue
             filled = self._inboxes.fill([EventBatch(streams[plan], rows=own)])
             for insert in plan.stores:
                 self._database.execute(self._tables.text(insert))

@@ -221,9 +221,16 @@ class ResultStatements:
 
     def outdated(self, count: int | None) -> list[str]:
         """The kinds of pushes to `regroup` before a push of `count` events, or (None) before pushes of any size."""
-        self._small += count is not None and 0 < count <= self._merger.settings.few
+        settings = self._merger.settings
+        self._small += count is not None and 0 < count <= max(settings.few, settings.in_process)
         pushes = PUSHES if count is None else (self._push(count),)
+        if count is not None and settings.few < count <= settings.in_process and self._small > 1:
+            pushes = PUSHES  # it may be computed as single events are
         return [push for push in pushes if push in self._outdated]
+
+    def are_made(self, push: str) -> bool:
+        """Whether the statements for pushes of this kind are those of the queries and processors there are."""
+        return push not in self._outdated
 
     def _push(self, count: int) -> str:
         """The kind of a push of `count` events.

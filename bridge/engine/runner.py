@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -11,12 +10,11 @@ from typing import Any, NamedTuple
 from bridge.engine.catalogue import QueryEntry
 from bridge.engine.due_times import DueTimes
 from bridge.engine.intake import EventBatch
-from bridge.engine.one_event import OneEventPlan, OneEventPlans
-from bridge.engine.postponed import PostponedEvent
+from bridge.engine.one_event import OneEventPlan
 from bridge.engine.results import PUSHES, Results
-from bridge.engine.transactions import Receipt, Transactions, TrialOver
+from bridge.engine.small_pushes import SmallPushes
+from bridge.engine.transactions import Receipt, TrialOver
 from bridge.errors import DatabaseError, QueryError
-from bridge.rewrite.conflicts import conflicts
 from bridge.rewrite.plan import Call, Insert, Operator, Purge
 from bridge.rewrite.state_tables import CLOCK
 from windows.databases import Database
@@ -31,17 +29,13 @@ class PushSteps(NamedTuple):
     timed: bool
 
 
-class Runner(Transactions):
+class Runner(SmallPushes):
     """The state in one database and the statements over it. `now` and `seq`: time and number of the newest event."""
 
     def __init__(self, database: Database, durable: bool = False) -> None:
         super().__init__(database, durable)
         self._push_steps: dict[tuple[frozenset[str], bool, str], PushSteps] = {}
-        self._one_event_plans = OneEventPlans(database, self.active_operators, self.results, self.catalogue.streams)
         self._due_times = DueTimes(database)
-        self._serial: bool | None = None
-        self.uncommitted: Results = []
-        """The results of the newest push, also where it is not known whether that has taken effect."""
         self._limited_queries: list[QueryEntry] | None = None
         """The active queries that have limits; None where queries have come or gone since they were sought."""
         self._is_set = True
@@ -112,23 +106,10 @@ class Runner(Transactions):
         """
         self.settle(count)
         self.has_committed = False
-        is_small = len(batches) == 1 and bool(batches[0].rows) and count <= self.network.settings.few
-        plan = self._one_event_plans.of(batches[0].stream) if is_small else None
-        if plan is not None and count > 1 and not plan.takes_several:
-            plan = None
-        housekeeping = self._housekeeping
-        inboxes = self._inboxes
-        busy = inboxes.registered or housekeeping.is_due(count) or housekeeping.pane_inserts(self.seq, count)
-        needs_transaction = busy or self.is_durable or self._is_trial or self._limited
-        if plan is not None and not needs_transaction:
-            if count > 1 and plan.is_one_select and inboxes.filled:
-                self._empty_inboxes()
-            if plan.is_one_select and not inboxes.filled:
-                results = self._run_select(plan, batches[0], ts)
-                if results is not None:
-                    return results
-            elif plan.can_store_later and not receipts and not self._one_by_one():
-                return self._run_postponed(plan, batches[0], ts)
+        if not (self.is_durable or self._is_trial or self._limited):
+            found = self._run_small(batches, count, ts, is_noted=bool(receipts))
+            if found is not None:
+                return found
         with self.transaction(self._inboxes.unregister()):
             results = self.uncommitted = self.run(batches, count, ts)
             for receipt in receipts:
@@ -147,49 +128,6 @@ class Runner(Transactions):
         """The inboxes of streams and of results."""
         of_streams = (entry.inbox for entry in self.catalogue.streams.values())
         return {*of_streams, *(inbox for operator in self.network.operators for inbox in operator.inboxes)}
-
-    def _run_select(self, plan: OneEventPlan, batch: EventBatch, ts: int) -> Results | None:
-        """Events whose plan is one SELECT: what `_run_batches` would do with them; None for several that it has to run."""
-        count = len(batch.rows)
-        results = plan.read(self.database, batch.rows) if count == 1 else plan.compute(batch.rows)
-        if results is not None:
-            self._inboxes.skipped, self.seq, self.now = batch, self.seq + count, ts
-            self._housekeeping.since_purge += count
-        return results
-
-    def _empty_inboxes(self) -> None:
-        """Removes what the push before has left, before a push that fills no inbox."""
-        with self.transaction():
-            self._housekeeping.removed |= self._inboxes.empty()
-            self._inboxes.filled = set()
-        self.has_committed = False
-
-    def _run_postponed(self, plan: OneEventPlan, batch: EventBatch, ts: int) -> Results:
-        """Events that are stored with later ones; a transaction begins with the first results of a machine."""
-        remembered, seq = self._position(), self.seq + len(batch.rows)
-        try:
-            with contextlib.ExitStack() as stack:
-                run = functools.partial(plan.run, self.database, batch.rows, ts, seq)
-                outcome = run(lambda: self._begin_report(stack, plan, batch.first, ts, seq))
-                self._postponed.add(PostponedEvent(batch, plan, outcome.progress))
-                self._inboxes.filled = self._inboxes.filled | outcome.filled
-                self._inboxes.skipped, self.seq, self.now = batch, seq, ts
-                self._housekeeping.since_purge += len(batch.rows)
-                self.uncommitted = outcome.results
-            self.has_committed = True
-        except BaseException:
-            if not self.has_committed:
-                self._go_back(remembered)
-            raise
-        return outcome.results
-
-    def _begin_report(self, stack: contextlib.ExitStack, plan: OneEventPlan, first: int, ts: int, seq: int) -> None:
-        """Begins the transaction in which events that are stored later have results."""
-        stack.enter_context(self.transaction(stores_postponed=False))
-        self._housekeeping.removed |= self._inboxes.empty()
-        self._inboxes.filled = set()
-        if plan.timed:
-            self._tables.set_clock(first if self.now == BEGINNING else self.now, ts, seq)
 
     def transaction_of_push(self, count: int | None = None) -> contextlib.AbstractContextManager[None]:
         """The transaction of a push of `count` events, or (None) of any number of pushes; `run` runs them in it.
@@ -235,13 +173,6 @@ class Runner(Transactions):
             if rows > entry.limits.rows:
                 raise QueryError(f"{entry.name!r} has {rows} rows: limits=Limits(rows=…) allows more")
 
-    def _one_by_one(self) -> bool:
-        """Whether a query reads what another one writes, so that each event must see what those before it wrote."""
-        if self._serial is None:
-            trees = [entry.resolved.node for entry in self.catalogue.queries.values()]
-            self._serial = bool(conflicts(trees, self.database))
-        return self._serial
-
     def _is_timed(self) -> bool:
         return any(operator.timed for operator in self.active_operators())
 
@@ -283,6 +214,8 @@ class Runner(Transactions):
             self._run_steps(plan.steps, ts, self.seq + count, final)
             results = self.results.read(self.database, streams, count, final, ts - first)
             filled |= plan.inboxes
+        if not self.is_durable:
+            self._one_event_plans.note(batches, streams, self.network.settings.in_process)
         for step in housekeeping.pane_inserts(self.seq, count):
             self.database.execute(self._tables.text(step))
         if due:

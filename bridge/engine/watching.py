@@ -171,7 +171,7 @@ class Watching(Access):
         """
         pauses = Pauses(poll)
         try:
-            with contextlib.closing(Sleeper(self.database, lambda: self._stopped.is_set)) as sleeper:
+            with contextlib.closing(Sleeper(self._runner.database, lambda: self._stopped.is_set)) as sleeper:
                 while not self._stopped.is_set:
                     errors: list[Exception] = []
                     pause = pauses.after(self._step(errors))

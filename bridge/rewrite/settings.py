@@ -16,6 +16,9 @@ class Settings:
     few: int = 16
     """Events in a push up to which the variant for few events runs."""
 
+    in_process: int = 200
+    """Events in a push up to which it is computed in the process, where that takes no statement of the database."""
+
     brief: int = 8
     """A push is brief if its events span at most 1/`brief` of the window."""
 

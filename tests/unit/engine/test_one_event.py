@@ -216,7 +216,8 @@ def test_what_is_one_question_alone_opens_no_transaction(database: Database, mon
         monkeypatch.setattr(type(cep.database), "begin", lambda self: (begun.append("BEGIN"), begin(self))[1])
         cep.push_event("s", [2], 2)
         assert begun == [bridge.Event({"a": 2}, 2)]
-        cep.create_query("p", "SELECT COUNT(*) AS n FROM s WINDOW(RANGE 3 MS)")
+        cep.create_query("p", "SELECT STDDEV(a) AS d FROM s WINDOW(RANGE 3 MS)")
+        cep.add_output_processor("p", lambda event: None)
         begun.clear()
         cep.push_event("s", [0], 3)
         assert begun == ["BEGIN"]

@@ -62,7 +62,7 @@ def events_of(draw: random.Random, count: int) -> list[tuple[str, list[Any], int
 
 def failing(cep: bridge.Bridge, draw: random.Random, push: Callable[[], object]) -> None:
     """A push in which something fails or is interrupted, so that it does not take effect."""
-    runner, database = cep._runner, cep.database
+    runner, database = cep._runner, cep._runner.database
     places = [(database, "begin"), (database, "append"), (database, "fetch_bound"), (runner._postponed, "add")]
     place, name = draw.choice(places)
     error = draw.choice((Refused("no"), KeyboardInterrupt()))
@@ -155,3 +155,38 @@ def test_rows_of_postponed_events_are_counted_and_read() -> None:
         assert cep.query("SELECT symbol, price FROM s") == [("A", 70.0)]
         assert not cep._runner._postponed
         assert cep.database.fetch("SELECT COUNT(*) FROM cep_rows_s") == [(5,)]
+
+
+@pytest.mark.parametrize("name", ["a b", "a not b", "every", "unmatched"])
+@pytest.mark.parametrize("url", ["duckdb://", "sqlite://"])
+def test_matches_are_read_without_the_database(url: str, name: str) -> None:
+    found = []
+    for is_computed in (True, False):
+        with bridge.connect(url) as cep:
+            rows = reported(cep, [name])
+            statements: list[str] = []
+            for symbol, price, ts in [("A", 70.0, 1), ("B", 90.0, 1), ("A", 25.0, 2), ("A", 70.0, 5), ("B", 25.0, 90)]:
+                if not is_computed:
+                    for plan in cep._runner._one_event_plans.known:
+                        object.__setattr__(plan, "in_process", None)
+                cep.push_event("s", [symbol, price], ts)
+                if ts == 1:  # after the first events the plan is known
+                    cep.add_tracer(lambda sql, seconds, rows, statements=statements: statements.append(sql))
+            assert any("cep_matches" in sql for sql in statements) == (not is_computed)
+            found.append(rows)
+    assert found[0] == found[1]
+    assert any(found[0].values())
+
+
+def test_what_another_query_reads_of_matches_is_written() -> None:
+    for url in ("duckdb://", "sqlite://"):
+        with bridge.connect(url) as cep:
+            found = reported(cep, ["a b"])
+            cep.create_query("n", "SELECT COUNT(*) AS n FROM q0 WINDOW(RANGE 9 MS)")
+            counts: list[Any] = []
+            cep.add_output_processor("n", lambda event, counts=counts: counts.append(event.payload["n"]))
+            for ts in range(8):
+                cep.push_event("s", ["A", 10.0 if ts % 2 else 70.0], ts)
+            assert counts == [1, 2, 3, 4]
+            assert len(found["a b"]) == 4
+            assert cep.query("SELECT a FROM q0 WINDOW(RANGE 9 MS)") == [(70.0,)] * 4

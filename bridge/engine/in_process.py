@@ -1,0 +1,84 @@
+"""Results of single events that are read in this process: of values, of windows in memory, of what machines report."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from bridge.engine.computed import Compute, Row
+from bridge.engine.reports import ReportReader
+from bridge.engine.results import Results, ResultStatement
+from bridge.engine.window_aggregates import WindowAggregate
+from windows.databases import Database
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Reader = Compute | WindowAggregate | ReportReader
+"""What reads the results of one statement."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class InProcess:
+    """What reads each result statement of a plan, without the database. Its tables are written with a later transaction."""
+
+    readers: Sequence[tuple[ResultStatement, Reader]]
+
+    @functools.cached_property
+    def _windows(self) -> list[WindowAggregate]:
+        return [reader for _, reader in self.readers if isinstance(reader, WindowAggregate)]
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the rows of all windows are in memory."""
+        return all(window.rows.is_loaded for window in self._windows)
+
+    def prepare(self, database: Database, rows: Sequence[Row]) -> None:
+        """Keeps the rows in memory up to date after events that the database has processed, inside their transaction."""
+        for window in self._windows:
+            if window.rows.is_loaded:
+                for row in rows:
+                    window.add(row)
+            else:
+                window.rows.prepare(database, rows[-1][0], rows[-1][1])
+
+    def forget(self) -> None:
+        """The tables of windows have changed otherwise."""
+        for window in self._windows:
+            window.rows.forget()
+
+    def of_events(self, rows: Sequence[Row]) -> Results | None:
+        """The results that values and windows give for these events; None where the database has to compute one."""
+        found: Results = []
+        several = [
+            (result, reader, list[Row]()) for result, reader in self.readers if not isinstance(reader, ReportReader)
+        ]
+        for row in rows:
+            for _, reader, results in several:
+                own = reader.take(row) if isinstance(reader, WindowAggregate) else reader(row)
+                if own is None:
+                    return None
+                results += own
+        for result, _, results in several:
+            found += result.distribute(results)
+        return found
+
+    def of_reports(self, reports: Mapping[str, pa.Table]) -> Results | None:
+        """The results that are columns of what machines report; None where the database has to read one."""
+        found: Results = []
+        for result, reader in self.readers if reports else ():
+            if isinstance(reader, ReportReader) and (report := reports.get(reader.table)) is not None:
+                if (rows := reader.read(report)) is None:
+                    return None
+                found += result.distribute(rows)
+        return found
+
+    def of_tables(self, database: Database, reports: Mapping[str, pa.Table]) -> Results:
+        """What `of_reports` gives, read from the result tables after the reports were written."""
+        found: Results = []
+        for result, reader in self.readers:
+            if isinstance(reader, ReportReader) and reader.table in reports:
+                found += result.distribute(database.fetch(result.text))
+        return found

@@ -1,0 +1,75 @@
+"""The plans for single events of all streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from bridge.engine.bound_statements import BoundStatements, row_of
+from bridge.engine.catalogue import StreamEntry
+from bridge.engine.intake import EventBatch
+from bridge.engine.one_event import OneEventPlan, one_event_plan
+from bridge.engine.results import ResultStatements
+from bridge.rewrite.plan import Operator
+from windows.databases import Database
+
+
+class OneEventPlans:
+    """The plan for an event of each stream, worked out once."""
+
+    def __init__(
+        self,
+        database: Database,
+        operators: Callable[[], Sequence[Operator]],
+        results: ResultStatements,
+        streams: Mapping[str, StreamEntry],
+    ) -> None:
+        self._database, self._operators, self._results, self._streams = database, operators, results, streams
+        self._known: dict[str, OneEventPlan | None] = {}
+        self._bound: dict[str, tuple[StreamEntry, BoundStatements]] = {}
+
+    def clear(self) -> None:
+        """Forgets all plans, as operators or result statements have changed."""
+        self._known.clear()
+
+    def forget(self, streams: Collection[str] | None = None) -> None:
+        """Forgets what is in memory of tables that events of these streams, or of any, have changed otherwise."""
+        for name, plan in self._known.items():
+            if plan is not None and plan.in_process is not None and (streams is None or name in streams):
+                plan.in_process.forget()
+
+    def note(self, batches: Sequence[EventBatch], streams: Collection[str], most: int) -> None:
+        """Keeps the rows in memory up to date after a push into these streams that the database has processed.
+
+        `most`: the number of events of a push up to which its rows are added to those in memory.
+        """
+        plan = self._known.get(batches[0].stream.name.lower()) if len(batches) == 1 else None
+        if plan is not None and plan.in_process is not None and 0 < len(batches[0].rows) <= most:
+            plan.in_process.prepare(self._database, batches[0].rows)
+        else:
+            self.forget(streams)
+
+    @property
+    def known(self) -> list[OneEventPlan]:
+        """The plans that were worked out."""
+        return [plan for plan in self._known.values() if plan is not None]
+
+    def of(self, stream: StreamEntry) -> OneEventPlan | None:
+        """The plan for an event of this stream; None where something needs its inbox."""
+        name = stream.name.lower()
+        if name not in self._known:
+            streams = frozenset([name])
+            operators = self._operators()
+            concerned = [operator for operator in operators if operator.concerned(streams)]
+            results = self._results.concerned(streams, 1, final=False)
+            others = {other.inbox for other in self._streams.values()} - {stream.inbox}
+            bound = self._bound_of(stream)
+            self._known[name] = one_event_plan(stream, concerned, results, others, self._database, bound)
+        return self._known[name]
+
+    def _bound_of(self, stream: StreamEntry) -> BoundStatements:
+        """What has been bound for this stream; nothing of one that had its name before."""
+        known = self._bound.get(stream.name.lower())
+        if known is None or known[0] is not stream:
+            known = stream, BoundStatements(stream, row_of(stream, self._database), self._database)
+            self._bound[stream.name.lower()] = known
+        return known[1]

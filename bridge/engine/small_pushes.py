@@ -1,0 +1,133 @@
+"""Pushes of one event or a few, where the state of the database ends with the process: without a transaction of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Sequence
+
+from bridge.engine.intake import EventBatch
+from bridge.engine.one_event import OneEventPlan
+from bridge.engine.one_event_plans import OneEventPlans
+from bridge.engine.postponed import PostponedEvent
+from bridge.engine.results import Results
+from bridge.engine.transactions import Transactions
+from bridge.rewrite.conflicts import conflicts
+from windows.databases import Database
+from windows.times import BEGINNING
+
+
+class SmallPushes(Transactions):
+    """Transactions, and pushes that need none: what they change is in memory, or they are one SELECT."""
+
+    def __init__(self, database: Database, durable: bool = False) -> None:
+        super().__init__(database, durable)
+        self._one_event_plans = OneEventPlans(database, self.active_operators, self.results, self.catalogue.streams)
+        self._serial: bool | None = None
+        self.uncommitted: Results = []
+        """The results of the newest push, also where it is not known whether that has taken effect."""
+
+    def _forget_steps(self) -> None:
+        super()._forget_steps()
+        self._one_event_plans.forget()
+
+    def _one_by_one(self) -> bool:
+        """Whether a query reads what another one writes, so that each event must see what those before it wrote."""
+        if self._serial is None:
+            trees = [entry.resolved.node for entry in self.catalogue.queries.values()]
+            self._serial = bool(conflicts(trees, self.database))
+        return self._serial
+
+    def _run_small(self, batches: Sequence[EventBatch], count: int, ts: int, is_noted: bool) -> Results | None:
+        """A push that is one SELECT, or that is stored with later ones; None where it needs a transaction.
+
+        `is_noted`: something is written with it, such as the position of its source.
+        """
+        plan = self._plan_of(batches, count)
+        if plan is None or self._inboxes.registered:
+            return None
+        is_computed = plan.is_one_select and plan.takes_several
+        can_postpone = not is_computed and not is_noted and plan.can_store_later and not self._one_by_one()
+        is_in_process = can_postpone and plan.in_process is not None
+        if self._housekeeping.is_due(count):
+            if not is_in_process and not is_computed:
+                return None
+            self._purge_before()
+        if is_in_process:
+            return self._run_postponed(plan, batches[0], ts)
+        # Panes can be made later, unless a statement reads them.
+        if not is_computed and self._housekeeping.pane_inserts(self.seq, count):
+            return None
+        if plan.is_one_select:
+            if count > 1 and self._inboxes.filled:
+                self._empty_inboxes()
+            if not self._inboxes.filled and (is_computed or not self._postponed):
+                return self._run_select(plan, batches[0], ts)
+        elif can_postpone:
+            return self._run_postponed(plan, batches[0], ts)
+        return None
+
+    def _plan_of(self, batches: Sequence[EventBatch], count: int) -> OneEventPlan | None:
+        """The plan that runs these events without a transaction, if there is one."""
+        settings = self.network.settings
+        is_small = count == 1 or count <= max(settings.few, settings.in_process)
+        if not is_small or len(batches) != 1 or not batches[0].rows or not self.results.are_made("few"):
+            return None
+        plan = self._one_event_plans.of(batches[0].stream)
+        return plan if plan is None or count == 1 or plan.takes_several else None
+
+    def _purge_before(self) -> None:
+        """Removes expired rows before a push that runs no transaction."""
+        with self.transaction():
+            self._tables.set_clock(self.now, self.now, self.seq)
+            self._housekeeping.purge()
+            self._housekeeping.since_purge = 0
+        self.has_committed = False
+
+    def _run_select(self, plan: OneEventPlan, batch: EventBatch, ts: int) -> Results | None:
+        """Events whose plan is one SELECT: what `_run_batches` would do with them; None for several that it has to run."""
+        count = len(batch.rows)
+        results = plan.read(self.database, batch.rows) if count == 1 else plan.compute(batch.rows)
+        if results is not None:
+            self._inboxes.skipped, self.seq, self.now = batch, self.seq + count, ts
+            self._housekeeping.since_purge += count
+        return results
+
+    def _empty_inboxes(self) -> None:
+        """Removes what the push before has left, before a push that fills no inbox."""
+        with self.transaction():
+            self._housekeeping.removed |= self._inboxes.empty()
+            self._inboxes.filled = set()
+        self.has_committed = False
+
+    def _run_postponed(self, plan: OneEventPlan, batch: EventBatch, ts: int) -> Results | None:
+        """Events that are stored with later ones; a transaction begins with the first results of a machine.
+
+        None where the database has to compute some.
+        """
+        remembered, seq = self._position(), self.seq + len(batch.rows)
+        try:
+            with contextlib.ExitStack() as stack:
+                run = functools.partial(plan.run if plan.in_process is None else plan.run_in_process, self.database)
+                outcome = run(batch.rows, ts, seq, lambda: self._begin_report(stack, plan, batch.first, ts, seq))
+                if outcome is None:
+                    return None
+                self._postponed.add(PostponedEvent(batch, plan, outcome.progress))
+                self._inboxes.filled = self._inboxes.filled | outcome.filled
+                self._inboxes.skipped, self.seq, self.now = batch, seq, ts
+                self._housekeeping.since_purge += len(batch.rows)
+                self.uncommitted = outcome.results
+            self.has_committed = True
+        except BaseException:
+            if not self.has_committed:
+                self._go_back(remembered)
+            raise
+        return outcome.results
+
+    def _begin_report(self, stack: contextlib.ExitStack, plan: OneEventPlan, first: int, ts: int, seq: int) -> None:
+        """Begins the transaction in which events that are stored later have results."""
+        stack.enter_context(self.transaction(stores_postponed=False))
+        self._housekeeping.removed |= self._inboxes.empty()
+        self._inboxes.filled = set()
+        if plan.timed:
+            self._tables.set_clock(first if self.now == BEGINNING else self.now, ts, seq)

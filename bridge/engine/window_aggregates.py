@@ -1,0 +1,113 @@
+"""Aggregates of a window that are computed in this process, for single events: its rows are in memory, too.
+
+The aggregates are those that Python computes as the database does: counts; sums, averages and extremes of whole numbers, and of
+doubles that are not NaN, which are added in the order of arrival.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from bridge.engine.computed import Compute, Row
+from bridge.engine.window_rows import WindowRows
+from windows.times import NEVER
+
+MOST_OF_KEY = 4_096
+"""The number of rows of a key up to which an aggregate is computed row by row in Python."""
+
+_EXACT = 2**53
+"""The sum of absolute whole numbers up to which their average is the quotient of exact doubles."""
+
+Values: TypeAlias = "list[Any]"
+
+_total: Callable[[Values], Any] = (
+    sum if sys.version_info < (3, 12) else functools.partial(functools.reduce, operator.add)
+)
+"""The sum of numbers in their order; later versions of `sum` compensate for rounding, which databases do not."""
+
+
+class Aggregate(NamedTuple):
+    """An aggregate over a value's column (None: over rows), and the type of its result."""
+
+    name: str
+    column: str | None
+    type: str
+
+
+class WindowAggregate:
+    """A SELECT of aggregates over the rows of a window, computed in this process after an event has come."""
+
+    def __init__(
+        self, rows: WindowRows, arrive: Compute, key: Sequence[int], aggregates: Sequence[Aggregate], columns: Sequence[str],
+        finish: Compute,
+    ) -> None:  # fmt: skip
+        self.rows = rows
+        self._arrive, self._key, self._finish = arrive, key, finish
+        self._functions = [
+            (_FUNCTIONS[each.name], None if each.column is None else columns.index(each.column)) for each in aggregates
+        ]
+
+    def add(self, row: Row) -> bool:
+        """Adds what the event adds to the window; False where only the database knows what that is."""
+        if (rows := self._arrive(row)) is None:
+            self.rows.forget()
+            return False
+        self.rows.add(row[1], row[0], rows)
+        return self.rows.is_loaded
+
+    def take(self, row: Row) -> list[Row] | None:
+        """Adds what the event adds, and gives the rows of the SELECT for it; None where the database has to compute them."""
+        if not self.add(row):
+            return None
+        own = self.rows.of(tuple([row[place] for place in self._key]), row[0])
+        if own is None:
+            return []
+        if len(own.times) > MOST_OF_KEY:
+            return None
+        found: list[Any] = []
+        for function, place in self._functions:
+            values = own.times if place is None else own.columns[place]
+            if own.nulls and place is not None:
+                values = [value for value in values if value is not None]
+            try:
+                found.append(function(values))
+            except (ArithmeticError, ValueError):
+                return None
+        return self._finish((*row, *found))
+
+
+def _sum(values: Values) -> Any:
+    if not values:
+        return None
+    total = _total(values)
+    if type(total) is int:
+        if sum(map(abs, values)) > NEVER:
+            raise OverflowError
+    elif not math.isfinite(total):
+        raise OverflowError
+    return total
+
+
+def _average(values: Values) -> float | None:
+    if not values:
+        return None
+    if type(values[0]) is int and sum(map(abs, values)) > _EXACT:
+        raise OverflowError
+    found = _total(values) / len(values)
+    if not math.isfinite(found):
+        raise OverflowError
+    return float(found)
+
+
+_FUNCTIONS: Mapping[str, Callable[[Values], Any]] = {
+    "count": len,
+    "sum": _sum,
+    "avg": _average,
+    "min": functools.partial(min, default=None),
+    "max": functools.partial(max, default=None),
+}

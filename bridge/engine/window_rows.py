@@ -1,0 +1,129 @@
+"""The rows of a window table in memory, for aggregates that this process computes."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Sequence
+from typing import Any
+
+from sqlglot import exp
+
+from bridge.engine.computed import Row
+from windows.databases import Database
+from windows.sql import column, table
+
+MOST_ROWS = 65_536
+"""The number of rows of a window that are in memory at most."""
+
+SWEEP = 1_000
+"""The number of rows that arrive between two searches for keys without rows."""
+
+RETRY = 4_096
+"""The number of events that the database computes before it is tried again, after there were too many rows."""
+
+
+class _Key:
+    """The rows of one key: their times, and a list per column of values."""
+
+    __slots__ = ("columns", "nulls", "times")
+
+    def __init__(self, width: int) -> None:
+        self.times: list[int] = []
+        self.columns: list[list[Any]] = [[] for _ in range(width)]
+        self.nulls = False
+
+    def add(self, ts: int, values: Sequence[Any]) -> None:
+        self.times.append(ts)
+        for own, value in zip(self.columns, values, strict=True):
+            own.append(value)
+            self.nulls |= value is None
+
+    def expire(self, until: int) -> None:
+        """Removes the rows up to this time."""
+        self.remove(bisect.bisect_right(self.times, until))
+
+    def remove(self, count: int) -> None:
+        """Removes the oldest rows."""
+        if count > 0:
+            del self.times[:count]
+            for own in self.columns:
+                del own[:count]
+
+
+class WindowRows:
+    """The rows of a window table in memory, those of each key together, with the columns that an aggregate reads.
+
+    It is filled from the table after the second of some small pushes, and forgotten where events come otherwise. `span`: the
+    length of the window in milliseconds; `count`: the rows of a key in the window at most; None: there is no such bound.
+    """
+
+    def __init__(
+        self, name: str, keys: Sequence[str], columns: Sequence[str], span: int | None, count: int | None = None
+    ) -> None:
+        self._name, self._names, self._keys = name, [*keys, *columns], len(keys)
+        self._span, self._count = span, count
+        self._rows: dict[Any, _Key] = {}
+        self._newest = 0
+        self._wait = 1
+        self._added = 0
+        self.is_loaded = False
+
+    def forget(self) -> None:
+        """Other rows have come or gone."""
+        if self.is_loaded:
+            self._give_up(1)
+
+    def _give_up(self, wait: int) -> None:
+        self._rows, self._wait, self.is_loaded = {}, wait, False
+
+    def prepare(self, database: Database, ts: int, seq: int) -> None:
+        """Reads the rows of the table when enough single events have come; it has those up to the event `seq`."""
+        self._wait -= 1
+        if self._wait >= 0:
+            return
+        names = ("ts", *self._names)
+        select = exp.select(*map(column, names)).from_(table(self._name)).order_by(column("seq")).limit(MOST_ROWS + 1)
+        if self._span is not None:
+            select = select.where(exp.GT(this=column("ts"), expression=exp.Literal.number(ts - self._span)))
+        rows = database.fetch(database.render(select))
+        if len(rows) > MOST_ROWS or any(value != value for row in rows for value in row):
+            self._wait = RETRY
+            return
+        self.is_loaded, self._newest = True, seq
+        for row in rows:
+            self._add(row[0], row[1:])
+
+    def add(self, seq: int, ts: int, rows: Sequence[Row]) -> None:
+        """Adds the rows of the event `seq`, unless they are there already."""
+        if seq <= self._newest:
+            return
+        self._newest = seq
+        for row in rows:
+            self._add(ts, row)
+        self._added += len(rows)
+        if self._added >= SWEEP:
+            self._sweep(ts)
+
+    def _add(self, ts: int, row: Sequence[Any]) -> None:
+        key = row[: self._keys]
+        own = self._rows.get(key)
+        if own is None:
+            own = self._rows[key] = _Key(len(self._names) - self._keys)
+        own.add(ts, row[self._keys :])
+
+    def _sweep(self, ts: int) -> None:
+        self._added = 0
+        if self._span is not None:
+            until = ts - self._span
+            self._rows = {key: own for key, own in self._rows.items() if own.times and own.times[-1] > until}
+        if sum(len(own.times) for own in self._rows.values()) > MOST_ROWS:
+            self._give_up(RETRY)
+
+    def of(self, key: Row, ts: int) -> _Key | None:
+        """The rows of a key that are in the window at a time; None where there are none."""
+        own = self._rows.get(key)
+        if own is not None and self._span is not None:
+            own.expire(ts - self._span)
+        if own is not None and self._count is not None:
+            own.remove(len(own.times) - self._count)
+        return own if own is not None and own.times else None

@@ -1,0 +1,179 @@
+"""Windows in memory: what is aggregated in this process is what the database aggregates, however the events come."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import bridge
+from bridge.engine import one_event, window_aggregates, window_rows
+from bridge.engine.window_aggregates import WindowAggregate
+from bridge.rewrite.settings import Settings
+from windows.databases import Refused
+
+if TYPE_CHECKING:
+    from tests.support.databases import Database
+
+SCHEMA = "k VARCHAR, i INTEGER, b BIGINT, d DOUBLE, f BOOLEAN"
+ITEMS = [
+    "COUNT(*) AS n", "COUNT(d) AS m", "SUM(i) AS si", "SUM(b) AS sb", "SUM(d) AS sd", "AVG(i) AS ai", "AVG(d) AS ad",
+    "AVG(b) AS ab", "MIN(i) AS li", "MAX(b) AS hb", "MIN(d) AS ld", "MAX(d) AS hd", "MIN(k) AS lk", "STDDEV(i) AS s",
+]  # fmt: skip
+KEYS = ["", "k", "f", "i", "k, f", "d"]
+CONDITIONS = ["", "i > 0", "k = 'A' OR d IS NULL", "f", "b + 1 > 0"]
+HAVINGS = ["", "COUNT(*) > 2", "MIN(i) < 3 AND COUNT(d) > 0", "SUM(d) > 1.55", "AVG(d) >= 1.049"]
+WINDOWS = ["RANGE 4 MS", "RANGE 9 MS", "RANGE 9 MS", "UNBOUNDED", "ROWS 1", "ROWS 2", "ROWS 3", "PARTITION BY k ROWS 2"]
+VALUES: list[list[Any]] = [
+    ["A", "B", "", None],
+    [0, 1, -1, 7, 2**31 - 1, None],
+    [0, 1, 5, 2**62, 2**53 + 1, -(2**63) + 1, None],
+    [0.0, -0.0, 0.1, 0.2, 0.3, 1e300, 1e-300, 7.5, None],
+    [True, False, None],
+]
+
+
+def text_of(draw: random.Random) -> str:
+    """A random aggregate, often one that Python computes as the database does."""
+    key, where, having = draw.choice(KEYS), draw.choice(["", "", *CONDITIONS]), draw.choice(["", "", *HAVINGS])
+    items = draw.sample(ITEMS[: draw.choice((12, 12, len(ITEMS)))], draw.randint(1, 3))
+    window = draw.choice(WINDOWS)
+    source = f"(SELECT * FROM s WHERE {where})" if where else "s"
+    select = ", ".join([*([key] if key else []), *items])
+    grouping = f" GROUP BY {key}" if key else ""
+    return f"SELECT {select} FROM {source} WINDOW({window}){grouping}" + (f" HAVING {having}" if having else "")
+
+
+def events_of(draw: random.Random, count: int, database: Database) -> list[tuple[str, list[Any], int]]:
+    found, ts = [], 0
+    others = [float("inf")] if database.name != "mariadb" else []
+    nan = [float("nan")] if database.name == "duckdb" and draw.random() < 0.3 else []
+    for _ in range(count):
+        ts += draw.choice((0, 0, 1, 1, 2, 5))
+        row = [draw.choice(values) for values in VALUES]
+        if draw.random() < 0.03:
+            row[3] = draw.choice([*others, *nan, None])
+        if draw.random() < 0.7:
+            row[2] = draw.randrange(100)
+        found.append((draw.choice("ssst"), row, ts))
+    return found
+
+
+def shown(event: bridge.Event) -> str:
+    """A result, with doubles to twelve digits: DuckDB adds those of a batch in an order that differs from run to run."""
+    values = [f"{value:.12g}" if isinstance(value, float) else repr(value) for value in event.payload.values()]
+    return f"{event.timestamp}: {', '.join(values)}"
+
+
+def result_of(draw: random.Random, database: Database, texts: list[str], events: list[Any]) -> tuple[list[Any], int]:
+    """What the queries report of the events, pushed one by one and in batches, and how often no database was asked."""
+    reported: list[Any] = []
+    with database.connect(durable=False) as cep:
+        cep._runner.network.settings = Settings(few=draw.choice((0, 5, 16)), in_process=draw.choice((0, 6, 200, 200)))
+        cep.register_stream("s", SCHEMA)
+        cep.register_stream("t", SCHEMA)
+        for number, text in enumerate(texts):
+            cep.create_query(f"q{number}", text)
+            cep.add_output_processor(f"q{number}", lambda event, number=number: reported.append((number, shown(event))))
+        place = in_process = 0
+        while place < len(events):
+            step, size = draw.random(), draw.choice((1, 1, 1, 1, 1, 1, 1, 3, 9, 25))
+            some = events[place : place + size]
+            place += len(some)
+            before = cep._runner._postponed
+            try:
+                if len(some) == 1:
+                    cep.push_event(*some[0])
+                elif len({stream for stream, _, _ in some}) == 1:
+                    cep.push_events(some[0][0], [(row, ts) for _, row, ts in some])
+                else:
+                    cep.push_all(some)
+            except bridge.BridgeError as error:  # a sum beyond 64 bits
+                reported.append(type(error))
+            in_process += bool(before)
+            now = cep._runner.now
+            if step < 0.03:
+                cep.advance_time(now)
+            elif step < 0.06:
+                cep.purge()
+            elif step < 0.09:
+                reported.append(cep.query("SELECT COUNT(*) FROM s")[0])
+            elif step < 0.11:
+                cep._runner._forget_steps()
+            elif step < 0.13:
+                cep.create_query("more", "SELECT SUM(i) AS n FROM s WINDOW(RANGE 5 MS)")
+                cep.remove_query("more")
+            elif step < 0.14 and now > 0:
+                vars(cep._runner._postponed)["add"] = _fail
+                vars(cep._runner.database)["begin"] = _fail
+                with pytest.raises(bridge.BridgeError):
+                    cep.push_event("s", events[0][1], now)
+                del vars(cep._runner._postponed)["add"], vars(cep._runner.database)["begin"]
+    return reported, in_process
+
+
+def _fail(*arguments: Any) -> None:
+    raise Refused("no")
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_aggregates_are_what_the_database_makes_of_them(
+    database: Database, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = random.Random(seed)
+    texts = [text_of(draw) for _ in range(draw.choice((1, 1, 2)))]
+    if database.name in ("sqlite", "mariadb"):
+        texts = [text.replace("STDDEV(i)", "MIN(i)") for text in texts]
+    events = events_of(draw, 120, database)
+    if draw.random() < 0.3:
+        monkeypatch.setattr(window_aggregates, "MOST_OF_KEY", 3)
+        monkeypatch.setattr(window_rows, "MOST_ROWS", 9)
+        monkeypatch.setattr(window_rows, "SWEEP", 4)
+        monkeypatch.setattr(window_rows, "RETRY", 7)
+    found, in_process = result_of(random.Random(seed), database, texts, events)
+    monkeypatch.setattr(one_event._Planning, "_in_process", lambda self, results: None)
+    expected, _ = result_of(random.Random(seed), database, texts, events)
+    assert found == expected, (texts, in_process)
+
+
+@pytest.mark.parametrize("url", ["duckdb://", "sqlite://"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT k, AVG(d) AS mean FROM s WINDOW(RANGE 9 MS) GROUP BY k",
+        "SELECT k, b, SUM(i) AS n, MAX(d) AS most FROM s WINDOW(RANGE 9 MS) GROUP BY k, b HAVING COUNT(*) > 0",
+        "SELECT COUNT(*) AS n FROM (SELECT k FROM s WHERE i > 0) WINDOW(UNBOUNDED)",
+        "SELECT MAX(d) AS n FROM s WINDOW(ROWS 3)",
+        "SELECT k, SUM(d) AS n FROM s WINDOW(PARTITION BY k ROWS 3) GROUP BY k",
+    ],
+)
+def test_aggregates_run_no_statement(url: str, text: str) -> None:
+    with bridge.connect(url) as cep:
+        cep.register_stream("s", SCHEMA)
+        cep.create_query("q", text)
+        found: list[Any] = []
+        cep.add_output_processor("q", found.append)
+        for ts in range(4):
+            cep.push_event("s", ["A", 1, 1, 0.5, True], ts)
+        statements: list[str] = []
+        cep.add_tracer(lambda sql, seconds, rows: statements.append(sql))
+        cep.push_event("s", ["A", 1, 1, 0.5, True], 5)
+        cep.push_events("s", [(["A", 1, 1, 0.5, True], 6)] * 3)
+        assert statements == []
+        assert len(found) == 8
+        assert cep.query("SELECT COUNT(*) FROM s WINDOW(RANGE 9 MS)" if "RANGE" in text else "SELECT 8") == [(8,)]
+
+
+def test_keys_that_never_come_again_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window_rows, "SWEEP", 10)
+    with bridge.connect("sqlite://") as cep:
+        cep.create_query("q", "SELECT k, COUNT(*) AS n FROM s[k INTEGER] WINDOW(RANGE 9 MS) GROUP BY k")
+        cep.add_output_processor("q", lambda event: None)
+        for ts in range(500):
+            cep.push_event("s", [ts], ts)
+        plan = cep._runner._one_event_plans.of(cep._catalogue.stream_entry("s"))
+        assert plan is not None and plan.in_process is not None
+        (window,) = (reader for _, reader in plan.in_process.readers if isinstance(reader, WindowAggregate))
+        assert window.rows.is_loaded
+        assert len(window.rows._rows) < 25

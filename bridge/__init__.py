@@ -157,13 +157,14 @@ def replay(
     if pieces is not None:
         raise BridgeError("pieces=… needs engine='spark': the local engine cuts the history by itself")
     refuse_unnamed(source)
+    from bridge.engine.session import session_of
     from bridge.history.replay import replay as replay_here
     from windows.databases import dialect_of
 
     if into is not None and not isinstance(into, Bridge):
         raise BridgeError(f"into= is an open bridge, not {into!r}")
     script = ReplayScript.of(
-        queries, language=language, dialect=dialect_of(database if into is None else into.database)
+        queries, language=language, dialect=dialect_of(database if into is None else session_of(into).database)
     )
     script.readable = [*tables, *(relations or ())] if untrusted else None
     return replay_here(source, script, out=out, into=into, **options)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import bridge
+from bridge.engine.session import session_of
 from bridge.errors import SourceError
 from windows.databases.urls import without_password
 
@@ -110,7 +111,9 @@ def events_by_stream(options: tuple[str, ...], script: ReplayScript, cep: bridge
 
 def _only_stream(path: str, script: ReplayScript, cep: bridge.Bridge) -> str:
     declared = {name.lower() for name in script.declared}
-    streams = [name for name in script.reads if name.lower() in declared or cep.database.relation(name) is None]
+    streams = [
+        name for name in script.reads if name.lower() in declared or session_of(cep).database.relation(name) is None
+    ]
     if len(streams) != 1:
         names = f"the streams {', '.join(streams)}" if streams else "no stream"
         raise click.UsageError(f"--events {path}: which stream? The queries read {names}; write STREAM={path}")

@@ -101,7 +101,11 @@ class Access:
 
     @property
     def database(self) -> Database:
-        """The connection, for your own statements. Rows that are only in memory are first written into their tables.
+        """The connection, for your own statements.
+
+        Rows that are only in memory are first written into their tables. As your program may keep the connection, each push
+        then writes its rows and reads the tables as they are: a change of yours counts from the next push on. On DuckDB and
+        SQLite in memory, single events and small batches take longer from then on; `query` reads without this.
 
         Raises:
             DatabaseError: The database refuses.
@@ -116,7 +120,7 @@ class Access:
         if not self._closed and os.getpid() == self._process:
             with self._lock:
                 try:
-                    self._runner.store_postponed()
+                    self._runner.share_connection()
                 except Refused as error:
                     raise DatabaseError(str(error)) from None
         return self._runner.database

@@ -33,7 +33,7 @@ def connect(
 
     Args:
         database: A URL: "duckdb://" for embedded DuckDB in memory, "duckdb:///file", or any SQLAlchemy URL; or an SQLAlchemy
-            engine.
+            engine, which your program may use as well, so that each push writes its rows at once.
         lateness: Milliseconds, or a text such as "2 S", that events may come after newer ones; they wait that long to be
             put in order (rule T2).
         clock: "system": time passes by the wall clock, which also stamps events without a timestamp (rule T4). None: events
@@ -69,10 +69,12 @@ def connect(
     try:
         opened = open_database(database)
         try:
-            return Bridge(
+            cep = Bridge(
                 opened, lateness, clock, durable=durable, fresh=fresh, event_ids=event_ids, standby=standby, name=name,
                 schema=schema, linger=linger, batch=batch,
             )  # fmt: skip
+            cep._runner.has_connection_alone = isinstance(database, (str, tuple))  # SQLAlchemy's URL is a tuple
+            return cep
         except BaseException:
             opened.close()
             raise

@@ -112,10 +112,12 @@ class OneEventPlan:
         ]
         return bool(self.machines) and all(statement.quiet is None for statement in statements)
 
-    @property
-    def can_store_later(self) -> bool:
-        """Whether an event may be stored with later ones: what keeps its rows has them in memory, too."""
-        in_memory = self._is_quiet if self.in_process is None else self.in_process.is_ready
+    def can_store_later(self, in_process: InProcess | None) -> bool:
+        """Whether an event may be stored with later ones: what keeps its rows has them in memory, too.
+
+        `in_process`: what reads the results without the database; None where the database reads them.
+        """
+        in_memory = self._is_quiet if in_process is None else in_process.is_ready
         return in_memory and all(each.is_restored and not each.is_checkpoint_due for each in self.machines)
 
     @functools.cached_property

@@ -219,13 +219,16 @@ class ResultStatements:
         """Queries or processors have come or gone."""
         self._outdated, self._small = set(PUSHES), 0
 
-    def outdated(self, count: int | None) -> list[str]:
-        """The kinds of pushes to `regroup` before a push of `count` events, or (None) before pushes of any size."""
-        settings = self._merger.settings
-        self._small += count is not None and 0 < count <= max(settings.few, settings.in_process)
+    def outdated(self, count: int | None, most_in_process: int) -> list[str]:
+        """The kinds of pushes to `regroup` before a push of `count` events, or (None) before pushes of any size.
+
+        `most_in_process`: the number of events of a push up to which it may be computed as single events are.
+        """
+        few = self._merger.settings.few
+        self._small += count is not None and 0 < count <= max(few, most_in_process)
         pushes = PUSHES if count is None else (self._push(count),)
-        if count is not None and settings.few < count <= settings.in_process and self._small > 1:
-            pushes = PUSHES  # it may be computed as single events are
+        if count is not None and few < count <= most_in_process and self._small > 1:
+            pushes = PUSHES
         return [push for push in pushes if push in self._outdated]
 
     def are_made(self, push: str) -> bool:

@@ -72,7 +72,7 @@ class Runner(SmallPushes):
         """Settles, before a push of `count` events (None: of any number) begins, which statements read its results."""
         if not self._is_set:
             self._set_constants()
-        for push in self.results.outdated(None if self._one_by_one() else count):
+        for push in self.results.outdated(None if self._one_by_one() else count, self.most_in_process):
             self._regroup(push)
 
     def set_clock(self, before: int, now: int, seq: int) -> None:
@@ -214,8 +214,8 @@ class Runner(SmallPushes):
             self._run_steps(plan.steps, ts, self.seq + count, final)
             results = self.results.read(self.database, streams, count, final, ts - first)
             filled |= plan.inboxes
-        if not self.is_durable:
-            self._one_event_plans.note(batches, streams, self.network.settings.in_process)
+        if self.most_in_process:
+            self._one_event_plans.note(batches, streams, self.most_in_process)
         for step in housekeeping.pane_inserts(self.seq, count):
             self.database.execute(self._tables.text(step))
         if due:
@@ -261,12 +261,6 @@ class Runner(SmallPushes):
                 if (batch := self._inboxes.skipped) is not None:
                     self._inboxes.filled = self._inboxes.filled | self._inboxes.fill([batch])
                     self._inboxes.skipped = None
-
-    def store_postponed(self) -> None:
-        """Brings postponed events into their tables, whose rows are to be counted."""
-        if self._postponed:
-            with self.transaction():
-                pass
 
     def _steps(self, streams: frozenset[str], final: bool, push: str) -> PushSteps:
         """What a push into these streams, of `few` events or `any` number, runs; worked out once."""

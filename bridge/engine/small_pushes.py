@@ -24,8 +24,34 @@ class SmallPushes(Transactions):
         super().__init__(database, durable)
         self._one_event_plans = OneEventPlans(database, self.active_operators, self.results, self.catalogue.streams)
         self._serial: bool | None = None
+        self.has_connection_alone = False
+        """Whether nobody else has the connection, who may read and change the tables between any two pushes."""
         self.uncommitted: Results = []
         """The results of the newest push, also where it is not known whether that has taken effect."""
+
+    def share_connection(self) -> None:
+        """From now on rows are in their tables after each push, and aggregates are read from there: others may use them."""
+        self.store_postponed()
+        if self.has_connection_alone:
+            self.has_connection_alone = False
+            self._one_event_plans.forget()
+
+    def store_postponed(self) -> None:
+        """Brings postponed events into their tables, which are to be read."""
+        if self._postponed:
+            with self.transaction():
+                pass
+
+    @property
+    def most_in_process(self) -> int:
+        """The number of events of a push up to which it may be computed in this process; 0: none is."""
+        is_possible = self.has_connection_alone and not self.is_durable and self._has_python_types
+        return self.network.settings.in_process if is_possible else 0
+
+    @functools.cached_property
+    def _has_python_types(self) -> bool:
+        """Whether this process can compute with any values as the database does."""
+        return bool(self.database.python_types)
 
     def _forget_steps(self) -> None:
         super()._forget_steps()
@@ -47,14 +73,16 @@ class SmallPushes(Transactions):
         if plan is None or self._inboxes.registered:
             return None
         is_computed = plan.is_one_select and plan.takes_several
-        can_postpone = not is_computed and not is_noted and plan.can_store_later and not self._one_by_one()
-        is_in_process = can_postpone and plan.in_process is not None
+        in_process = plan.in_process if count <= self.most_in_process else None
+        may_postpone = self.has_connection_alone and not (is_computed or is_noted or self._one_by_one())
+        can_postpone = may_postpone and plan.can_store_later(in_process)
+        is_in_process = can_postpone and in_process is not None
         if self._housekeeping.is_due(count):
             if not is_in_process and not is_computed:
                 return None
             self._purge_before()
         if is_in_process:
-            return self._run_postponed(plan, batches[0], ts)
+            return self._run_postponed(plan, batches[0], ts, is_in_process)
         # Panes can be made later, unless a statement reads them.
         if not is_computed and self._housekeeping.pane_inserts(self.seq, count):
             return None
@@ -64,13 +92,12 @@ class SmallPushes(Transactions):
             if not self._inboxes.filled and (is_computed or not self._postponed):
                 return self._run_select(plan, batches[0], ts)
         elif can_postpone:
-            return self._run_postponed(plan, batches[0], ts)
+            return self._run_postponed(plan, batches[0], ts, is_in_process)
         return None
 
     def _plan_of(self, batches: Sequence[EventBatch], count: int) -> OneEventPlan | None:
         """The plan that runs these events without a transaction, if there is one."""
-        settings = self.network.settings
-        is_small = count == 1 or count <= max(settings.few, settings.in_process)
+        is_small = count == 1 or count <= max(self.network.settings.few, self.most_in_process)
         if not is_small or len(batches) != 1 or not batches[0].rows or not self.results.are_made("few"):
             return None
         plan = self._one_event_plans.of(batches[0].stream)
@@ -100,7 +127,7 @@ class SmallPushes(Transactions):
             self._inboxes.filled = set()
         self.has_committed = False
 
-    def _run_postponed(self, plan: OneEventPlan, batch: EventBatch, ts: int) -> Results | None:
+    def _run_postponed(self, plan: OneEventPlan, batch: EventBatch, ts: int, in_process: bool) -> Results | None:
         """Events that are stored with later ones; a transaction begins with the first results of a machine.
 
         None where the database has to compute some.
@@ -108,7 +135,7 @@ class SmallPushes(Transactions):
         remembered, seq = self._position(), self.seq + len(batch.rows)
         try:
             with contextlib.ExitStack() as stack:
-                run = functools.partial(plan.run if plan.in_process is None else plan.run_in_process, self.database)
+                run = functools.partial(plan.run_in_process if in_process else plan.run, self.database)
                 outcome = run(batch.rows, ts, seq, lambda: self._begin_report(stack, plan, batch.first, ts, seq))
                 if outcome is None:
                     return None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from bridge.engine.bridge import Bridge
 from bridge.engine.history_push import HistoryEvents
+from bridge.engine.session import session_of
 from bridge.history.slices import StateNeeded
 from bridge.sources.in_place import ParquetInPlace, Stretch, cuts
 from bridge.sources.merge import Chunk
@@ -49,7 +50,9 @@ class FileSlice:
     def chunks(self, cep: Bridge, begin: int | None) -> Iterator[Chunk]:
         if not self.is_alone:
             raise StateNeeded
-        rows = cep.database.fetch_arrow(f"SELECT * FROM ({self.file.select(begin, self.rows.last)}) ORDER BY seq")
+        rows = session_of(cep).database.fetch_arrow(
+            f"SELECT * FROM ({self.file.select(begin, self.rows.last)}) ORDER BY seq"
+        )
         assert rows is not None  # the database is one that reads the file
         for start in range(0, rows.num_rows, ROWS):
             yield {self.stream: rows.slice(start, ROWS).drop_columns(["seq"])}

@@ -241,9 +241,9 @@ def with_relations(cep: Bridge, relations: Mapping[str, Any]) -> Iterator[None]:
     created: list[str] = []
     try:
         for name, data in relations.items():
-            create_relation(cep.database, name, data)
+            create_relation(session_of(cep).database, name, data)
             created.append(name)
         yield
     finally:
         for name in created:
-            drop_relation(cep.database, name)
+            drop_relation(session_of(cep).database, name)

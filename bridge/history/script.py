@@ -130,7 +130,7 @@ def refuse_unknown(
     lowered = set(map(str.lower, known))
     for name, (node, text) in script.queries.items():
         for stream in (below.name for below in objects.walk(node) if isinstance(below, objects.Stream)):
-            if stream.lower() in lowered or cep.database.relation(stream) is not None:
+            if stream.lower() in lowered or session_of(cep).database.relation(stream) is not None:
                 continue
             hint = closest(stream, [other for other in known if other != name])
             message = f"unknown stream or table {stream!r}{hint or '; a table is given ' + way_out.format(stream)}"

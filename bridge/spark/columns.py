@@ -43,7 +43,7 @@ MOST_STREAMS = 1 << 63 - STREAM_BITS
 def result_schema(cep: Bridge, name: str) -> pa.Schema:
     """The Arrow schema of a query's results. Where the query has no type, it is the one that the database gives."""
     entry = session_of(cep).catalogue.query_entry(name)
-    result = cep.database.fetch_arrow(entry.results.any.text)
+    result = session_of(cep).database.fetch_arrow(entry.results.any.text)
     whole = arrow_table(entry.fields, [])
     if result is None:
         return whole.schema

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import re
@@ -12,15 +13,13 @@ from unittest import mock
 import pytest
 
 import bridge
-from bridge.engine.one_event import OneEventPlan
 from bridge.engine.session import session_of
-from bridge.errors import BridgeError
 from bridge.patterns.live.temporal import TemporalMachine
 from bridge.rewrite.settings import Settings
 from tests.oracles.esper import generate
 from tests.support import epl_events, epl_generate
 from tests.support.epl_rows import Row, reported
-from windows.databases import Refused
+from tests.support.refused_pushes import refused_push
 
 if TYPE_CHECKING:
     from tests.support.databases import Database
@@ -50,23 +49,11 @@ def pushed(
     while rows:
         size = 1 if sizes is None else sizes.randint(1, 6)
         if sizes is not None and sizes.random() < 0.5:
-            _fail(cep, rows[:size])
+            refused_push(cep, functools.partial(cep.push_all, rows[:size]))
         cep.push_all(rows[:size])
         del rows[:size]
     cep.advance_time(events[-1][1][0] + after)
     return told
-
-
-def _fail(cep: bridge.Bridge, rows: list[Any]) -> None:
-    """A push that the database refuses when the operators have done their work."""
-    refused = {"side_effect": Refused("on purpose")}
-    with (
-        mock.patch.object(cep._runner.results, "read", **refused),
-        mock.patch.object(OneEventPlan, "read", **refused),
-        mock.patch.object(OneEventPlan, "compute", **refused),
-        pytest.raises(BridgeError),
-    ):
-        cep.push_all(rows)
 
 
 def all_ways(

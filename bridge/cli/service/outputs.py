@@ -104,7 +104,7 @@ class Outputs:
             raise
 
     def _notify(self, query: str, channel: str, result: Result) -> None:
-        database, text = self._cep.database, json_of(query, result)
+        database, text = session_of(self._cep).database, json_of(query, result)
         if len(text.encode()) > LONGEST:
             text = json_of(query, result._replace(payload={"truncated": True}))
         mark = database.placeholder

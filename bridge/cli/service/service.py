@@ -16,6 +16,7 @@ from bridge.cli.service.health import Monitor, serve
 from bridge.cli.service.outputs import WEBHOOK, Outputs, refuse_notify
 from bridge.cli.service.settings import WatchSettings
 from bridge.cli.service.webhooks import Webhook
+from bridge.engine.session import session_of
 from bridge.engine.subscription import Subscription
 from bridge.errors import DatabaseError, SchemaError
 from bridge.history.deployment import Deployment
@@ -108,7 +109,7 @@ class Service:
         for webhook in webhooks:
             webhook.start()
         self._opened = True
-        _log.info("started on %r: %s streams, %s queries", cep.database, len(cep.streams), len(cep.queries))
+        _log.info("started on %r: %s streams, %s queries", session_of(cep).database, len(cep.streams), len(cep.queries))
         self._monitor.follow(cep, webhooks)
         try:
             if not self._ending.is_set():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import random
 from typing import TYPE_CHECKING, Any
 
+import pyarrow
 import pytest
 
 import bridge
@@ -163,6 +165,72 @@ def test_aggregates_run_no_statement(url: str, text: str) -> None:
         assert statements == []
         assert len(found) == 8
         assert cep.query("SELECT COUNT(*) FROM s WINDOW(RANGE 9 MS)" if "RANGE" in text else "SELECT 8") == [(8,)]
+
+
+MEAN = "SELECT COUNT(*) AS n, AVG(d) AS m FROM s WINDOW(RANGE 9 MS)"
+embedded = pytest.mark.parametrize("url", ["duckdb://", "sqlite://"])
+
+
+def counted(cep: bridge.Bridge) -> list[Any]:
+    """The counts of rows in the window, after four events that are computed in this process from the third one on."""
+    cep.register_stream("s", SCHEMA)
+    cep.create_query("q", MEAN)
+    found: list[Any] = []
+    cep.add_output_processor("q", lambda event: found.append(event.payload["n"]))
+    for ts in range(4):
+        cep.push_event("s", ["A", 1, 1, 0.5, True], ts)
+    assert found == [1, 2, 3, 4]
+    return found
+
+
+@embedded
+def test_tables_are_as_pushed_and_changes_count_where_a_program_has_the_connection(url: str) -> None:
+    with bridge.connect(url) as cep:
+        found = counted(cep)
+        assert cep._runner._postponed
+        database = cep.database
+        for ts in range(4, 8):
+            assert database.fetch("SELECT COUNT(*) FROM cep_window_s") == [(ts,)]
+            cep.push_event("s", ["A", 1, 1, 0.5, True], ts)
+        cep.push_events("s", [(["A", 1, 1, 0.5, True], 8)] * 30)
+        assert database.fetch("SELECT COUNT(*) FROM cep_window_s") == [(38,)]
+        database.execute("DELETE FROM cep_window_s WHERE ts < 8")
+        cep.push_event("s", ["A", 1, 1, 0.5, True], 8)
+        assert found[-1] == 31
+
+
+@embedded
+@pytest.mark.parametrize("is_early", [False, True])
+def test_a_push_whose_tables_are_gone_is_refused(url: str, is_early: bool) -> None:
+    with bridge.connect(url) as cep:
+        database = cep.database if is_early else None
+        found = counted(cep)
+        (database or cep.database).execute("DROP TABLE cep_window_s")
+        for _ in range(2):
+            with pytest.raises(bridge.DatabaseError, match="cep_window_s"):
+                cep.push_event("s", ["A", 1, 1, 0.5, True], 9)
+        assert len(found) == 4
+
+
+@pytest.mark.parametrize("library", ["duckdb", "sqlalchemy"])
+def test_a_connection_of_the_caller_shows_each_push(library: str) -> None:
+    """The caller may have it for other statements all the time."""
+    known: Any = importlib.import_module(library)
+    own = known.connect() if library == "duckdb" else known.create_engine("sqlite://", poolclass=known.StaticPool)
+    with bridge.connect(own) as cep:
+        counted(cep)
+        assert not cep._runner._postponed
+
+
+def test_what_the_library_reads_itself_leaves_the_path_on() -> None:
+    with bridge.connect() as cep:
+        rows = {"ts": [0], "k": ["A"], "i": [1], "b": [1], "d": [0.5], "f": [True]}
+        bridge.replay({"s": pyarrow.table(rows)}, {"q": MEAN}, into=cep)
+        cep.status(), cep.explain("q"), repr(cep), cep.next_deadline()
+        cep.add_output_processor("q", lambda event: None)
+        for ts in range(1, 5):
+            cep.push_event("s", ["A", 1, 1, 0.5, True], ts)
+        assert cep._runner._postponed
 
 
 def test_keys_that_never_come_again_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

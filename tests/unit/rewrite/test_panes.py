@@ -114,7 +114,8 @@ def test_the_least_and_the_greatest_by_blocks(slides: bool, row_store: Database)
 
 def test_a_window_that_has_become_long_is_read_by_panes():
     """And by all of its rows again when few are left."""
-    with bridge.connect("sqlite://") as cep:
+    (sqlite,) = (database for database in DATABASES if database.name == "sqlite")
+    with sqlite.connect(Settings(in_process=0)) as cep:
         cep.register_stream("s", "a INTEGER")
         cep.create_query("q", "SELECT MAX(a) AS m FROM s WINDOW(RANGE 5 S)")
         found: list[int] = []

@@ -13,7 +13,9 @@ from sqlglot import exp
 
 import bridge
 from bridge import query as q
+from bridge.engine.session import session_of
 from bridge.rewrite.optimize.constants import NotAlike, share_constants, signature
+from bridge.rewrite.settings import Settings
 from tests.random.test_differential import DRIVES, difference
 from tests.support.generate import Case, is_left_open, print_case, random_case, shrink
 from tests.support.reference import LimitError
@@ -54,6 +56,7 @@ def sizes(cep):
 
 def test_what_is_made_for_many_tells_the_last_few(cep):
     """Statements for few events are made when few come a second time; results are the same before and after."""
+    session_of(cep).settings = Settings(in_process=0)
     told = listen(cep, "SELECT a FROM s WHERE a > 1", "SELECT a FROM s WHERE a > 2")
     few, made = 0, {"any": [], "few": []}
     for count, push in [(50, "any"), (2, None), (50, None), (1, "few"), (1, None), (50, None)]:

@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 from bridge.engine.gathering import Gathering
 from bridge.engine.named_processors import NamedProcessors
@@ -15,6 +15,7 @@ from bridge.engine.push_queue import PushQueue
 from bridge.engine.refusal import own_error
 from bridge.engine.resume import Resumption, discard_state, refuse_other_state
 from bridge.engine.runner import Runner
+from bridge.engine.shared_connection import SharedConnection
 from bridge.engine.status import Times
 from bridge.engine.watch.watcher import Watcher
 from bridge.errors import BridgeError, Closed, DatabaseError, InUse
@@ -103,9 +104,9 @@ class Access:
     def database(self) -> Database:
         """The connection, for your own statements.
 
-        Rows that are only in memory are first written into their tables. As your program may keep the connection, each push
-        then writes its rows and reads the tables as they are: a change of yours counts from the next push on. On DuckDB and
-        SQLite in memory, single events and small batches take longer from then on; `query` reads without this.
+        Rows that are only in memory are first written into their tables, and a change of yours counts from the next push on.
+        If you ask for the driver's own connection or begin a transaction, each push does both from then on, and single events
+        on DuckDB and SQLite in memory take longer.
 
         Raises:
             DatabaseError: The database refuses.
@@ -117,13 +118,19 @@ class Access:
         ...     cep.database.fetch("SELECT ts, a FROM cep_window_s")
         [(1000, 7)]
         """
-        if not self._closed and os.getpid() == self._process:
-            with self._lock:
-                try:
-                    self._runner.share_connection()
-                except Refused as error:
-                    raise DatabaseError(str(error)) from None
-        return self._runner.database
+        if not self._runner.has_connection_alone:
+            return self._runner.database
+        return cast(Database, SharedConnection(self._runner.database, self._before_statement, self._lock))
+
+    def _before_statement(self, is_last: bool) -> None:
+        """Brings all rows into their tables, as the program is to read or change them."""
+        if self._closed or os.getpid() != self._process:
+            return
+        with self._lock:
+            try:
+                self._runner.share_connection(is_last)
+            except Refused as error:
+                raise DatabaseError(str(error)) from None
 
     def _go_on_resuming(self) -> None:
         """Carries out the definitions of the state in the database, up to one that waits for a data store."""

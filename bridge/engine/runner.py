@@ -224,6 +224,7 @@ class Runner(SmallPushes):
         self._inboxes.filled, housekeeping.since_purge = filled, 0 if due else housekeeping.since_purge + count
         self.seq += count
         self.now = ts
+        self._was_used = False
         return results
 
     def _run_steps(self, steps: Sequence[str | Call], ts: int, seq: int, final: bool) -> None:

@@ -26,14 +26,20 @@ class SmallPushes(Transactions):
         self._serial: bool | None = None
         self.has_connection_alone = False
         """Whether nobody else has the connection, who may read and change the tables between any two pushes."""
+        self._was_used = False
+        """Whether others have run statements since the last push that ran in a transaction."""
         self.uncommitted: Results = []
         """The results of the newest push, also where it is not known whether that has taken effect."""
 
-    def share_connection(self) -> None:
-        """From now on rows are in their tables after each push, and aggregates are read from there: others may use them."""
+    def share_connection(self, is_lasting: bool = True) -> None:
+        """Brings all rows into their tables, which others are to read or change, and reads them anew with the next push.
+
+        `is_lasting`: from now on each push does so.
+        """
         self.store_postponed()
         if self.has_connection_alone:
-            self.has_connection_alone = False
+            self.has_connection_alone = not is_lasting
+            self._was_used = True
             self._one_event_plans.forget()
 
     def store_postponed(self) -> None:
@@ -70,7 +76,7 @@ class SmallPushes(Transactions):
         `is_noted`: something is written with it, such as the position of its source.
         """
         plan = self._plan_of(batches, count)
-        if plan is None or self._inboxes.registered:
+        if plan is None or self._inboxes.registered or self._was_used:
             return None
         is_computed = plan.is_one_select and plan.takes_several
         in_process = plan.in_process if count <= self.most_in_process else None

@@ -21,8 +21,8 @@ class Failures:
         self._place: int | None = None
         self._after = False
         self._counts = False
-        self._error: Callable[[str], BaseException] = _errors(cep.database)
-        self._watch(cep.database)
+        self._error: Callable[[str], BaseException] = _errors(cep._runner.database)
+        self._watch(cep._runner.database)
 
     def _watch(self, database: Any) -> None:
         """Puts the watched driver in the place of the database's own."""

@@ -212,8 +212,8 @@ def test_what_is_one_question_alone_opens_no_transaction(database: Database, mon
         cep.create_query("q", "SELECT a FROM s WHERE a > 1")
         cep.add_output_processor("q", begun.append)
         cep.push_event("s", [1], 1)
-        begin = type(cep.database).begin
-        monkeypatch.setattr(type(cep.database), "begin", lambda self: (begun.append("BEGIN"), begin(self))[1])
+        begin = type(cep._runner.database).begin
+        monkeypatch.setattr(type(cep._runner.database), "begin", lambda self: (begun.append("BEGIN"), begin(self))[1])
         cep.push_event("s", [2], 2)
         assert begun == [bridge.Event({"a": 2}, 2)]
         cep.create_query("p", "SELECT STDDEV(a) AS d FROM s WINDOW(RANGE 3 MS)")

@@ -107,7 +107,7 @@ def test_statements_are_logged_at_debug(database: Database, caplog: pytest.LogCa
 
 def test_nothing_is_wrapped_without_a_tracer(database: Database):
     with opened(database) as cep:
-        assert not {"execute", "fetch", "_tracing"} & set(vars(cep.database))
+        assert not {"execute", "fetch", "_tracing"} & set(vars(cep._runner.database))
 
 
 def test_repr_says_what_there_is_without_what_is_secret():

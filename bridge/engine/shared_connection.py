@@ -1,0 +1,67 @@
+"""The connection of a bridge as a program has it for its own statements."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from windows.databases import Database
+
+STATEMENTS = frozenset(
+    ["append", "execute", "execute_bound", "fetch", "fetch_arrow", "fetch_bound", "insert", "modify_bound"]
+)
+"""The methods that run one statement, which has ended when they return."""
+
+_LASTING = frozenset(["begin", "begin_again", "limited", "registered", "register_arrow", "temporary_view"])
+"""The methods after which the connection is not as it was, so that more statements are to be expected."""
+
+_DESCRIBING = frozenset(dir(Database)).union(*map(inspect.get_annotations, Database.__mro__)) - STATEMENTS - _LASTING
+"""The other names of any connection: they describe the database, and read and change no rows."""
+
+
+class SharedConnection:
+    """Stands for the connection, so that each statement of the program finds all rows in their tables.
+
+    Before a statement, and before the first push after it, everything is brought into the tables. What has the driver's own
+    connection, begins a transaction or changes the object is not seen any more: from then on each push does so.
+
+    Args:
+        database: The connection.
+        before_statement: Called as `before_statement(is_last)` before the program uses it; `is_last`: later statements
+            of the program will not be seen.
+        lock: The lock that no push can take while a statement of the program runs.
+    """
+
+    def __init__(self, database: Database, before_statement: Callable[[bool], None], lock: Any) -> None:
+        vars(self).update(_target=database, _before=before_statement, _lock=lock)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """The class of the connection, for `isinstance`."""
+        return type(self._target)
+
+    def __repr__(self) -> str:
+        return repr(self._target)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._target, name)
+        if name in STATEMENTS:
+            return functools.wraps(found)(functools.partial(self._run, found))
+        if name not in _DESCRIBING:
+            self._before(True)
+        return found
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._before(True)
+        setattr(self._target, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        self._before(True)
+        delattr(self._target, name)
+
+    def _run(self, statement: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        with self._lock:
+            self._before(False)
+            return statement(*arguments, **options)

@@ -19,7 +19,7 @@ def span_tracer(tracer: trace.Tracer | None = None) -> Tracer:
     >>> with bridge.connect() as cep:
     ...     cep.add_tracer(span_tracer())
     ...     cep.query("SELECT 1 AS a")
-    Rows(['a'], [(1,)])
+    ResultSet(['a'], [(1,)])
     """
     spans = tracer or trace.get_tracer("bridge")
 

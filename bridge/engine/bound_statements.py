@@ -12,7 +12,7 @@ from sqlglot import exp
 from bridge.engine.catalogue import StreamEntry
 from bridge.engine.computed import Compute, computed, has_only_values
 from bridge.engine.window_aggregates import WindowAggregate
-from bridge.engine.window_recognition import Arrival, arrival_of, window_aggregate
+from bridge.engine.window_recognition import Insertion, insertion_of, window_aggregate
 from bridge.rewrite.optimize import optimize
 from bridge.rewrite.optimize.rule import Facts, OneRow
 from windows.databases import Database
@@ -80,23 +80,23 @@ class BoundStatements:
             found.bound[key] = _bound(tree, Facts(key, self.row), self._types, self._database)
         return found.bound[key]
 
-    def arrival(self, source: object, write: Callable[[], exp.Expr]) -> Arrival | None:
+    def insertion(self, source: object, write: Callable[[], exp.Expr]) -> Insertion | None:
         """What an INSERT adds for an event; None where it adds more than a row of its values."""
         found = self._source(source, write)
-        if found.arrival is None:
+        if found.insertion is None:
             tree = optimize(write().copy(), Facts((), self.row))
-            found.arrival = (None if tree is None else arrival_of(tree, _place_of),)
-        return found.arrival[0]
+            found.insertion = (None if tree is None else insertion_of(tree, _place_of),)
+        return found.insertion[0]
 
     def aggregate(
-        self, source: object, write: Callable[[], exp.Expr], arrivals: Mapping[str, Arrival], empty: Collection[str]
+        self, source: object, write: Callable[[], exp.Expr], insertions: Mapping[str, Insertion], empty: Collection[str]
     ) -> WindowAggregate | None:
         """What computes the SELECT of `source` over a window in memory; None where only the database can."""
         found = self._source(source, write)
         if found.aggregate is None:
             tree = optimize(write().copy(), Facts(found.tables.intersection(empty), self.row))
             proven = self._database.python_types
-            known = None if tree is None else window_aggregate(tree, arrivals, _place_of, _mark, self._types, proven)
+            known = None if tree is None else window_aggregate(tree, insertions, _place_of, _mark, self._types, proven)
             found.aggregate = (known,)
         if (aggregate := found.aggregate[0]) is not None:
             aggregate.rows.forget()
@@ -115,14 +115,14 @@ class BoundStatements:
 class _Source:
     """What a statement is of, the tables that it names, and its forms by those of them that are empty.
 
-    `tree`: the statement, until it is bound for the first time. `arrival`, `aggregate`: what was made of it, once.
+    `tree`: the statement, until it is bound for the first time. `insertion`, `aggregate`: what was made of it, once.
     """
 
     source: object
     tables: frozenset[str]
     tree: exp.Expr | None
     bound: dict[frozenset[str], BoundStatement | None] = dataclasses.field(default_factory=dict)
-    arrival: tuple[Arrival | None] | None = None
+    insertion: tuple[Insertion | None] | None = None
     aggregate: tuple[WindowAggregate | None] | None = None
 
 

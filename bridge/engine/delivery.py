@@ -91,7 +91,7 @@ def _results_for(processor: Processor, entry: QueryEntry, rows: Any) -> Iterator
 def _converted(processor: Processor, entry: QueryEntry, rows: Any) -> Iterator[Any]:
     """The results in another form, converted when the processor's turn comes."""
     if processor.batch and not isinstance(rows, list):
-        from bridge.engine.rows import arrow_cast
+        from bridge.engine.result_set import arrow_cast
 
         yield arrow_cast(entry.fields, entry.decoders, rows)
         return
@@ -100,7 +100,7 @@ def _converted(processor: Processor, entry: QueryEntry, rows: Any) -> Iterator[A
     if entry.is_decoded:
         rows = [_decoded(row, entry.decoders) for row in rows]
     if processor.batch:
-        from bridge.engine.rows import arrow_table
+        from bridge.engine.result_set import arrow_table
 
         yield arrow_table(entry.fields, rows)
         return

@@ -17,7 +17,7 @@ from windows.schema import Schema
 from windows.times import BEGINNING
 
 if TYPE_CHECKING:
-    from bridge.engine.rows import Rows
+    from bridge.engine.result_set import ResultSet
     from bridge.patterns.why import Why
     from bridge.query.drawing import Drawing
     from nfa.graph import Graph
@@ -29,7 +29,7 @@ class Inspection(Access):
     @locked
     def query(
         self, sql: str, *, untrusted: bool = False, tables: Sequence[str] = (), limits: Limits | None = None
-    ) -> Rows:
+    ) -> ResultSet:
         """Answers an on-demand query.
 
         Args:
@@ -52,7 +52,7 @@ class Inspection(Access):
         ...     cep.create_query("n", "SELECT COUNT(*) AS n FROM s[a: INTEGER] WINDOW(RANGE 5 S)")
         ...     cep.push_event("s", [7], 1000)
         ...     cep.query("SELECT ts, a FROM s WINDOW(RANGE 5 S)")
-        Rows(['ts', 'a'], [(1000, 7)])
+        ResultSet(['ts', 'a'], [(1000, 7)])
         """
         from bridge.engine.on_demand import answer
 

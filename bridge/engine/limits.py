@@ -15,7 +15,7 @@ from windows.databases import Database, Refused
 from windows.sql import number
 
 if TYPE_CHECKING:
-    from bridge.engine.rows import Rows
+    from bridge.engine.result_set import ResultSet
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,7 +82,7 @@ def with_row_limit(tree: exp.Expr, limits: Limits) -> exp.Expr:
     return exp.select("*").from_(inner.as_("limited", quoted=True)).limit(most)
 
 
-def within_rows(limits: Limits | None, rows: Rows) -> Rows:
+def within_rows(limits: Limits | None, rows: ResultSet) -> ResultSet:
     """The rows; raises QueryError where there are too many."""
     if limits is not None and len(rows) > limits.rows:
         raise QueryError(

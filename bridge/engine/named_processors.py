@@ -16,7 +16,7 @@ from bridge.engine.catalogue import Processor, QueryEntry
 from bridge.engine.create import create
 from bridge.engine.durable import LoggedCall
 from bridge.engine.own_table import OwnTable
-from bridge.engine.rows import arrow_table
+from bridge.engine.result_set import arrow_table
 from bridge.engine.runner import Runner
 from bridge.errors import NameTaken, QueryError
 from bridge.query.codec import fingerprint

@@ -25,7 +25,7 @@ from bridge.engine.catalogue import Catalogue
 from bridge.engine.limits import Limits, limited, with_row_limit, within_rows
 from bridge.engine.present_content import PresentState, present_content
 from bridge.engine.refusal import own_error, refusal
-from bridge.engine.rows import Rows
+from bridge.engine.result_set import ResultSet
 from bridge.engine.select_text import is_select
 from bridge.errors import QueryError
 from bridge.frontends.cursor import Cursor, word_of
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 def answer(
     sql: str, catalogue: Catalogue, network: Network, now: int, trust: Trust | None = None, limits: Limits | None = None
-) -> Rows:
+) -> ResultSet:
     """The rows of a SELECT. Raises QueryError for another text, and for a name whose content no query keeps.
 
     `trust`: what the text may do, where it is not trusted. `limits`: what it may take.
@@ -61,7 +61,7 @@ def answer(
         _answered(sql, database, request.rendered_for_pattern(sql)) as text,
     ):
         if not isinstance(text, str):
-            return within_rows(limits, Rows(text.column_names, None, text))
+            return within_rows(limits, ResultSet(text.column_names, None, text))
         return within_rows(limits, _rows(request.rendered(text, limits), database, request.answered))
 
 
@@ -112,14 +112,14 @@ def _answered(
     return answered(sql, database, rendered)
 
 
-def _rows(text: str, database: Database, nested: Mapping[str, str]) -> Rows:
+def _rows(text: str, database: Database, nested: Mapping[str, str]) -> ResultSet:
     columns = database.columns_of(text)
     decoders = [database.decoder(nested[name]) if name in nested else None for name in columns]
     if any(decoders):  # JSON here
         rows = [tuple(converted(row, decoders)) for row in database.fetch(text)]
-        return Rows(columns, rows, nested=nested)
+        return ResultSet(columns, rows, nested=nested)
     arrow = database.fetch_arrow(text)
-    return Rows(columns, database.fetch(text)) if arrow is None else Rows(columns, None, arrow)
+    return ResultSet(columns, database.fetch(text)) if arrow is None else ResultSet(columns, None, arrow)
 
 
 @dataclasses.dataclass

@@ -19,7 +19,7 @@ from bridge.engine.catalogue import StreamEntry
 from bridge.engine.in_process import InProcess, Reader
 from bridge.engine.reports import report_reader
 from bridge.engine.results import Results, ResultStatement
-from bridge.engine.window_recognition import Arrival
+from bridge.engine.window_recognition import Insertion
 from bridge.patterns.live.statements import Arrivals, Rows
 from bridge.rewrite.plan import Insert, Operator, Purge, RowCall
 from bridge.rewrite.state_tables import CLOCK
@@ -288,20 +288,20 @@ class _Planning:
 
     def _in_process(self, results: Sequence[tuple[ResultStatement, EventStatement]]) -> InProcess | None:
         """What reads these results without the database; None where something of the plan needs it."""
-        arrivals = self._arrivals_of_windows()
-        if arrivals is None or not results:
+        insertions = self._window_insertions()
+        if insertions is None or not results:
             return None
         readers = []
         for each, statement in results:
-            reader = statement.whole.compute or self._reader(each, arrivals)
+            reader = statement.whole.compute or self._reader(each, insertions)
             if reader is None:
                 return None
             readers.append((each, reader))
         return InProcess(readers)
 
-    def _arrivals_of_windows(self) -> dict[str, Arrival] | None:
+    def _window_insertions(self) -> dict[str, Insertion] | None:
         """What the steps add to window tables; None where a step does more, or another stream adds rows to such a table."""
-        found: dict[str, Arrival] = {}
+        found: dict[str, Insertion] = {}
         own, stored = frozenset([self._bound.stream]), {each.table for step in self._machines for each in step.arrivals}
         for operator in self._operators:
             for step in operator.steps:
@@ -310,13 +310,13 @@ class _Planning:
                 if not isinstance(step, Insert) or operator.timed or operator.sources != own or self._bound.row is None:
                     return None
                 read = {each.name for each in step.statement().find_all(exp.Table)} - {step.table}
-                arrival = self._bound.arrival(step, functools.partial(_of_step, step))
-                if arrival is None or step.table in found or read != {self._bound.row.table}:
+                insertion = self._bound.insertion(step, functools.partial(_of_step, step))
+                if insertion is None or step.table in found or read != {self._bound.row.table}:
                     return None
-                found[step.table] = arrival
+                found[step.table] = insertion
         return found
 
-    def _reader(self, result: ResultStatement, arrivals: Mapping[str, Arrival]) -> Reader | None:
+    def _reader(self, result: ResultStatement, insertions: Mapping[str, Insertion]) -> Reader | None:
         """What reads the results of a statement: columns of what a machine reports, or aggregates over a window."""
         if len(result.members) > 1:
             return None
@@ -326,7 +326,7 @@ class _Planning:
         if reader is not None and reader.table in self._reported:
             return reader
         few = member.results.of("few")
-        return self._bound.aggregate(few, few.statement.copy, arrivals, self._empty)
+        return self._bound.aggregate(few, few.statement.copy, insertions, self._empty)
 
     def _statement(self, source: object, write: Callable[[], exp.Expr]) -> EventStatement | None:
         row = self._bound.row

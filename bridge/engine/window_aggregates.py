@@ -31,7 +31,7 @@ _total: Callable[[Values], Any] = (
 """The sum of numbers in their order; later versions of `sum` compensate for rounding, which databases do not."""
 
 
-class Aggregate(NamedTuple):
+class ColumnAggregate(NamedTuple):
     """An aggregate over a value's column (None: over rows), and the type of its result."""
 
     name: str
@@ -43,8 +43,8 @@ class WindowAggregate:
     """A SELECT of aggregates over the rows of a window, computed in this process after an event has come."""
 
     def __init__(
-        self, rows: WindowRows, arrive: Compute, key: Sequence[int], aggregates: Sequence[Aggregate], columns: Sequence[str],
-        finish: Compute,
+        self, rows: WindowRows, arrive: Compute, key: Sequence[int], aggregates: Sequence[ColumnAggregate],
+        columns: Sequence[str], finish: Compute,
     ) -> None:  # fmt: skip
         self.rows = rows
         self._arrive, self._key, self._finish = arrive, key, finish

@@ -12,12 +12,12 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from bridge.engine.computed import computed
-from bridge.engine.window_aggregates import Aggregate, WindowAggregate
+from bridge.engine.window_aggregates import ColumnAggregate, WindowAggregate
 from bridge.engine.window_rows import WindowRows
 from windows.times import NEVER
 
 
-class Arrival(NamedTuple):
+class Insertion(NamedTuple):
     """What an INSERT adds to a window table for an event: the columns that are values of the event, by their places.
 
     `constants`: those that are the same number in every row. `condition`: where the INSERT adds no row for some events.
@@ -29,7 +29,7 @@ class Arrival(NamedTuple):
     condition: exp.Expr | None
 
 
-def arrival_of(insert: exp.Expr, place_of: Callable[[exp.Expr], int | None]) -> Arrival | None:
+def insertion_of(insert: exp.Expr, place_of: Callable[[exp.Expr], int | None]) -> Insertion | None:
     """What an INSERT adds, over the values of an event; None where it adds more than a row or reads a table."""
     select = insert.expression if isinstance(insert, exp.Insert) else None
     if not isinstance(select, exp.Select) or any(
@@ -44,7 +44,7 @@ def arrival_of(insert: exp.Expr, place_of: Callable[[exp.Expr], int | None]) -> 
         elif isinstance(value, exp.Literal) and not value.is_string and value.name.isdecimal():
             constants[item.alias_or_name] = int(value.name)
     where = select.args.get("where")
-    return Arrival(insert.this.name, places, constants, None if where is None else where.this)
+    return Insertion(insert.this.name, places, constants, None if where is None else where.this)
 
 
 _NAMES: Mapping[type[exp.Expr], str] = {
@@ -57,13 +57,13 @@ _NAMES: Mapping[type[exp.Expr], str] = {
 _WHOLE = ("SMALLINT", "INTEGER", "BIGINT")
 
 
-class _OtherwiseError(Exception):
+class _UnknownFormError(Exception):
     """The statement has another form."""
 
 
 def window_aggregate(
     statement: exp.Expr,
-    arrivals: Mapping[str, Arrival],
+    insertions: Mapping[str, Insertion],
     place_of: Callable[[exp.Expr], int | None],
     mark: Callable[[int, str], exp.Expr],
     types: Sequence[str],
@@ -73,15 +73,15 @@ def window_aggregate(
 
     Args:
         statement: The SELECT, with the values of an event.
-        arrivals: What INSERTs add to window tables, by the names of these.
+        insertions: What INSERTs add to window tables, by the names of these.
         place_of: The place of an event's value in its row; None for another expression.
         mark: The expression that stands for a value at a place of the row, of a type.
         types: The types of the columns of that row.
         proven: The types whose values the database compares and returns as Python does.
     """
     try:
-        return _Recognition(arrivals, place_of, mark, types, proven).aggregate(statement)
-    except _OtherwiseError:
+        return _Recognition(insertions, place_of, mark, types, proven).aggregate(statement)
+    except _UnknownFormError:
         return None
 
 
@@ -89,11 +89,11 @@ class _Recognition:
     """Takes a SELECT apart: nested SELECTs that name and filter, around one of aggregates over a window table."""
 
     def __init__(
-        self, arrivals: Mapping[str, Arrival], place_of: Callable[[exp.Expr], int | None],
+        self, insertions: Mapping[str, Insertion], place_of: Callable[[exp.Expr], int | None],
         mark: Callable[[int, str], exp.Expr], types: Sequence[str], proven: Collection[str],
     ) -> None:  # fmt: skip
-        self._all, self._place_of, self._mark, self._types, self._proven = arrivals, place_of, mark, types, proven
-        self._aggregates: list[Aggregate] = []
+        self._all, self._place_of, self._mark, self._types, self._proven = insertions, place_of, mark, types, proven
+        self._aggregates: list[ColumnAggregate] = []
         self._conditions: list[exp.Expr] = []
         self._keys: dict[str, int] = {}
         self._span: int | None = None
@@ -108,21 +108,21 @@ class _Recognition:
         if self._conditions:
             select.where(exp.and_(*self._conditions), copy=False)
         if any(value.find(exp.Column, exp.AggFunc) for value in [*items.values(), *self._conditions]):
-            raise _OtherwiseError
+            raise _UnknownFormError
         types = [*self._types, *(each.type for each in self._aggregates)]
         finish = computed(select, self._place_of, types, self._proven)
         columns = list(dict.fromkeys(each.column for each in self._aggregates if each.column is not None))
-        rows = WindowRows(self._arrival.table, list(self._keys), columns, self._span, self._count)
+        rows = WindowRows(self._insertion.table, list(self._keys), columns, self._span, self._count)
         arrive = computed(self._arriving([*self._keys, *columns]), self._place_of, self._types, self._proven)
         if finish is None or arrive is None:
-            raise _OtherwiseError
+            raise _UnknownFormError
         return WindowAggregate(rows, arrive, list(self._keys.values()), self._aggregates, columns, finish)
 
     def _arriving(self, names: Sequence[str]) -> exp.Select:
         """The SELECT of these columns of the row that the event adds."""
         values = [self._event_value(self._place(name)) for name in names]
         select = exp.select(*(exp.alias_(value, name, quoted=True) for name, value in zip(names, values, strict=True)))
-        return select if self._arrival.condition is None else select.where(self._arrival.condition)
+        return select if self._insertion.condition is None else select.where(self._insertion.condition)
 
     def _items(self, select: exp.Expr) -> dict[str, exp.Expr]:
         """The values of a SELECT's columns by their names, and adds its conditions."""
@@ -130,7 +130,7 @@ class _Recognition:
         if isinstance(source, exp.Table):
             return self._innermost(select, source, source.alias_or_name)
         if not isinstance(source, exp.Subquery):
-            raise _OtherwiseError
+            raise _UnknownFormError
         if source.this.find(exp.Lead) is not None and not source.this.find(exp.Subquery):
             return self._innermost(select, self._rows_with_evictions(source.this), source.alias_or_name)
         _refuse_other_clauses(select, ("expressions", "from_", "where", "order"))
@@ -139,7 +139,7 @@ class _Recognition:
         def value(node: exp.Expr) -> exp.Expr:
             if isinstance(node, exp.Column):
                 if node.name not in known:
-                    raise _OtherwiseError
+                    raise _UnknownFormError
                 return known[node.name].copy()
             return node
 
@@ -159,13 +159,13 @@ class _Recognition:
                         key.name for key in window.args.get("partition_by") or () if isinstance(key, exp.Column)
                     )
                     if lead.this.name != "seq" or len(keys) < len(window.args.get("partition_by") or ()):
-                        raise _OtherwiseError
+                        raise _UnknownFormError
                     self._evicted = item.alias_or_name, _number(lead.args["offset"]), keys
                 case _:
-                    raise _OtherwiseError
+                    raise _UnknownFormError
         source = select.args["from_"].this
         if not isinstance(source, exp.Table):
-            raise _OtherwiseError
+            raise _UnknownFormError
         return source
 
     def _innermost(self, select: exp.Expr, source: exp.Table, alias: str) -> dict[str, exp.Expr]:
@@ -173,14 +173,14 @@ class _Recognition:
         _refuse_other_clauses(select, ("expressions", "from_", "where", "having"))
         having = select.args["having"].this if select.args.get("having") else None
         if source.name not in self._all or having is None or having.sql() != "COUNT(*) > 0":
-            raise _OtherwiseError
-        self._arrival, self._alias = self._all[source.name], alias
-        if (self._arrival.places.get("ts"), self._arrival.places.get("seq")) != (0, 1):
-            raise _OtherwiseError
+            raise _UnknownFormError
+        self._insertion, self._alias = self._all[source.name], alias
+        if (self._insertion.places.get("ts"), self._insertion.places.get("seq")) != (0, 1):
+            raise _UnknownFormError
         for condition in _conjuncts(select.args["where"].this) if select.args.get("where") else ():
             self._take(condition)
         if self._evicted is not None and (self._count is None or self._evicted[2] != self._keys.keys()):
-            raise _OtherwiseError  # the rows of other keys evict rows, too
+            raise _UnknownFormError  # the rows of other keys evict rows, too
         return {item.alias_or_name: self._value(item.unalias()) for item in select.expressions}
 
     def _take(self, condition: exp.Expr) -> None:
@@ -194,7 +194,7 @@ class _Recognition:
         match condition:
             case exp.LTE() if (names[0], places[1]) in (("ts", 0), ("seq", 1)):
                 pass  # they have come already
-            case exp.LT() if places[0] == 0 and self._arrival.constants.get(names[1] or "") == NEVER:
+            case exp.LT() if places[0] == 0 and self._insertion.constants.get(names[1] or "") == NEVER:
                 pass
             case exp.LT() if places[0] == 1 and self._evicted is not None and names[1] == self._evicted[0]:
                 self._count = self._evicted[1]
@@ -208,18 +208,18 @@ class _Recognition:
             case exp.NullSafeEQ() if names[1] is not None and places[0] is not None:
                 self._keys[names[1]] = places[0]
             case _:
-                raise _OtherwiseError
+                raise _UnknownFormError
 
     def _first_of_count(self, first: exp.Coalesce) -> tuple[int, frozenset[str]]:
         """The number of rows in a window that begins with this one, and its keys: the row so many rows before the event."""
         select = first.this.this if isinstance(first.this, exp.Subquery) else None
         if select is None or [each.sql() for each in first.expressions] != ["0"]:
-            raise _OtherwiseError
+            raise _UnknownFormError
         _refuse_other_clauses(select, ("expressions", "from_", "where", "order", "limit", "offset"))
         source, order = select.args["from_"].this, select.args["order"].expressions
         is_newest = len(order) == 1 and order[0].this.name == "seq" and bool(order[0].args.get("desc"))
-        if not isinstance(source, exp.Table) or source.name != self._arrival.table or not is_newest:
-            raise _OtherwiseError
+        if not isinstance(source, exp.Table) or source.name != self._insertion.table or not is_newest:
+            raise _UnknownFormError
         keys = set[str]()
         for condition in _conjuncts(select.args["where"].this):
             left, right = condition.this, condition.expression
@@ -229,9 +229,9 @@ class _Recognition:
                 case exp.NullSafeEQ() if isinstance(left, exp.Column) and self._place_of(right) is not None:
                     keys.add(left.name)
                 case _:
-                    raise _OtherwiseError
+                    raise _UnknownFormError
         if [item.name for item in select.expressions] != ["seq"] or _number(select.args["limit"].expression) != 1:
-            raise _OtherwiseError
+            raise _UnknownFormError
         return _number(select.args["offset"].expression) + 2, frozenset(keys)
 
     def _name(self, node: exp.Expr | None) -> str | None:
@@ -243,7 +243,7 @@ class _Recognition:
         name = _NAMES.get(type(node))
         if name is None:
             if isinstance(node, exp.Column):
-                raise _OtherwiseError
+                raise _UnknownFormError
             if self._place_of(node) is None:
                 for key, value in list(node.args.items()):
                     if isinstance(value, exp.Expr) and not isinstance(value, exp.DataType):
@@ -254,25 +254,25 @@ class _Recognition:
             self._aggregates.append(aggregate)
         return self._mark(len(self._types) + self._aggregates.index(aggregate), aggregate.type)
 
-    def _aggregate_of(self, node: exp.Expr, name: str) -> Aggregate:
+    def _aggregate_of(self, node: exp.Expr, name: str) -> ColumnAggregate:
         inner = self._name(node.this)
         if any(value for part, value in node.args.items() if part not in ("this", "big_int")):
-            raise _OtherwiseError
+            raise _UnknownFormError
         if name == "count" and (isinstance(node.this, exp.Star) or inner == "seq"):
-            return Aggregate(name, None, "BIGINT")
+            return ColumnAggregate(name, None, "BIGINT")
         if inner is None:
-            raise _OtherwiseError
+            raise _UnknownFormError
         kind = self._types[self._place(inner)]
         if name == "count":
-            return Aggregate(name, inner, "BIGINT")
+            return ColumnAggregate(name, inner, "BIGINT")
         if kind not in (*_WHOLE, "DOUBLE"):
-            raise _OtherwiseError
-        return Aggregate(name, inner, "DOUBLE" if name == "avg" or kind == "DOUBLE" else "BIGINT")
+            raise _UnknownFormError
+        return ColumnAggregate(name, inner, "DOUBLE" if name == "avg" or kind == "DOUBLE" else "BIGINT")
 
     def _place(self, name: str) -> int:
-        if name not in self._arrival.places:
-            raise _OtherwiseError
-        return self._arrival.places[name]
+        if name not in self._insertion.places:
+            raise _UnknownFormError
+        return self._insertion.places[name]
 
     def _event_value(self, place: int) -> exp.Expr:
         return self._mark(place, self._types[place])
@@ -280,7 +280,7 @@ class _Recognition:
 
 def _refuse_other_clauses(select: exp.Expr, clauses: Collection[str]) -> None:
     if any(value and part not in clauses for part, value in select.args.items()):
-        raise _OtherwiseError
+        raise _UnknownFormError
 
 
 def _conjuncts(condition: exp.Expr) -> list[exp.Expr]:
@@ -302,5 +302,5 @@ def _orders_by_seq(window: exp.Window) -> bool:
 
 def _number(node: exp.Expr) -> int:
     if not isinstance(node, exp.Literal) or node.is_string or not node.name.isdecimal():
-        raise _OtherwiseError
+        raise _UnknownFormError
     return int(node.name)

@@ -20,7 +20,7 @@ import pyarrow.csv as arrow_csv
 
 from bridge.engine.bridge import Bridge
 from bridge.engine.catalogue import Processor
-from bridge.engine.rows import arrow_table
+from bridge.engine.result_set import arrow_table
 from bridge.engine.session import session_of
 from bridge.errors import BridgeError, SourceError
 from windows.arrow import values_of

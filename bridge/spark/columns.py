@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from bridge.engine.bridge import Bridge
-from bridge.engine.rows import arrow_table
+from bridge.engine.result_set import arrow_table
 from bridge.engine.session import session_of
 from bridge.sources.relations import whole_table
 

@@ -20,7 +20,7 @@ from bridge.check.scope import Field
 from bridge.engine.bridge import Bridge
 from bridge.engine.catalogue import QueryEntry
 from bridge.engine.intake import interleaved
-from bridge.engine.rows import arrow_table
+from bridge.engine.result_set import arrow_table
 from bridge.engine.session import session_of
 from bridge.errors import QueryError, SourceError
 from bridge.history.results import file_name

@@ -1088,7 +1088,7 @@ def test_closing_after_the_connection_has_ended_says_that_tables_stay(database: 
 
 
 def test_results_and_errors_can_be_pickled_and_copied() -> None:
-    from bridge.engine.rows import Row
+    from bridge.engine.result_set import Row
 
     row = Row.of(["a", "b"], [1, None])
     for copied in (pickle.loads(pickle.dumps(row)), copy.copy(row), copy.deepcopy(row)):

@@ -12,7 +12,7 @@ import pytest
 
 import bridge
 from bridge import query as q
-from bridge.engine.rows import arrow_table
+from bridge.engine.result_set import arrow_table
 from bridge.history.pieces import Partitioning, partitioning
 from bridge.history.script import ReplayScript
 from bridge.sources.layout import layout_of

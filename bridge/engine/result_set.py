@@ -46,7 +46,7 @@ class Row(tuple[Any, ...]):
         return dict(zip(self._names, self, strict=True))
 
 
-class Rows(Sequence[Row]):
+class ResultSet(Sequence[Row]):
     """The answer of an on-demand query: a sequence of rows, in order.
 
     columns: The names of its columns. Each row is a tuple whose values are also attributes.
@@ -94,7 +94,7 @@ class Rows(Sequence[Row]):
         return self._rows[place]
 
     def __repr__(self) -> str:
-        return f"Rows({list(self.columns)}, {self._rows!r})"
+        return f"ResultSet({list(self.columns)}, {self._rows!r})"
 
     def __eq__(self, other: object) -> bool:
         return list(self) == (list(other) if isinstance(other, Sequence) else other)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -13,6 +13,13 @@ from windows.aggregates import aggregate_named, aggregate_of, filtered, function
 
 if TYPE_CHECKING:
     from windows.databases import Database
+
+
+_INSTEAD: Mapping[type[exp.Expr], str] = {
+    exp.FirstValue: "FIRST(v) gives the oldest value of the window",
+    exp.LastValue: "LAST(v) gives the newest value of the window",
+}
+"""What to write instead of a function."""
 
 
 def is_own_aggregate(function: exp.Expr, database: Database) -> bool:
@@ -86,7 +93,8 @@ def refuse_missing(expressions: Iterable[exp.Expr], database: Database) -> None:
             continue
         names = [call.name] if isinstance(call, exp.AnonymousAggFunc) else _names(call)
         raise QueryError(
-            f"{database.title} has no aggregate function {names[0].upper()}: use another function, or another database",
+            f"{database.title} has no aggregate function {names[0].upper()}: "
+            + _INSTEAD.get(type(call), "use another function, or another database"),
             words=[name.lower() for name in names],
         )
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
+from bridge.check.paths import WRITTEN
 from bridge.check.types import UNKNOWN, place
 from bridge.errors import QueryError
 from windows.nested import FieldValue, array_of, is_array, is_list, is_object, list_of, object_of
@@ -84,11 +85,13 @@ def _row(node: exp.Expr, columns: Columns) -> exp.Expr:
 
     def column(name: str) -> exp.Expr:
         found = exp.column(exp.to_identifier(name, quoted=True), table=qualifier and qualifier.copy())
-        if qualifier is not None:
-            found.this.meta.update(qualifier.meta)
+        found.this.meta.update((node if qualifier is None else qualifier).meta)
         return found
 
-    return _object([(name, column(name), kind) for name, kind in columns(qualifier.name if qualifier else "")], node)
+    fields = columns(qualifier.name if qualifier else "")
+    found = _object([(name, column(name), kind) for name, kind in fields], node)
+    found.meta[WRITTEN] = node.sql()
+    return found
 
 
 def _object(fields: Sequence[FieldValue], node: exp.Expr) -> exp.Expr:

@@ -153,12 +153,19 @@ def expanded(columns: Sequence[exp.Expr], scope: Scope) -> list[exp.Expr]:
     expanded: list[exp.Expr] = []
     for item in columns:
         if isinstance(item, exp.Star):
-            expanded += [column(field.name) for field in scope.fields if not field.hidden]
+            expanded += [_of_star(field, item) for field in scope.fields if not field.hidden]
         elif isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
-            expanded += [column(field.name) for field in _of_input(item, scope)]
+            expanded += [_of_star(field, item.this) for field in _of_input(item, scope)]
         else:
             expanded.append(item)
     return expanded
+
+
+def _of_star(field: Field, star: exp.Expr) -> exp.Expr:
+    """A column that a star stands for, at the place of the star."""
+    found = column(field.name)
+    found.this.meta.update(star.meta)
+    return found
 
 
 def fields_of(columns: Sequence[exp.Alias], scope: Scope) -> tuple[Field, ...]:

@@ -124,8 +124,9 @@ def refuse_nested_key(key: exp.Expr, kind: str) -> None:
 
 
 def place(expression: exp.Expr) -> int | None:
-    """The offset of the first name in an expression, in the text it was read from."""
-    offsets = [node.meta["start"] for node in expression.find_all(exp.Identifier) if "start" in node.meta]
+    """The offset of the first name or `*` in an expression, in the text it was read from."""
+    names = expression.find_all(exp.Identifier, exp.Star)
+    offsets = [node.meta["start"] for node in names if "start" in node.meta]
     return min(offsets, default=None)
 
 

@@ -29,6 +29,7 @@ from bridge.query.words import NOT_OPERANDS, WORD
 
 _SUBQUERY = "a sub-query cannot stand in an expression: put it into FROM and correlate"
 _FLAT = "a column is written name or input.name"
+_BEFORE_STAR = (None, "(", ",", ".", "DISTINCT", "ALL")
 _STAR = "* EXCEPT, REPLACE and the like are not supported: name the columns"
 _PARAMETERS = "a query has no parameters: write the value"
 
@@ -38,6 +39,7 @@ _REFUSED: tuple[tuple[tuple[type[exp.Expr], ...], str, tuple[str, ...]], ...] = 
     ((exp.Query, exp.Table, exp.Values), _SUBQUERY, ("SELECT", "VALUES", "TABLE", "FROM")),
     ((exp.Window,), "OVER is not supported: WINDOW( … ) after the stream says which rows count", ("OVER",)),
     ((exp.Placeholder, exp.Parameter), _PARAMETERS, ("?", ":", "@", "??")),
+    ((exp.Columns,), "COLUMNS is not supported: name the columns", ("COLUMNS",)),
     ((exp.Aliases, exp.Command), "not understood", ()),
 )
 _LEFTOVERS = {"into": "INTO is not supported: CREATE QUERY name AS SELECT … names a result"}
@@ -144,7 +146,23 @@ def _read(cursor: Cursor, region: Region, start: int) -> exp.Expr:
                 node.meta[edge] += start - len(lead)
         for relative in ("line", "col"):
             node.meta.pop(relative, None)
+    _give_stars_places(cursor, region, tree)
     return tree
+
+
+def _give_stars_places(cursor: Cursor, region: Region, tree: exp.Expr) -> None:
+    """Gives each `*` that stands for columns its place, which sqlglot keeps of names alone."""
+    tokens = cursor.tokens[region.start : region.end]
+    before = [None, *map(word_of, tokens)]
+    places = [
+        token.start
+        for token, word in zip(tokens, before, strict=False)
+        if word_of(token) == "*" and word in _BEFORE_STAR
+    ]
+    stars = [node for node in tree.dfs() if isinstance(node, exp.Star)]
+    if len(stars) == len(places):
+        for star, start in zip(stars, places, strict=True):
+            star.meta["start"] = start
 
 
 def _refuse_foreign_words(cursor: Cursor, region: Region) -> None:

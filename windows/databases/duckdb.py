@@ -361,8 +361,8 @@ class DuckDB(Database):
         return bool(known)
 
     def can_aggregate(self, function: str) -> bool:
-        """Some are macros over other aggregates."""
-        sql = "SELECT 1 FROM duckdb_functions() WHERE function_name = lower(?) LIMIT 1"
+        """Some are macros over other aggregates; window functions need an OVER."""
+        sql = "SELECT 1 FROM duckdb_functions() WHERE function_name = lower(?) AND function_type <> 'window' LIMIT 1"
         return bool(self.connection.execute(sql, [function]).fetchall())
 
     def _insert_bulk(self, table: str, rows: Sequence[Row]) -> None:

@@ -17,9 +17,11 @@ from bridge.errors import QueryError
 from windows.aggregates import NUMBERS, SCALARS, AggregateFunction, aggregate_of, first_argument, function_name
 from windows.types import is_nested
 
-_EQUATIONS = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ, exp.In)
+_EQUATIONS = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ, exp.In, exp.Nullif)
 _OF_SCALARS = (exp.DPipe, exp.Cast, exp.Like)
-_COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+_COMPARISONS = (
+    exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Nullif,
+)  # fmt: skip
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv)
 _TEXT_OF_TIME = re.compile(r"\s*\d{1,6}-\d{1,2}-\d{1,2}\b")
 

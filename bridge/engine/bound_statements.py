@@ -85,8 +85,16 @@ class BoundStatements:
         found = self._source(source, write)
         if found.insertion is None:
             tree = optimize(write().copy(), Facts((), self.row))
-            found.insertion = (None if tree is None else insertion_of(tree, _place_of),)
+            found.insertion = (None if tree is None else self._insertion_of(tree),)
         return found.insertion[0]
+
+    def _insertion_of(self, tree: exp.Expr) -> Insertion | None:
+        insertion = insertion_of(tree, _place_of)
+        if insertion is None or insertion.condition is None:
+            return insertion
+        select = exp.select(exp.Literal.number(1)).where(insertion.condition.copy())
+        is_safe = computed(select, _place_of, self._types, self._database.python_types) is not None
+        return insertion._replace(is_safe=insertion.is_safe and is_safe)
 
     def aggregate(
         self, source: object, write: Callable[[], exp.Expr], insertions: Mapping[str, Insertion], empty: Collection[str]
@@ -95,8 +103,10 @@ class BoundStatements:
         found = self._source(source, write)
         if found.aggregate is None:
             tree = optimize(write().copy(), Facts(found.tables.intersection(empty), self.row))
-            proven = self._database.python_types
-            known = None if tree is None else window_aggregate(tree, insertions, _place_of, _mark, self._types, proven)
+            proven, compensates = self._database.python_types, self._database.compensates_sums
+            known = None
+            if tree is not None:
+                known = window_aggregate(tree, insertions, _place_of, _mark, self._types, proven, compensates)
             found.aggregate = (known,)
         if (aggregate := found.aggregate[0]) is not None:
             aggregate.rows.forget()

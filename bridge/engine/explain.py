@@ -17,7 +17,7 @@ from bridge.check.paths import shown
 from bridge.engine.bound_statements import facts_of
 from bridge.engine.catalogue import Catalogue, QueryEntry, ScriptEntry, StreamEntry
 from bridge.engine.layout import laid_out
-from bridge.engine.one_event import one_event_plan
+from bridge.engine.one_event_planning import one_event_plan
 from bridge.engine.results import ResultStatement
 from bridge.engine.watch.reader import RowReader
 from bridge.errors import QueryError

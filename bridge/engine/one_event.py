@@ -9,20 +9,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from sqlglot import exp
-
-from bridge.engine.bound_statements import BoundStatement, BoundStatements, Row, Unbound, row_of
-from bridge.engine.catalogue import StreamEntry
-from bridge.engine.in_process import InProcess, Reader
-from bridge.engine.reports import report_reader
+from bridge.engine.bound_statements import BoundStatement, Row
+from bridge.engine.boundaries import BoundaryTimes
+from bridge.engine.in_process import InProcess
 from bridge.engine.results import Results, ResultStatement
-from bridge.engine.window_recognition import Insertion
-from bridge.patterns.live.statements import Arrivals, Rows
-from bridge.rewrite.plan import Insert, Operator, Purge, RowCall
-from bridge.rewrite.state_tables import CLOCK
+from bridge.patterns.live.statements import Rows
+from bridge.rewrite.plan import Insert, RowCall
 from windows.databases import Database
 
 if TYPE_CHECKING:
@@ -30,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class EventStatement(NamedTuple):
-    """A statement, and what is left of it while no machine has reported anything; None where nothing is left."""
+    """A statement, and what is left of it while no machine has reported anything and no boundary is passed; None: nothing."""
 
     whole: BoundStatement
     quiet: BoundStatement | None
@@ -80,17 +75,22 @@ class Outcome(NamedTuple):
 class OneEventPlan:
     """What an event of one stream runs, pushed alone: the steps, what reads results, and the inboxes that INSERTs fill.
 
-    `stores`: the INSERTs that store the rows of machines, as for events in the inbox. `timed`: whether a statement reads the
-    clock. `binds`: whether a statement reads the event, not only machines. `in_process`: what reads the results
-    without the database; None where only the database can.
+    `stores`: the INSERTs that store the rows of machines, as for events in the inbox; `can_fail`: whether one may be refused
+    later, as the database has to compute something. `timed`: whether a statement reads the
+    clock. `binds`: whether a statement reads the event, not only machines. `boundaries`: those of windows that jump;
+    `late_inboxes` are filled only when one is passed.
+    `in_process`: what reads the results without the database, before the next boundary; None where only the database can.
     """
 
     steps: Sequence[EventStatement | MachineStep]
     results: Sequence[tuple[ResultStatement, EventStatement]]
     inboxes: frozenset[str]
+    late_inboxes: frozenset[str]
     stores: Sequence[Insert]
+    can_fail: bool
     timed: bool
     binds: bool
+    boundaries: BoundaryTimes
     in_process: InProcess | None = None
 
     @functools.cached_property
@@ -112,13 +112,23 @@ class OneEventPlan:
         ]
         return bool(self.machines) and all(statement.quiet is None for statement in statements)
 
+    def forget(self) -> None:
+        """What is in memory of tables may have changed there."""
+        self.boundaries.forget()
+        if self.in_process is not None:
+            self.in_process.forget()
+
     def can_store_later(self, in_process: InProcess | None) -> bool:
         """Whether an event may be stored with later ones: what keeps its rows has them in memory, too.
 
         `in_process`: what reads the results without the database; None where the database reads them.
         """
         in_memory = self._is_quiet if in_process is None else in_process.is_ready
-        return in_memory and all(each.is_restored and not each.is_checkpoint_due for each in self.machines)
+        return (
+            in_memory
+            and not self.can_fail
+            and all(each.is_restored and not each.is_checkpoint_due for each in self.machines)
+        )
 
     @functools.cached_property
     def takes_several(self) -> bool:
@@ -151,13 +161,16 @@ class OneEventPlan:
         now: int,
         seq: int,
         before_report: Callable[[], object] | None = None,
+        is_passed: bool = False,
     ) -> Outcome:
         """Runs an event in a transaction, with its row, time and number; or events (`takes_several`), with those of the last.
 
         `before_report`: they are stored later, and this is called before the first results of a machine are written.
+        `is_passed`: whether a boundary may be between the event before and this one.
         """
-        row = rows[0]
-        filled, progress, reported = set(self.inboxes), list[tuple[RowCall, Rows]](), False
+        row, reported = rows[0], is_passed
+        filled = set(self.inboxes if is_passed else self.inboxes - self.late_inboxes)
+        progress: list[tuple[RowCall, Rows]] = []
         for step in self.steps:
             if isinstance(step, EventStatement):
                 if (bound := step.of(reported)) is not None:
@@ -218,148 +231,3 @@ class OneEventPlan:
         if len(self.results) > 1:
             found.sort(key=lambda result: result[0].number)
         return found
-
-
-def one_event_plan(
-    stream: StreamEntry,
-    operators: Sequence[Operator],
-    results: Sequence[ResultStatement],
-    empty: Collection[str],
-    database: Database,
-    bound: BoundStatements | None = None,
-) -> OneEventPlan | None:
-    """The plan for an event of this stream, of these operators and result statements; None where one needs the inbox.
-
-    `empty`: the inboxes of the other streams. `bound`: what an earlier plan has bound.
-    """
-    bound = bound or BoundStatements(stream, row_of(stream, database), database)
-    if bound.row is None:
-        return None
-    bound.begin()
-    try:
-        return _Planning(operators, empty, bound, database).plan(results)
-    except Unbound:
-        return None
-
-
-class _Planning:
-    """The steps of a plan, bound one after the other."""
-
-    def __init__(
-        self, operators: Sequence[Operator], empty: Collection[str], bound: BoundStatements, database: Database
-    ) -> None:
-        self._operators = operators
-        self._steps = [step for operator in operators for step in operator.steps]
-        self._machines = [step for step in self._steps if isinstance(step, RowCall)]
-        self._reported = reported = {machine.table for machine in self._machines}
-        self._inboxes = frozenset(inbox for operator in operators for inbox in operator.inboxes) - reported
-        self._database, self._bound, self._empty = database, bound, empty
-        self._quiet = {*empty, *reported}
-        self._derived = {*self._inboxes, *reported}
-        self._binds = False
-
-    def plan(self, results: Sequence[ResultStatement]) -> OneEventPlan:
-        stored = {arrivals.table: step for step in self._machines for arrivals in step.arrivals}
-        inserts: dict[str, Insert] = {}
-        steps: list[EventStatement | MachineStep | None] = []
-        for step in self._steps:
-            if isinstance(step, RowCall):
-                steps.append(self._machine(step, inserts))
-            elif isinstance(step, Insert) and step.table in stored:
-                inserts[step.table] = step
-            elif isinstance(step, (Insert, Purge)):
-                steps.append(self._statement(step, functools.partial(_of_step, step)))
-            else:
-                raise Unbound
-        read = [(each, self._statement(each, functools.partial(_of_one_event, each))) for each in results]
-        found = [step for step in steps if step is not None]
-        results_bound = [(each, statement) for each, statement in read if statement is not None]
-        statements = [
-            *(step for step in found if isinstance(step, EventStatement)),
-            *(each for _, each in results_bound),
-        ]
-        clock = self._database.own_name(CLOCK)
-        timed = any(clock in statement.whole.text for statement in statements)
-        in_process = None if timed or self._inboxes else self._in_process(results_bound)
-        if in_process is not None:
-            inserts |= {step.table: step for step in self._steps if isinstance(step, Insert)}
-        stores = list(inserts.values())
-        return OneEventPlan(found, results_bound, self._inboxes, stores, timed, self._binds, in_process)
-
-    def _in_process(self, results: Sequence[tuple[ResultStatement, EventStatement]]) -> InProcess | None:
-        """What reads these results without the database; None where something of the plan needs it."""
-        insertions = self._window_insertions()
-        if insertions is None or not results:
-            return None
-        readers = []
-        for each, statement in results:
-            reader = statement.whole.compute or self._reader(each, insertions)
-            if reader is None:
-                return None
-            readers.append((each, reader))
-        return InProcess(readers)
-
-    def _window_insertions(self) -> dict[str, Insertion] | None:
-        """What the steps add to window tables; None where a step does more, or another stream adds rows to such a table."""
-        found: dict[str, Insertion] = {}
-        own, stored = frozenset([self._bound.stream]), {each.table for step in self._machines for each in step.arrivals}
-        for operator in self._operators:
-            for step in operator.steps:
-                if isinstance(step, RowCall) or step.table in stored:
-                    continue
-                if not isinstance(step, Insert) or operator.timed or operator.sources != own or self._bound.row is None:
-                    return None
-                read = {each.name for each in step.statement().find_all(exp.Table)} - {step.table}
-                insertion = self._bound.insertion(step, functools.partial(_of_step, step))
-                if insertion is None or step.table in found or read != {self._bound.row.table}:
-                    return None
-                found[step.table] = insertion
-        return found
-
-    def _reader(self, result: ResultStatement, insertions: Mapping[str, Insertion]) -> Reader | None:
-        """What reads the results of a statement: columns of what a machine reports, or aggregates over a window."""
-        if len(result.members) > 1:
-            return None
-        member = result.members[0]
-        types = [field.type for field in member.fields]
-        reader = report_reader(result.statement, types, self._database.python_types)
-        if reader is not None and reader.table in self._reported:
-            return reader
-        few = member.results.of("few")
-        return self._bound.aggregate(few, few.statement.copy, insertions, self._empty)
-
-    def _statement(self, source: object, write: Callable[[], exp.Expr]) -> EventStatement | None:
-        row = self._bound.row
-        self._binds |= row is not None and row.table in self._bound.tables(source, write)
-        whole = self._bound.of(source, write, self._empty)
-        if whole is None or not self._machines:
-            return None if whole is None else EventStatement(whole, whole)
-        return EventStatement(whole, self._bound.of(source, write, self._quiet))
-
-    def _machine(self, machine: RowCall, inserts: Mapping[str, Insert]) -> MachineStep:
-        if not machine.arrivals:
-            raise Unbound
-        steps = [inserts[each.table] for each in machine.arrivals]
-        stored = (self._bound.of(step, functools.partial(_of_step, step), self._empty) for step in steps)
-        reads = [self._arrivals(each) for each in machine.arrivals]
-        return MachineStep(machine, reads, [insert for insert in stored if insert is not None])
-
-    def _arrivals(self, arrivals: Arrivals) -> BoundStatement | None:
-        """What reads the rows of the event; raises Unbound where they are results of another operator."""
-        if not self._bound.tables(arrivals, arrivals.select.copy).isdisjoint(self._derived):
-            raise Unbound
-        return self._bound.of(arrivals, arrivals.select.copy, self._empty)
-
-
-def _of_step(step: Insert | Purge) -> exp.Expr:
-    return step.statement("one") if isinstance(step, Insert) else step.statement()
-
-
-def _of_one_event(result: ResultStatement) -> exp.Expr:
-    """The statement without ORDER BY `ts` and `seq`, which are equal in its rows unless time alone gives rows."""
-    statement = result.statement.copy()
-    order = statement.args.get("order")
-    if order is not None and not result.timed:
-        kept = [term for term in order.expressions if term.this.name not in ("ts", "seq")]
-        statement.set("order", exp.Order(expressions=kept) if kept else None)
-    return statement

@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from bridge.engine.bound_statements import BoundStatements, row_of
 from bridge.engine.catalogue import StreamEntry
 from bridge.engine.intake import EventBatch
-from bridge.engine.one_event import OneEventPlan, one_event_plan
+from bridge.engine.one_event import OneEventPlan
+from bridge.engine.one_event_planning import one_event_plan
 from bridge.engine.results import ResultStatements
 from bridge.rewrite.plan import Operator
 from windows.databases import Database
@@ -31,11 +32,16 @@ class OneEventPlans:
         """Forgets all plans, as operators or result statements have changed."""
         self._known.clear()
 
+    def unbind(self) -> None:
+        """Forgets all plans and what is bound, as the database computes otherwise now."""
+        self._known.clear()
+        self._bound.clear()
+
     def forget(self, streams: Collection[str] | None = None) -> None:
         """Forgets what is in memory of tables that events of these streams, or of any, have changed otherwise."""
         for name, plan in self._known.items():
-            if plan is not None and plan.in_process is not None and (streams is None or name in streams):
-                plan.in_process.forget()
+            if plan is not None and (streams is None or name in streams):
+                plan.forget()
 
     def note(self, batches: Sequence[EventBatch], streams: Collection[str], most: int) -> None:
         """Keeps the rows in memory up to date after a push into these streams that the database has processed.

@@ -11,7 +11,7 @@ from sqlglot import exp
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_KINDS: Mapping[str, type] = {
+KINDS: Mapping[str, type] = {
     "SMALLINT": int,
     "INTEGER": int,
     "BIGINT": int,
@@ -70,7 +70,7 @@ def report_reader(select: exp.Expr, types: Sequence[str], proven: Collection[str
     >>> report_reader(parse_one("SELECT ts FROM matches WHERE a > 5"), [], {"BIGINT"}) is None
     True
     """
-    if not isinstance(select, exp.Select) or not set(types) <= _KINDS.keys() & set(proven):
+    if not isinstance(select, exp.Select) or not set(types) <= KINDS.keys() & set(proven):
         return None
     terms: Sequence[exp.Expr] = select.args["order"].expressions if select.args.get("order") else []
     origin = _origin(select, {"expressions", "from_", "order"})
@@ -81,7 +81,7 @@ def report_reader(select: exp.Expr, types: Sequence[str], proven: Collection[str
     system = columns[: len(columns) - len(types)]
     if None in columns or not _NUMBERS.issuperset([*system, *order]):
         return None
-    kinds = [int] * len(system) + [_KINDS[kind] for kind in types]
+    kinds = [int] * len(system) + [KINDS[kind] for kind in types]
     return ReportReader(origin[0], [*filter(None, columns)], kinds, [*filter(None, order)])
 
 

@@ -70,6 +70,7 @@ class Runner(SmallPushes):
 
     def settle(self, count: int | None) -> None:
         """Settles, before a push of `count` events (None: of any number) begins, which statements read its results."""
+        self._follow_settings()
         if not self._is_set:
             self._set_constants()
         for push in self.results.outdated(None if self._one_by_one() else count, self.most_in_process):
@@ -208,7 +209,8 @@ class Runner(SmallPushes):
             # Time begins with the first event, or with the first timestamp that time is advanced to.
             self._tables.set_clock(first if self.now == BEGINNING else self.now, ts, self.seq + count)
         if isinstance(plan, OneEventPlan):
-            results, own, _ = plan.run(self.database, batches[0].rows, ts, self.seq + count)
+            is_passed = bool(plan.boundaries) and plan.boundaries.are_passed(self.now, ts)
+            results, own, _ = plan.run(self.database, batches[0].rows, ts, self.seq + count, is_passed=is_passed)
             filled |= own
         else:
             self._run_steps(plan.steps, ts, self.seq + count, final)

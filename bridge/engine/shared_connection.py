@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -21,11 +22,15 @@ _DESCRIBING = frozenset(dir(Database)).union(*map(inspect.get_annotations, Datab
 """The other names of any connection: they describe the database, and read and change no rows."""
 
 
+_TRIGGER = re.compile(r"(?i)\btrigger\b")
+"""A trigger changes tables with each push."""
+
+
 class SharedConnection:
     """Stands for the connection, so that each statement of the program finds all rows in their tables.
 
-    Before a statement, and before the first push after it, everything is brought into the tables. What has the driver's own
-    connection, begins a transaction or changes the object is not seen any more: from then on each push does so.
+    Before a statement, and before the first push after it, everything is brought into the tables. Who has the driver's own
+    connection, begins a transaction, makes a trigger or changes the object is not seen any more: from then on each push does so.
 
     Args:
         database: The connection.
@@ -63,5 +68,5 @@ class SharedConnection:
 
     def _run(self, statement: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         with self._lock:
-            self._before(False)
+            self._before(any(isinstance(each, str) and _TRIGGER.search(each) for each in arguments))
             return statement(*arguments, **options)

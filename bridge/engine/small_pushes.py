@@ -28,6 +28,8 @@ class SmallPushes(Transactions):
         """Whether nobody else has the connection, who may read and change the tables between any two pushes."""
         self._was_used = False
         """Whether others have run statements since the last push that ran in a transaction."""
+        self._proven = frozenset(database.python_types)
+        """The types with which this process computes as the database does, when plans were last made."""
         self.uncommitted: Results = []
         """The results of the newest push, also where it is not known whether that has taken effect."""
 
@@ -42,11 +44,22 @@ class SmallPushes(Transactions):
             self._was_used = True
             self._one_event_plans.forget()
 
+    def _follow_settings(self) -> None:
+        """A program may have changed how the database compares, such as by a collation."""
+        if self._was_used and self._proven != (proven := frozenset(self.database.python_types)):
+            self._proven = proven
+            self._one_event_plans.unbind()
+
     def store_postponed(self) -> None:
         """Brings postponed events into their tables, which are to be read."""
         if self._postponed:
             with self.transaction():
                 pass
+
+    def drop(self) -> None:
+        """Removes all tables, also of postponed events."""
+        self._postponed.clear()
+        super().drop()
 
     @property
     def most_in_process(self) -> int:
@@ -79,8 +92,9 @@ class SmallPushes(Transactions):
         if plan is None or self._inboxes.registered or self._was_used:
             return None
         is_computed = plan.is_one_select and plan.takes_several
-        in_process = plan.in_process if count <= self.most_in_process else None
-        may_postpone = self.has_connection_alone and not (is_computed or is_noted or self._one_by_one())
+        is_passed = bool(plan.boundaries) and plan.boundaries.are_passed(self.now, ts)
+        in_process = plan.in_process if count <= self.most_in_process and not is_passed else None
+        may_postpone = self.has_connection_alone and not (is_computed or is_noted or is_passed or self._one_by_one())
         can_postpone = may_postpone and plan.can_store_later(in_process)
         is_in_process = can_postpone and in_process is not None
         if self._housekeeping.is_due(count):

@@ -1,7 +1,7 @@
 """Aggregates of a window that are computed in this process, for single events: its rows are in memory, too.
 
-The aggregates are those that Python computes as the database does: counts; sums, averages and extremes of whole numbers, and of
-doubles that are not NaN, which are added in the order of arrival.
+The aggregates are those that Python computes as the database does: counts, also of distinct whole numbers and texts; sums,
+averages and extremes of whole numbers, and of doubles that are not NaN, which are added in the order of arrival.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bridge.engine.computed import Compute, Row
 from bridge.engine.window_rows import WindowRows
 from windows.times import NEVER
 
-MOST_OF_KEY = 4_096
+MOST_OF_KEY = 16_384
 """The number of rows of a key up to which an aggregate is computed row by row in Python."""
 
 _EXACT = 2**53
@@ -28,7 +28,7 @@ Values: TypeAlias = "list[Any]"
 _total: Callable[[Values], Any] = (
     sum if sys.version_info < (3, 12) else functools.partial(functools.reduce, operator.add)
 )
-"""The sum of numbers in their order; later versions of `sum` compensate for rounding, which databases do not."""
+"""The sum of numbers in their order; later versions of `sum` compensate for rounding, which most databases do not."""
 
 
 class ColumnAggregate(NamedTuple):
@@ -51,6 +51,7 @@ class WindowAggregate:
         self._functions = [
             (_FUNCTIONS[each.name], None if each.column is None else columns.index(each.column)) for each in aggregates
         ]
+        self._reads_values = any(each.column is not None for each in aggregates)
 
     def add(self, row: Row) -> bool:
         """Adds what the event adds to the window; False where only the database knows what that is."""
@@ -67,7 +68,7 @@ class WindowAggregate:
         own = self.rows.of(tuple([row[place] for place in self._key]), row[0])
         if own is None:
             return []
-        if len(own.times) > MOST_OF_KEY:
+        if self._reads_values and len(own.times) > MOST_OF_KEY:
             return None
         found: list[Any] = []
         for function, place in self._functions:
@@ -81,10 +82,20 @@ class WindowAggregate:
         return self._finish((*row, *found))
 
 
-def _sum(values: Values) -> Any:
+def _compensated(values: Values) -> float:
+    """The sum of doubles that SQLite gives from version 3.43 on (Kahan and Babuška)."""
+    total = error = 0.0
+    for value in values:
+        after = total + value
+        error += (total - after) + value if abs(total) > abs(value) else (value - after) + total
+        total = after
+    return total + error
+
+
+def _sum(values: Values, sum_of: Callable[[Values], Any] = _total) -> Any:
     if not values:
         return None
-    total = _total(values)
+    total = sum_of(values)
     if type(total) is int:
         if sum(map(abs, values)) > NEVER:
             raise OverflowError
@@ -93,21 +104,32 @@ def _sum(values: Values) -> Any:
     return total
 
 
-def _average(values: Values) -> float | None:
+def _average(values: Values, sum_of: Callable[[Values], Any] = _total) -> float | None:
     if not values:
         return None
     if type(values[0]) is int and sum(map(abs, values)) > _EXACT:
         raise OverflowError
-    found = _total(values) / len(values)
+    found = sum_of(values) / len(values)
     if not math.isfinite(found):
         raise OverflowError
     return float(found)
 
 
+def _extreme(choose: Callable[..., Any], values: Values) -> Any:
+    """The least or greatest; which zero that is where there are 0.0 and -0.0, only the database knows."""
+    found = choose(values, default=None)
+    if found == 0 and type(found) is float and len({math.copysign(1.0, value) for value in values if value == 0}) > 1:
+        raise ValueError
+    return found
+
+
 _FUNCTIONS: Mapping[str, Callable[[Values], Any]] = {
     "count": len,
+    "count distinct": lambda values: len(set(values)),
     "sum": _sum,
     "avg": _average,
-    "min": functools.partial(min, default=None),
-    "max": functools.partial(max, default=None),
+    "compensated sum": functools.partial(_sum, sum_of=_compensated),
+    "compensated avg": functools.partial(_average, sum_of=_compensated),
+    "min": functools.partial(_extreme, min),
+    "max": functools.partial(_extreme, max),
 }

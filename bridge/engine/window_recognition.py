@@ -12,6 +12,7 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from bridge.engine.computed import computed
+from bridge.engine.reports import KINDS
 from bridge.engine.window_aggregates import ColumnAggregate, WindowAggregate
 from bridge.engine.window_rows import WindowRows
 from windows.times import NEVER
@@ -21,30 +22,41 @@ class Insertion(NamedTuple):
     """What an INSERT adds to a window table for an event: the columns that are values of the event, by their places.
 
     `constants`: those that are the same number in every row. `condition`: where the INSERT adds no row for some events.
+    `is_safe`: whether its other columns cannot fail, so that they may be computed later.
     """
 
     table: str
     places: Mapping[str, int]
     constants: Mapping[str, int]
     condition: exp.Expr | None
+    is_safe: bool
 
 
 def insertion_of(insert: exp.Expr, place_of: Callable[[exp.Expr], int | None]) -> Insertion | None:
-    """What an INSERT adds, over the values of an event; None where it adds more than a row or reads a table."""
+    """What an INSERT adds, over the values of an event; None where it adds more, computes a value or reads a table."""
     select = insert.expression if isinstance(insert, exp.Insert) else None
     if not isinstance(select, exp.Select) or any(
         v and p not in ("expressions", "where") for p, v in select.args.items()
     ):
         return None
-    places, constants = dict[str, int](), dict[str, int]()
+    places, constants, is_safe = dict[str, int](), dict[str, int](), True
     for item in select.expressions:
         value, place = item.unalias(), place_of(item.unalias())
         if place is not None:
             places[item.alias_or_name] = place
         elif isinstance(value, exp.Literal) and not value.is_string and value.name.isdecimal():
             constants[item.alias_or_name] = int(value.name)
+        else:
+            is_safe &= _is_sum_of_time(value, place_of)
     where = select.args.get("where")
-    return Insertion(insert.this.name, places, constants, None if where is None else where.this)
+    return Insertion(insert.this.name, places, constants, None if where is None else where.this, is_safe)
+
+
+def _is_sum_of_time(value: exp.Expr, place_of: Callable[[exp.Expr], int | None]) -> bool:
+    """Whether a value is the timestamp and a number, or a number with a type."""
+    if isinstance(value, exp.Cast):
+        return isinstance(value.this, exp.Literal)
+    return isinstance(value, exp.Add) and place_of(value.this) == 0 and isinstance(value.expression, exp.Literal)
 
 
 _NAMES: Mapping[type[exp.Expr], str] = {
@@ -68,6 +80,7 @@ def window_aggregate(
     mark: Callable[[int, str], exp.Expr],
     types: Sequence[str],
     proven: Collection[str],
+    compensates: bool = False,
 ) -> WindowAggregate | None:
     """What computes a SELECT over a window; None where only the database can.
 
@@ -78,9 +91,10 @@ def window_aggregate(
         mark: The expression that stands for a value at a place of the row, of a type.
         types: The types of the columns of that row.
         proven: The types whose values the database compares and returns as Python does.
+        compensates: Whether its sums of doubles make up for rounding.
     """
     try:
-        return _Recognition(insertions, place_of, mark, types, proven).aggregate(statement)
+        return _Recognition(insertions, place_of, mark, types, proven, compensates).aggregate(statement)
     except _UnknownFormError:
         return None
 
@@ -90,8 +104,9 @@ class _Recognition:
 
     def __init__(
         self, insertions: Mapping[str, Insertion], place_of: Callable[[exp.Expr], int | None],
-        mark: Callable[[int, str], exp.Expr], types: Sequence[str], proven: Collection[str],
+        mark: Callable[[int, str], exp.Expr], types: Sequence[str], proven: Collection[str], compensates: bool,
     ) -> None:  # fmt: skip
+        self._compensates = compensates
         self._all, self._place_of, self._mark, self._types, self._proven = insertions, place_of, mark, types, proven
         self._aggregates: list[ColumnAggregate] = []
         self._conditions: list[exp.Expr] = []
@@ -112,10 +127,11 @@ class _Recognition:
         types = [*self._types, *(each.type for each in self._aggregates)]
         finish = computed(select, self._place_of, types, self._proven)
         columns = list(dict.fromkeys(each.column for each in self._aggregates if each.column is not None))
-        rows = WindowRows(self._insertion.table, list(self._keys), columns, self._span, self._count)
         arrive = computed(self._arriving([*self._keys, *columns]), self._place_of, self._types, self._proven)
         if finish is None or arrive is None:
             raise _UnknownFormError
+        kinds = [KINDS[self._types[self._place(name)]] for name in [*self._keys, *columns]]
+        rows = WindowRows(self._insertion.table, list(self._keys), columns, kinds, self._span, self._count)
         return WindowAggregate(rows, arrive, list(self._keys.values()), self._aggregates, columns, finish)
 
     def _arriving(self, names: Sequence[str]) -> exp.Select:
@@ -255,7 +271,8 @@ class _Recognition:
         return self._mark(len(self._types) + self._aggregates.index(aggregate), aggregate.type)
 
     def _aggregate_of(self, node: exp.Expr, name: str) -> ColumnAggregate:
-        inner = self._name(node.this)
+        distinct = isinstance(node, exp.Count) and isinstance(node.this, exp.Distinct)
+        inner = self._name(node.this.expressions[0] if distinct else node.this)
         if any(value for part, value in node.args.items() if part not in ("this", "big_int")):
             raise _UnknownFormError
         if name == "count" and (isinstance(node.this, exp.Star) or inner == "seq"):
@@ -263,10 +280,14 @@ class _Recognition:
         if inner is None:
             raise _UnknownFormError
         kind = self._types[self._place(inner)]
+        if distinct and (len(node.this.expressions) > 1 or kind not in {*_WHOLE, "VARCHAR"}.intersection(self._proven)):
+            raise _UnknownFormError
         if name == "count":
-            return ColumnAggregate(name, inner, "BIGINT")
+            return ColumnAggregate("count distinct" if distinct else name, inner, "BIGINT")
         if kind not in (*_WHOLE, "DOUBLE"):
             raise _UnknownFormError
+        if self._compensates and kind == "DOUBLE" and name in ("sum", "avg"):
+            return ColumnAggregate(f"compensated {name}", inner, "DOUBLE")
         return ColumnAggregate(name, inner, "DOUBLE" if name == "avg" or kind == "DOUBLE" else "BIGINT")
 
     def _place(self, name: str) -> int:

@@ -53,13 +53,16 @@ class _Key:
 class WindowRows:
     """The rows of a window table in memory, those of each key together, with the columns that an aggregate reads.
 
-    It is filled from the table after the second of some small pushes, and forgotten where events come otherwise. `span`: the
-    length of the window in milliseconds; `count`: the rows of a key in the window at most; None: there is no such bound.
+    It is filled from the table after the second of some small pushes, and forgotten where events come otherwise. `kinds`: the
+    Python types of keys and columns. `span`: the length of the window in milliseconds; `count`: the rows of a key in the
+    window at most; None: there is no such bound.
     """
 
     def __init__(
-        self, name: str, keys: Sequence[str], columns: Sequence[str], span: int | None, count: int | None = None
-    ) -> None:
+        self, name: str, keys: Sequence[str], columns: Sequence[str], kinds: Sequence[type],
+        span: int | None, count: int | None = None,
+    ) -> None:  # fmt: skip
+        self._kinds = kinds
         self._name, self._names, self._keys = name, [*keys, *columns], len(keys)
         self._span, self._count = span, count
         self._rows: dict[Any, _Key] = {}
@@ -81,17 +84,30 @@ class WindowRows:
         self._wait -= 1
         if self._wait >= 0:
             return
-        names = ("ts", *self._names)
+        names = ("ts", "seq", *self._names)
         select = exp.select(*map(column, names)).from_(table(self._name)).order_by(column("seq")).limit(MOST_ROWS + 1)
         if self._span is not None:
             select = select.where(exp.GT(this=column("ts"), expression=exp.Literal.number(ts - self._span)))
         rows = database.fetch(database.render(select))
-        if len(rows) > MOST_ROWS or any(value != value for row in rows for value in row):
+        if len(rows) > MOST_ROWS or not self._are_as_pushed(rows, ts, seq):
             self._wait = RETRY
             return
         self.is_loaded, self._newest = True, seq
         for row in rows:
-            self._add(row[0], row[1:])
+            self._add(row[0], row[2:])
+
+    def _are_as_pushed(self, rows: Sequence[Row], ts: int, seq: int) -> bool:
+        """Whether rows are of events up to this one, in their order, and have no NaN: a program may have changed them."""
+        if not all(type(row[0]) is int and type(row[1]) is int for row in rows):
+            return False
+        times = [row[0] for row in rows]
+        if times != sorted(times) or (rows and (times[-1] > ts or rows[-1][1] > seq)):
+            return False
+        return all(
+            value is None or (type(value) is kind and value == value)
+            for row in rows
+            for value, kind in zip(row[2:], self._kinds, strict=True)
+        )
 
     def add(self, seq: int, ts: int, rows: Sequence[Row]) -> None:
         """Adds the rows of the event `seq`, unless they are there already."""

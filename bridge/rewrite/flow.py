@@ -89,6 +89,20 @@ class LastRows(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
+class Boundaries:
+    """Times at which a window jumps: `origin + k * slide`, in milliseconds.
+
+    Before the next one, statements that read the table `rows`, of the rows that it gets, find nothing. `origin` is None
+    where it is the time of the first row, which the table `first` keeps.
+    """
+
+    rows: str
+    slide: int
+    origin: int | None
+    first: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
 class Flow:
     """The rows that an operator emits.
 
@@ -99,7 +113,7 @@ class Flow:
     one (ts, seq). `late`: readers of an event see this content as it was before the event. `size`: the milliseconds for
     which every row is valid, where that is one number. `last`: the ROWS window, whose content has `NTH`. `variants`: the
     ways to write the arrivals of a result that is not in a table; `brief` and `long` ones compare a push with the
-    `window` (milliseconds).
+    `window` (milliseconds). `boundaries`: the times at which alone rows come and leave; None where they may at any.
     """
 
     names: tuple[str, ...]
@@ -116,6 +130,7 @@ class Flow:
     variants: Variants[StatementWriter[Selection]] | None = None
     window: int = 0
     late: bool = False
+    boundaries: Boundaries | None = None
 
     @property
     def system(self) -> tuple[str, ...]:

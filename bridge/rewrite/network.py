@@ -327,7 +327,10 @@ class Network:
         operator.derived[name] = self.reader
         operator.steps.append(Insert(name, select))
         content = Selection.of(table(name), arrivals.arrivals.columns)
-        flow = derived_content(node, dataclasses.replace(arrivals, content=content, last=None))
+        # Results are replaced by newer ones, not only at the boundaries of a window.
+        boundaries = arrivals.boundaries if isinstance(node, query.Window) else None
+        kept = dataclasses.replace(arrivals, content=content, last=None, boundaries=boundaries)
+        flow = derived_content(node, kept)
         if origins := self._noting(name, operator.origins):
             flow = leaving_with(flow, origins)
         # Replaced rows are purged first: without the row that replaced them they would count again.

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from bridge.patterns.live.statements import Arrivals, Rows
 from bridge.query.nodes import Node
-from bridge.rewrite.flow import Flow
+from bridge.rewrite.flow import Boundaries, Flow
 from bridge.rewrite.stored_state import StoredState
 from bridge.rewrite.variants import StatementWriter, Variants
 from windows.databases import Database
@@ -193,7 +193,9 @@ class Operator:
     only the database knows to be wrong is refused there. `identity`: what identifies it in every process, where the state
     is kept. `deadlines`: statements with a column `due`, the times after now at which time alone may make it report
     something. `stored`: what an operator that reports it otherwise takes over of its tables; `has_runs`: whether its open
-    matches are rows of their own in the tables of its family. `number`: its place in the order of creation.
+    matches are rows of their own in the tables of its family. `number`: its place in the order of creation. `boundaries`:
+    the times at which alone it has results. Before the next one, an operator with the table of their rows keeps what it
+    gets, and another does nothing.
     """
 
     title: str
@@ -227,6 +229,7 @@ class Operator:
     stored: StoredState | None = None
     has_runs: bool = False
     number: int = 0
+    boundaries: Boundaries | None = None
 
     @property
     def holds_state(self) -> bool:

@@ -55,6 +55,8 @@ def update(text: str, database: Database, position: int | None = None) -> Sql:
     sql = _parsed(text, database, position)
     if not isinstance(sql.tree, _CHANGES):
         raise QueryError(f"UpdateSQL runs an INSERT, UPDATE or DELETE, not {_shown(text)}", position=position)
+    if isinstance(sql.tree, exp.Delete) and not sql.tree.this:
+        raise QueryError(f"FROM is missing: DELETE FROM table WHERE …, not {_shown(text)}", position=position)
     if sql.tree.args.get("returning"):
         raise QueryError("RETURNING is not supported: UpdateSQL gives the number of rows it changed", position=position)
     return sql

@@ -56,6 +56,8 @@ class Capabilities:
     """The column type of bytes."""
     python_types: ClassVar[Collection[str]] = ()
     """The types of attributes whose values it compares, by `=` and, but for texts and NaN, by `<`, and returns as Python does."""
+    compensates_sums: ClassVar[bool] = False
+    """True if SUM and AVG of doubles make up for what each addition has rounded (Kahan and Babuška)."""
     ordered_aggregates: ClassVar[bool] = True
     """True if an aggregate may order its values: `string_agg(v, ',' ORDER BY w)`."""
     lists_aggregates: ClassVar[bool] = False

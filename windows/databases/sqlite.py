@@ -51,6 +51,7 @@ class SQLite(SQLiteJson, Alchemy):
     title: ClassVar[str] = "SQLite"
     python_types = frozenset({"SMALLINT", "INTEGER", "BIGINT", "DOUBLE", "VARCHAR"})
     lists_aggregates: ClassVar[bool] = True
+    compensates_sums = sqlite3.sqlite_version_info >= (3, 43)
     ordered_aggregates = sqlite3.sqlite_version_info >= (3, 44)
     inline_event_values: ClassVar[bool] = True
     chunk_size: ClassVar[int] = 1_000

@@ -91,7 +91,9 @@ def _aggregated(node: query.Aggregate, network: Network, need: Need) -> Flow:
             variants = Variants(StatementWriter(lambda: select, "join of report times and window"))
         jumping = below.counted and below.jumping and not node.every_change
         jump = ("ts", "seq", *below.jump) if jumping else ()
-        operator.result = _flow(node, below, variants, (*jump, FROM) if jump else ())
+        operator.boundaries = None if isinstance(above, Snapshot) else below.boundaries
+        result = _flow(node, below, variants, (*jump, FROM) if jump else ())
+        operator.result = dataclasses.replace(result, boundaries=operator.boundaries)
         if below.counted and not node.every_change:  # else a newer result comes when a row leaves
             operator.keys = (*jump, FROM) if jump else below.key
             operator.origins = lambda: [(below, {key: key for key in jump or below.key})]

@@ -7,7 +7,7 @@ import dataclasses
 from sqlglot import exp
 
 from bridge import query
-from bridge.rewrite.flow import Flow, Need, Selection
+from bridge.rewrite.flow import Boundaries, Flow, Need, Selection
 from bridge.rewrite.network import Network
 from bridge.rewrite.plan import Insert, Operator, Purge
 from bridge.rewrite.state_tables import CLOCK, add_table, clock, expired, indexed_by, keep_for, row_columns
@@ -115,6 +115,8 @@ def _at_boundaries(operator: Operator, node: query.Window, network: Network, bel
         exp.LTE(this=exp.Sub(this=column("_boundary"), expression=number(size)), expression=column("ts")),
     ]
     operator.deadlines.append(_next_boundary(raw, slide, origin))
+    first = origin.find(exp.Table)
+    operator.boundaries = Boundaries(raw, slide, *((node.extent.offset,) if first is None else (None, first.name)))
     is_numbered = not below.order and not below.timed
     columns = {
         "ts": column("_boundary"),
@@ -127,7 +129,8 @@ def _at_boundaries(operator: Operator, node: query.Window, network: Network, bel
     }
     entering = _with_boundaries(raw, size, slide, origin, below)
     content = Selection(exp.Subquery(this=entering), columns, tuple(reached))
-    return Flow(below.names, content, order=("_place",), timed=True, jumping=True)
+    flow = Flow(below.names, content, order=("_place",), timed=True, jumping=True)
+    return dataclasses.replace(flow, boundaries=operator.boundaries)
 
 
 def _with_boundaries(raw: str, size: int, slide: int, origin: exp.Expr, below: Flow) -> exp.Select:

@@ -54,6 +54,7 @@ def on_arrival(
         counted=False,
         jumping=False,
         variants=None,
+        boundaries=None,
     )
     if need is not Need.CONTENT:
         return arrivals

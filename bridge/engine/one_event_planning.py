@@ -1,0 +1,214 @@
+"""The making of plans for single events: steps and results bound to the event's values, and what this process computes."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from sqlglot import exp
+
+from bridge.engine.bound_statements import BoundStatement, BoundStatements, Unbound, row_of
+from bridge.engine.boundaries import BoundaryTimes
+from bridge.engine.catalogue import StreamEntry
+from bridge.engine.in_process import InProcess, Reader
+from bridge.engine.one_event import EventStatement, MachineStep, OneEventPlan
+from bridge.engine.reports import report_reader
+from bridge.engine.results import ResultStatement
+from bridge.engine.window_recognition import Insertion
+from bridge.patterns.live.statements import Arrivals
+from bridge.rewrite.plan import Insert, Operator, Purge, RowCall
+from bridge.rewrite.state_tables import CLOCK
+from windows.databases import Database
+
+
+def one_event_plan(
+    stream: StreamEntry,
+    operators: Sequence[Operator],
+    results: Sequence[ResultStatement],
+    empty: Collection[str],
+    database: Database,
+    bound: BoundStatements | None = None,
+) -> OneEventPlan | None:
+    """The plan for an event of this stream, of these operators and result statements; None where one needs the inbox.
+
+    `empty`: the inboxes of the other streams. `bound`: what an earlier plan has bound.
+    """
+    bound = bound or BoundStatements(stream, row_of(stream, database), database)
+    if bound.row is None:
+        return None
+    bound.begin()
+    try:
+        return _Planning(operators, empty, bound, database).plan(results)
+    except Unbound:
+        return None
+
+
+class _Planning:
+    """The steps of a plan, bound one after the other."""
+
+    def __init__(
+        self, operators: Sequence[Operator], empty: Collection[str], bound: BoundStatements, database: Database
+    ) -> None:
+        self._operators = operators
+        self._steps = [step for operator in operators for step in operator.steps]
+        self._machines = [step for step in self._steps if isinstance(step, RowCall)]
+        self._reported = reported = {machine.table for machine in self._machines}
+        self._inboxes = frozenset(inbox for operator in operators for inbox in operator.inboxes) - reported
+        self._database, self._bound, self._empty = database, bound, empty
+        jumping = [operator for operator in operators if operator.boundaries is not None]
+        boundaries = list(dict.fromkeys(each.boundaries for each in jumping if each.boundaries is not None))
+        self._boundaries = BoundaryTimes(boundaries, database)
+        self._waiting = {*empty, *(each.rows for each in boundaries), *itertools.chain(*(o.inboxes for o in jumping))}
+        """The tables that are empty, or read as if they were while no boundary is passed."""
+        rows = {each.rows for each in boundaries}
+        own = {operator.number for operator in jumping if any(made.name in rows for made in operator.tables)}
+        self._late = {id(step) for operator in jumping if operator.number not in own for step in operator.steps}
+        """The steps that do nothing before the next boundary, beside those that read such tables."""
+        first_rows = {each.first for each in boundaries}
+        self._late |= {id(step) for operator in jumping for step in operator.steps if step.table in first_rows}
+        self._quiet = {*self._waiting, *reported}
+        self._derived = {*self._inboxes, *reported}
+        self._binds = False
+
+    def plan(self, results: Sequence[ResultStatement]) -> OneEventPlan:
+        stored = {arrivals.table: step for step in self._machines for arrivals in step.arrivals}
+        inserts: dict[str, Insert] = {}
+        steps: list[EventStatement | MachineStep | None] = []
+        for step in self._steps:
+            if isinstance(step, RowCall):
+                steps.append(self._machine(step, inserts))
+            elif isinstance(step, Insert) and step.table in stored:
+                inserts[step.table] = step
+            elif isinstance(step, (Insert, Purge)):
+                steps.append(self._statement(step, functools.partial(_of_step, step)))
+            else:
+                raise Unbound
+        read = [(each, self._statement(each, functools.partial(_of_one_event, each))) for each in results]
+        found = [step for step in steps if step is not None]
+        results_bound = [(each, statement) for each, statement in read if statement is not None]
+        statements = [
+            *(step for step in found if isinstance(step, EventStatement)),
+            *(each for _, each in results_bound),
+        ]
+        clock = self._database.own_name(CLOCK)
+        timed = any(clock in statement.whole.text for statement in statements)
+        running = {step.table: step for step in self._steps if isinstance(step, Insert) and self._runs(step)}
+        late = self._inboxes - running.keys()
+        is_timed_now = any(clock in each.quiet.text for each in statements if each.quiet is not None)
+        in_process = None if is_timed_now or late < self._inboxes else self._in_process(results_bound)
+        stores = list((inserts if in_process is None else inserts | running).values())
+        computed = all(step.is_computed for step in found if isinstance(step, MachineStep))
+        can_fail = not computed and not all(self._is_safe(step) for step in inserts.values())
+        return OneEventPlan(
+            found,
+            results_bound,
+            self._inboxes,
+            late,
+            stores,
+            can_fail,
+            timed,
+            self._binds,
+            self._boundaries,
+            in_process,
+        )
+
+    def _is_safe(self, step: Insert) -> bool:
+        """Whether an INSERT cannot fail when it adds rows of events that have been reported already."""
+        insertion = self._bound.insertion(step, functools.partial(_of_step, step))
+        return insertion is not None and insertion.is_safe
+
+    def _runs(self, step: Insert) -> bool:
+        """Whether an INSERT adds rows for an event before the next boundary."""
+        write = functools.partial(_of_step, step)
+        return id(step) not in self._late and self._bound.of(step, write, self._waiting) is not None
+
+    def _in_process(self, results: Sequence[tuple[ResultStatement, EventStatement]]) -> InProcess | None:
+        """What reads these results without the database; None where something of the plan needs it."""
+        insertions = self._window_insertions()
+        if insertions is None or not results:
+            return None
+        readers = []
+        for each, statement in results:
+            if self._waits(each):
+                continue
+            reader = statement.whole.compute or self._reader(each, insertions)
+            if reader is None:
+                return None
+            readers.append((each, reader))
+        return InProcess(readers)
+
+    def _window_insertions(self) -> dict[str, Insertion] | None:
+        """What the steps add to window tables; None where a step does more, or another stream adds rows to such a table."""
+        found: dict[str, Insertion] = {}
+        own, stored = frozenset([self._bound.stream]), {each.table for step in self._machines for each in step.arrivals}
+        for operator in self._operators:
+            for step in operator.steps:
+                if isinstance(step, RowCall) or step.table in stored:
+                    continue
+                if isinstance(step, Insert) and operator.boundaries is not None and not self._runs(step):
+                    continue
+                is_timed = operator.timed and operator.boundaries is None
+                if not isinstance(step, Insert) or is_timed or operator.sources != own or self._bound.row is None:
+                    return None
+                read = {each.name for each in step.statement().find_all(exp.Table)} - {step.table}
+                insertion = self._bound.insertion(step, functools.partial(_of_step, step))
+                if insertion is None or not insertion.is_safe or step.table in found or read != {self._bound.row.table}:
+                    return None
+                found[step.table] = insertion
+        return found
+
+    def _reader(self, result: ResultStatement, insertions: Mapping[str, Insertion]) -> Reader | None:
+        """What reads the results of a statement: columns of what a machine reports, or aggregates over a window."""
+        if len(result.members) > 1:
+            return None
+        member = result.members[0]
+        types = [field.type for field in member.fields]
+        reader = report_reader(result.statement, types, self._database.python_types)
+        if reader is not None and reader.table in self._reported:
+            return reader
+        few = member.results.of("few")
+        return self._bound.aggregate(few, few.statement.copy, insertions, self._empty)
+
+    def _statement(self, source: object, write: Callable[[], exp.Expr]) -> EventStatement | None:
+        row = self._bound.row
+        self._binds |= row is not None and row.table in self._bound.tables(source, write)
+        whole = self._bound.of(source, write, self._empty)
+        if whole is None or not (self._machines or self._boundaries):
+            return None if whole is None else EventStatement(whole, whole)
+        is_late = self._waits(source) if isinstance(source, ResultStatement) else id(source) in self._late
+        return EventStatement(whole, None if is_late else self._bound.of(source, write, self._quiet))
+
+    def _waits(self, result: ResultStatement) -> bool:
+        """Whether a statement finds no results before the next boundary."""
+        if all(member.flow.boundaries is not None for member in result.members):
+            return True
+        return self._bound.of(result, functools.partial(_of_one_event, result), self._waiting) is None
+
+    def _machine(self, machine: RowCall, inserts: Mapping[str, Insert]) -> MachineStep:
+        if not machine.arrivals:
+            raise Unbound
+        steps = [inserts[each.table] for each in machine.arrivals]
+        stored = (self._bound.of(step, functools.partial(_of_step, step), self._empty) for step in steps)
+        reads = [self._arrivals(each) for each in machine.arrivals]
+        return MachineStep(machine, reads, [insert for insert in stored if insert is not None])
+
+    def _arrivals(self, arrivals: Arrivals) -> BoundStatement | None:
+        """What reads the rows of the event; raises Unbound where they are results of another operator."""
+        if not self._bound.tables(arrivals, arrivals.select.copy).isdisjoint(self._derived):
+            raise Unbound
+        return self._bound.of(arrivals, arrivals.select.copy, self._empty)
+
+
+def _of_step(step: Insert | Purge) -> exp.Expr:
+    return step.statement("one") if isinstance(step, Insert) else step.statement()
+
+
+def _of_one_event(result: ResultStatement) -> exp.Expr:
+    """The statement without ORDER BY `ts` and `seq`, which are equal in its rows unless time alone gives rows."""
+    statement = result.statement.copy()
+    order = statement.args.get("order")
+    if order is not None and not result.timed:
+        kept = [term for term in order.expressions if term.this.name not in ("ts", "seq")]
+        statement.set("order", exp.Order(expressions=kept) if kept else None)
+    return statement

@@ -24,6 +24,11 @@ SIZES = (1, 2, 5, 10, 50, 150, 1_000)
 QUERIES = {
     "filter": ("sql", "SELECT symbol, price FROM trades WHERE price > 990"),
     "AVG by key": ("sql", "SELECT symbol, AVG(price) AS mean FROM trades WINDOW(RANGE 1 S) GROUP BY symbol"),
+    "SUM jumping": (
+        "sql",
+        "SELECT symbol, SUM(price) AS total FROM trades WINDOW(RANGE 1 S SLIDE 1 S) GROUP BY symbol",
+    ),
+    "COUNT DISTINCT": ("sql", "SELECT COUNT(DISTINCT symbol) AS n FROM trades WINDOW(RANGE 1 S)"),
     "A B": (
         "sql",
         "SELECT * FROM trades MATCH_RECOGNIZE (PARTITION BY symbol MEASURES A.price AS a, B.price AS b PATTERN (A B) "

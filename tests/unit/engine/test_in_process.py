@@ -259,3 +259,195 @@ def test_keys_that_never_come_again_are_forgotten(monkeypatch: pytest.MonkeyPatc
         (window,) = (reader for _, reader in plan.in_process.readers if isinstance(reader, WindowAggregate))
         assert window.rows.is_loaded
         assert len(window.rows._rows) < 25
+
+
+PLAIN = ["A", 1, 1, 0.5]
+LARGE = ["A", 1, 2**63 - 1, 0.5]
+
+
+def outcomes(url: str, text: str, rows: list[list[Any]], change: str, others: tuple[str, ...], most: int) -> list[Any]:
+    """What is reported or refused of events, between the fourth and fifth of which a statement of the program runs."""
+    found: list[Any] = []
+    with bridge.connect(url) as cep:
+        cep._runner.network.settings = Settings(in_process=most)
+        cep.register_stream("s", "k VARCHAR, i INTEGER, b BIGINT, d DOUBLE")
+        for name, each in {"q": text, **{f"q{number}": each for number, each in enumerate(others)}}.items():
+            cep.create_query(name, each)
+        cep.add_output_processor("q", lambda event: found.append([repr(value) for value in event.payload.values()]))
+        for ts, row in enumerate(rows):
+            if change and ts == 4:
+                cep.database.execute(change)
+            try:
+                cep.push_event("s", row, ts)
+            except bridge.DatabaseError:
+                found.append("refused")
+        cep.purge()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("url", "text", "rows", "change", "others"),
+    [
+        (
+            "duckdb://",
+            "SELECT COUNT(*) AS n FROM (SELECT b + b AS x FROM s) WINDOW(RANGE 9 MS)",
+            [PLAIN, LARGE],
+            "",
+            (),
+        ),
+        (
+            "duckdb://",
+            "SELECT SUM(x) AS n FROM (SELECT b * 2 AS x FROM s) WINDOW(RANGE 9 MS SLIDE 9 MS)",
+            [LARGE],
+            "",
+            (),
+        ),
+        (
+            "duckdb://",
+            "SELECT COUNT(*) AS n FROM s WINDOW(RANGE 99 MS)",
+            [PLAIN, PLAIN, PLAIN, LARGE],
+            "",
+            ("SELECT COUNT(*) AS n FROM (SELECT * FROM s WHERE b * b > 0) WINDOW(RANGE 9 MS)",),
+        ),
+        (
+            "duckdb://",
+            "SELECT i FROM s",
+            [PLAIN, LARGE],
+            "",
+            ("SELECT SUM(x) AS n FROM (SELECT b * 2 AS x FROM s) WINDOW(RANGE 9 MS)",),
+        ),
+        (
+            "duckdb://",
+            "SELECT COUNT(*) AS n FROM s WINDOW(RANGE 4 MS)",
+            [PLAIN],
+            "UPDATE cep_window_s SET ts = ts - 9 WHERE ts = 3",
+            (),
+        ),
+        (
+            "sqlite://",
+            "SELECT COUNT(*) AS n FROM s WINDOW(UNBOUNDED)",
+            [PLAIN],
+            "UPDATE cep_window_s SET seq = 1000 WHERE ts = 3",
+            (),
+        ),
+        (
+            "sqlite://",
+            "SELECT SUM(b) AS n FROM s WINDOW(RANGE 99 MS)",
+            [PLAIN],
+            "UPDATE cep_window_s SET b = 'x' WHERE ts = 1",
+            (),
+        ),
+        (
+            "duckdb://",
+            "SELECT k, COUNT(*) AS n FROM s WINDOW(RANGE 99 MS) GROUP BY k",
+            [PLAIN, PLAIN, ["a", 1, 1, 0.5], ["a", 1, 1, 0.5]],
+            "SET default_collation='nocase'",
+            (),
+        ),
+        (
+            "duckdb://",
+            "SELECT MIN(d) AS l, MAX(d) AS h FROM s WINDOW(ROWS 3)",
+            [["A", 1, 1, d] for d in (-0.0, -0.0, 0.0, -0.0)],
+            "",
+            (),
+        ),
+        (
+            "sqlite://",
+            "SELECT SUM(i) AS t FROM s WINDOW(UNBOUNDED)",
+            [PLAIN],
+            "CREATE TRIGGER t AFTER INSERT ON cep_window_s BEGIN DELETE FROM cep_window_s WHERE seq < NEW.seq - 2; END",
+            (),
+        ),
+        (
+            "sqlite://",
+            "SELECT SUM(d) AS s, AVG(d) AS a FROM s WINDOW(ROWS 3)",
+            [["A", 1, 1, d] for d in (1e16, 1.0, -1e16, 0.1, 0.2, 0.3)],
+            "",
+            (),
+        ),
+    ],
+)
+def test_it_computes_and_refuses_as_the_database(
+    url: str, text: str, rows: list[list[Any]], change: str, others: tuple[str, ...]
+) -> None:
+    """Nothing is reported that is refused later; what a program has changed counts."""
+    rows = rows * (12 // len(rows))
+    assert outcomes(url, text, rows, change, others, 200) == outcomes(url, text, rows, change, others, 0)
+
+
+def test_compensated_sums_are_those_of_newer_versions_of_sqlite() -> None:
+    assert window_aggregates._compensated([1e16, 1.0, -1e16]) == 1.0
+    assert window_aggregates._compensated([0.1, 0.2, 0.3]) == 0.6
+
+
+JUMPING = {
+    "sums": ("sql", "SELECT k, SUM(i) AS n FROM s WINDOW(RANGE 100 MS SLIDE 100 MS) GROUP BY k"),
+    "rows": ("sql", "SELECT k, i FROM s WINDOW(RANGE 300 MS SLIDE 100 MS OFFSET 7 MS) WHERE i > 0"),
+    "from the first": ("epl", "select k, sum(i) as n from s#time_batch(100 msec) group by k"),
+}
+
+
+@embedded
+@pytest.mark.parametrize("name", JUMPING)
+def test_events_before_the_next_boundary_run_no_statement(url: str, name: str) -> None:
+    language, text = JUMPING[name]
+    with bridge.connect(url) as cep:
+        cep.register_stream("s", SCHEMA)
+        cep.register_stream("other", "a INTEGER")
+        cep.create_query("q", text, language=language)
+        found: list[tuple[Any, ...]] = []
+        cep.add_output_processor("q", lambda event: found.append((*event.payload.values(), event.timestamp)))
+        for ts in (10, 11, 12):
+            cep.push_event("s", ["A", 1, 1, 0.5, True], ts)
+            cep.push_event("other", [1], ts)
+        statements: list[str] = []
+        cep.add_tracer(lambda sql, seconds, rows: statements.append(sql))
+        for ts in (13, 14):
+            cep.push_event("s", ["A", 1, 1, 0.5, True], ts)
+            cep.push_event("other", [1], ts)
+        cep.push_events("s", [(["A", 1, 1, 0.5, True], 20)] * 3)
+        assert [text for text in statements if text.startswith(("INSERT", "SELECT"))] == []
+        assert found == []
+        boundary = {"sums": 100, "rows": 107, "from the first": 110}[name]
+        assert cep.next_deadline() == boundary
+        cep.push_event("s", ["A", 5, 1, 0.5, True], boundary - 1)
+        cep.push_event("s", ["B", 9, 1, 0.5, True], boundary)
+        ones = [("A", 1, boundary)] * 8
+        assert found == ([*ones, ("A", 5, boundary)] if name == "rows" else [("A", 13, boundary)])
+
+
+@embedded
+@pytest.mark.parametrize("name", JUMPING)
+def test_jumping_windows_report_what_each_push_as_a_transaction_does(url: str, name: str) -> None:
+    """Events at, just before and long after boundaries, with failures, time alone, and statements of the program."""
+    language, text = JUMPING[name]
+    found: list[list[Any]] = []
+    for most in (200, 0):
+        draw = random.Random(name)
+        found.append([])
+        with bridge.connect(url) as cep:
+            cep._runner.network.settings = Settings(in_process=most)
+            cep.register_stream("s", SCHEMA)
+            cep.create_query("q", text, language=language)
+            cep.add_output_processor("q", lambda event: found[-1].append((*event.payload.values(), event.timestamp)))
+            ts = -250
+            for number in range(150):
+                ts += draw.choice((0, 1, 3, 30, 99, 100, 101, 350)) if draw.random() < 0.4 else 1
+                ts += draw.choice((0, 0, 0, -ts % 100))
+                cep.push_event("s", [draw.choice("AB"), number, 1, 0.5, True], ts)
+                match draw.randrange(30):
+                    case 0:
+                        found[-1].append(cep.next_deadline())
+                    case 1:
+                        cep.advance_time(ts + draw.choice((0, 5, 100)))
+                        ts = cep._runner.now
+                    case 2:
+                        table = cep.database.table_names()
+                        found[-1].append(sorted(table))
+                        cep.database.execute("DELETE FROM cep_raw_s WHERE i % 2 = 0")
+                    case 3:
+                        cep.purge()
+            cep.finish()
+            assert not most or cep._runner._one_event_plans.of(cep._catalogue.stream_entry("s")).in_process
+    assert len(found[0]) > 20
+    assert found[0] == found[1]

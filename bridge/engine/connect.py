@@ -65,7 +65,6 @@ def connect(
     ['s']
     """
     from windows.databases import Refused, open_database
-    from windows.databases.urls import is_in_memory
 
     try:
         opened = open_database(database)
@@ -74,7 +73,7 @@ def connect(
                 opened, lateness, clock, durable=durable, fresh=fresh, event_ids=event_ids, standby=standby, name=name,
                 schema=schema, linger=linger, batch=batch,
             )  # fmt: skip
-            cep._runner.has_connection_alone = is_in_memory(str(database))
+            cep._runner.has_connection_alone = isinstance(database, (str, tuple))  # SQLAlchemy's URL is a tuple
             return cep
         except BaseException:
             opened.close()

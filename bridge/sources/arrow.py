@@ -54,7 +54,11 @@ def as_arrow(events: Any) -> Iterator[pa.Table] | None:
     import pyarrow as pa
 
     if module == "pandas" and hasattr(events, "columns"):
-        return iter([pa.Table.from_pandas(_with_index(events), preserve_index=False)])
+        try:
+            return iter([pa.Table.from_pandas(_with_index(events), preserve_index=False)])
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            reason = "; ".join(str(part) for part in reversed(error.args))
+            raise SchemaError(f"a column of the frame has values of several types: {reason}") from None
     if type(events).__name__ == "LazyFrame":
         events = events.collect()
     if module == "polars" and hasattr(events, "to_arrow") and hasattr(events, "columns"):

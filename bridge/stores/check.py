@@ -100,5 +100,6 @@ def _(node: IntoTable, names: Namespace) -> ResolvedNode:
     known = {field.name.lower() for field in found.fields} if found is not None else None
     for field in below.visible if known is not None else ():
         if field.name.lower() not in known:  # type: ignore[operator]
-            raise QueryError(f"the table {node.table!r} has no column {field.name!r}", words=[node.table])
+            words = [f"INTO TABLE {node.table}", f"INTO {node.table}", node.table]
+            raise QueryError(f"the table {node.table!r} has no column {field.name!r}", words=words)
     return ResolvedNode(dataclasses.replace(node, input=below.node), below.visible, windowed=False)

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bridge.cli.service.target import Target
-from bridge.engine.watching import POLL
+from bridge.engine.watching import POLL, Pauses
 from bridge.errors import SourceError, nearest
 from bridge.history.deployment import refuse_duplicates
 from bridge.history.script import ReplayScript
 from bridge.query.scripts import IntoTable
 from windows.databases import dialect_of
+from windows.databases.urls import EXAMPLES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +39,10 @@ class WatchSettings:
     keep: bool = False
 
     def __post_init__(self) -> None:
-        """Raises SourceError for what cannot be watched, or names no query."""
+        """Raises SourceError for what cannot be watched, or names no query, and SchemaError for a pause that is no duration."""
+        Pauses(self.poll)
+        if "://" not in str(self.url):
+            raise SourceError(f"{self.url!r} is not a URL: {EXAMPLES}")
         if dialect_of(self.url) == "duckdb":
             raise SourceError(
                 "one process at a time has a file of DuckDB, so no other one could write what is to be watched"

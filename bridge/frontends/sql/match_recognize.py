@@ -211,7 +211,10 @@ def _pattern_region(cursor: Cursor) -> Region:
 def _absence(cursor: Cursor, region: Region) -> tuple[Region, NameToken | None]:
     """The region without the `NOT symbol` at its end, and that symbol."""
     at = region.end - 2
-    if at < region.start or word_of(cursor.tokens[at]) != "NOT":
+    places = [place for place in range(region.start, region.end) if word_of(cursor.tokens[place]) == "NOT"]
+    if places and places[0] != at:
+        cursor.fail("NOT stands before the last symbol of a pattern: PATTERN (A NOT B)", cursor.tokens[places[0]].start)
+    if not places:
         return region, None
     token = cursor.tokens[at + 1]
     if at == region.start:

@@ -276,6 +276,8 @@ def test_check_says_which_state_begins_anew(tmp_path: pathlib.Path) -> None:
     ("arguments", "message"),
     [
         (["duckdb:///x.duckdb", "q.sql"], "one process at a time has a file of DuckDB"),
+        (["shop.db", "q.sql"], "'shop.db' is not a URL: a database URL reads"),
+        (["{url}", "q.sql", "--poll", "1"], "a duration reads like '500 MS'"),
         (["sqlite:///not_there.db", "q.sql"], "there is no database not_there.db"),
         (["{url}", "q.sql", "--into", "missing=t"], "--into: there is no query 'missing' in the files"),
         (["{url}", "q.sql", "--webhook", "sent=ftp://x"], "the URL begins with http:// or https://"),

@@ -178,6 +178,19 @@ def test_a_pandas_frame_has_its_time_as_index(name: str | None) -> None:
     assert _rows(frame.set_index(["ts", "v"])) == expected
 
 
+def test_a_column_of_a_pandas_frame_with_several_types_is_named() -> None:
+    import pandas
+
+    frame = pandas.DataFrame({"ts": [1, 2], "v": [1.5, "x"]})
+    with pytest.raises(bridge.SchemaError, match="values of several types: .*column v"):
+        bridge.replay({"s": frame}, "SELECT v FROM s")
+    with bridge.connect() as cep:
+        cep.register_stream("s", "v DOUBLE")
+        with pytest.raises(bridge.SchemaError, match="values of several types: .*column v"):
+            cep.push_events("s", frame)
+        assert cep.now is None
+
+
 def test_a_duckdb_relation_and_a_lazy_frame_give_the_same_rows() -> None:
     import duckdb
     import polars

@@ -182,11 +182,11 @@ def test_a_column_of_a_pandas_frame_with_several_types_is_named() -> None:
     import pandas
 
     frame = pandas.DataFrame({"ts": [1, 2], "v": [1.5, "x"]})
-    with pytest.raises(bridge.SchemaError, match="values of several types: .*column v"):
+    with pytest.raises(bridge.SchemaError, match=r"values of several types: .*column v"):
         bridge.replay({"s": frame}, "SELECT v FROM s")
     with bridge.connect() as cep:
         cep.register_stream("s", "v DOUBLE")
-        with pytest.raises(bridge.SchemaError, match="values of several types: .*column v"):
+        with pytest.raises(bridge.SchemaError, match=r"values of several types: .*column v"):
             cep.push_events("s", frame)
         assert cep.now is None
 

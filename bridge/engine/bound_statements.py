@@ -12,7 +12,7 @@ from sqlglot import exp
 from bridge.engine.catalogue import StreamEntry
 from bridge.engine.computed import Compute, computed, has_only_values
 from bridge.engine.window_aggregates import WindowAggregate
-from bridge.engine.window_recognition import Insertion, insertion_of, window_aggregate
+from bridge.engine.window_recognition import WindowInsertion, insertion_of, window_aggregate
 from bridge.rewrite.optimize import optimize
 from bridge.rewrite.optimize.rule import Facts, OneRow
 from windows.databases import Database
@@ -80,7 +80,7 @@ class BoundStatements:
             found.bound[key] = _bound(tree, Facts(key, self.row), self._types, self._database)
         return found.bound[key]
 
-    def insertion(self, source: object, write: Callable[[], exp.Expr]) -> Insertion | None:
+    def insertion(self, source: object, write: Callable[[], exp.Expr]) -> WindowInsertion | None:
         """What an INSERT adds for an event; None where it adds more than a row of its values."""
         found = self._source(source, write)
         if found.insertion is None:
@@ -88,7 +88,7 @@ class BoundStatements:
             found.insertion = (None if tree is None else self._insertion_of(tree),)
         return found.insertion[0]
 
-    def _insertion_of(self, tree: exp.Expr) -> Insertion | None:
+    def _insertion_of(self, tree: exp.Expr) -> WindowInsertion | None:
         insertion = insertion_of(tree, _place_of)
         if insertion is None or insertion.condition is None:
             return insertion
@@ -97,7 +97,11 @@ class BoundStatements:
         return insertion._replace(is_safe=insertion.is_safe and is_safe)
 
     def aggregate(
-        self, source: object, write: Callable[[], exp.Expr], insertions: Mapping[str, Insertion], empty: Collection[str]
+        self,
+        source: object,
+        write: Callable[[], exp.Expr],
+        insertions: Mapping[str, WindowInsertion],
+        empty: Collection[str],
     ) -> WindowAggregate | None:
         """What computes the SELECT of `source` over a window in memory; None where only the database can."""
         found = self._source(source, write)
@@ -132,7 +136,7 @@ class _Source:
     tables: frozenset[str]
     tree: exp.Expr | None
     bound: dict[frozenset[str], BoundStatement | None] = dataclasses.field(default_factory=dict)
-    insertion: tuple[Insertion | None] | None = None
+    insertion: tuple[WindowInsertion | None] | None = None
     aggregate: tuple[WindowAggregate | None] | None = None
 
 

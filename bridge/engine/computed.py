@@ -7,7 +7,7 @@ beyond that (arithmetic, other types, NaN) the database is needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias, TypeGuard
 
 from sqlglot import exp
@@ -16,8 +16,18 @@ Row: TypeAlias = tuple[Any, ...]
 Compute: TypeAlias = Callable[[Row], "list[Row] | None"]
 """The rows of the SELECT for an event's row; None where a value is of another type than its column, or NaN."""
 
-_KINDS = {"SMALLINT": "int", "INTEGER": "int", "BIGINT": "int", "DOUBLE": "float", "VARCHAR": "str", "BOOLEAN": "bool"}
+KINDS: Mapping[str, type] = {
+    "SMALLINT": int,
+    "INTEGER": int,
+    "BIGINT": int,
+    "DOUBLE": float,
+    "VARCHAR": str,
+    "BOOLEAN": bool,
+}
 """The Python types of the values of columns."""
+
+_KINDS = {name: kind.__name__ for name, kind in KINDS.items()}
+"""The names of these types."""
 
 _CLAUSES = {"expressions", "where", "kind", "hint", "operation_modifiers"}
 _LARGEST = {"int": 2**63 - 1, "float": 2**53}

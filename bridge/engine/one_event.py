@@ -76,10 +76,10 @@ class OneEventPlan:
     """What an event of one stream runs, pushed alone: the steps, what reads results, and the inboxes that INSERTs fill.
 
     `stores`: the INSERTs that store the rows of machines, as for events in the inbox; `can_fail`: whether one may be refused
-    later, as the database has to compute something. `timed`: whether a statement reads the
-    clock. `binds`: whether a statement reads the event, not only machines. `boundaries`: those of windows that jump;
-    `late_inboxes` are filled only when one is passed.
-    `in_process`: what reads the results without the database, before the next boundary; None where only the database can.
+    later, as the database has to compute something. `timed`: whether a statement reads the clock. `binds`: whether a
+    statement reads the event, not only machines. `boundaries`: those of windows that jump; `late_inboxes` are filled only
+    when one is passed. `in_process`: what reads the results without the database, before the next boundary; None where only
+    the database can.
     """
 
     steps: Sequence[EventStatement | MachineStep]

@@ -15,7 +15,7 @@ from bridge.engine.in_process import InProcess, Reader
 from bridge.engine.one_event import EventStatement, MachineStep, OneEventPlan
 from bridge.engine.reports import report_reader
 from bridge.engine.results import ResultStatement
-from bridge.engine.window_recognition import Insertion
+from bridge.engine.window_recognition import WindowInsertion
 from bridge.patterns.live.statements import Arrivals
 from bridge.rewrite.plan import Insert, Operator, Purge, RowCall
 from bridge.rewrite.state_tables import CLOCK
@@ -140,9 +140,9 @@ class _Planning:
             readers.append((each, reader))
         return InProcess(readers)
 
-    def _window_insertions(self) -> dict[str, Insertion] | None:
+    def _window_insertions(self) -> dict[str, WindowInsertion] | None:
         """What the steps add to window tables; None where a step does more, or another stream adds rows to such a table."""
-        found: dict[str, Insertion] = {}
+        found: dict[str, WindowInsertion] = {}
         own, stored = frozenset([self._bound.stream]), {each.table for step in self._machines for each in step.arrivals}
         for operator in self._operators:
             for step in operator.steps:
@@ -160,7 +160,7 @@ class _Planning:
                 found[step.table] = insertion
         return found
 
-    def _reader(self, result: ResultStatement, insertions: Mapping[str, Insertion]) -> Reader | None:
+    def _reader(self, result: ResultStatement, insertions: Mapping[str, WindowInsertion]) -> Reader | None:
         """What reads the results of a statement: columns of what a machine reports, or aggregates over a window."""
         if len(result.members) > 1:
             return None

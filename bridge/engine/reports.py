@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlglot import exp
 
+from bridge.engine.computed import KINDS
+
 if TYPE_CHECKING:
     import pyarrow as pa
-
-KINDS: Mapping[str, type] = {
-    "SMALLINT": int,
-    "INTEGER": int,
-    "BIGINT": int,
-    "DOUBLE": float,
-    "VARCHAR": str,
-    "BOOLEAN": bool,
-}
-"""The Python types of the values of columns."""
 
 _NUMBERS = {"ts", "seq", "_place"}
 """The columns of each result table that are whole numbers, never NULL."""

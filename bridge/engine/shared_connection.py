@@ -21,7 +21,6 @@ _LASTING = frozenset(["begin", "begin_again", "limited", "registered", "register
 _DESCRIBING = frozenset(dir(Database)).union(*map(inspect.get_annotations, Database.__mro__)) - STATEMENTS - _LASTING
 """The other names of any connection: they describe the database, and read and change no rows."""
 
-
 _TRIGGER = re.compile(r"(?i)\btrigger\b")
 """A trigger changes tables with each push."""
 

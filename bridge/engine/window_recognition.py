@@ -11,14 +11,13 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from bridge.engine.computed import computed
-from bridge.engine.reports import KINDS
+from bridge.engine.computed import KINDS, computed
 from bridge.engine.window_aggregates import ColumnAggregate, WindowAggregate
 from bridge.engine.window_rows import WindowRows
 from windows.times import NEVER
 
 
-class Insertion(NamedTuple):
+class WindowInsertion(NamedTuple):
     """What an INSERT adds to a window table for an event: the columns that are values of the event, by their places.
 
     `constants`: those that are the same number in every row. `condition`: where the INSERT adds no row for some events.
@@ -32,8 +31,8 @@ class Insertion(NamedTuple):
     is_safe: bool
 
 
-def insertion_of(insert: exp.Expr, place_of: Callable[[exp.Expr], int | None]) -> Insertion | None:
-    """What an INSERT adds, over the values of an event; None where it adds more, computes a value or reads a table."""
+def insertion_of(insert: exp.Expr, place_of: Callable[[exp.Expr], int | None]) -> WindowInsertion | None:
+    """What an INSERT adds, over the values of an event; None where it adds more than a row or reads a table."""
     select = insert.expression if isinstance(insert, exp.Insert) else None
     if not isinstance(select, exp.Select) or any(
         v and p not in ("expressions", "where") for p, v in select.args.items()
@@ -49,7 +48,7 @@ def insertion_of(insert: exp.Expr, place_of: Callable[[exp.Expr], int | None]) -
         else:
             is_safe &= _is_sum_of_time(value, place_of)
     where = select.args.get("where")
-    return Insertion(insert.this.name, places, constants, None if where is None else where.this, is_safe)
+    return WindowInsertion(insert.this.name, places, constants, None if where is None else where.this, is_safe)
 
 
 def _is_sum_of_time(value: exp.Expr, place_of: Callable[[exp.Expr], int | None]) -> bool:
@@ -75,7 +74,7 @@ class _UnknownFormError(Exception):
 
 def window_aggregate(
     statement: exp.Expr,
-    insertions: Mapping[str, Insertion],
+    insertions: Mapping[str, WindowInsertion],
     place_of: Callable[[exp.Expr], int | None],
     mark: Callable[[int, str], exp.Expr],
     types: Sequence[str],
@@ -103,7 +102,7 @@ class _Recognition:
     """Takes a SELECT apart: nested SELECTs that name and filter, around one of aggregates over a window table."""
 
     def __init__(
-        self, insertions: Mapping[str, Insertion], place_of: Callable[[exp.Expr], int | None],
+        self, insertions: Mapping[str, WindowInsertion], place_of: Callable[[exp.Expr], int | None],
         mark: Callable[[int, str], exp.Expr], types: Sequence[str], proven: Collection[str], compensates: bool,
     ) -> None:  # fmt: skip
         self._compensates = compensates

@@ -13,6 +13,7 @@ import bridge
 from bridge.engine import boundaries, one_event_planning, window_aggregates, window_rows
 from bridge.engine.window_aggregates import WindowAggregate
 from bridge.rewrite.settings import Settings
+from tests.support.some_events import push_some
 from windows.databases import Refused
 
 if TYPE_CHECKING:
@@ -98,12 +99,7 @@ def result_of(draw: random.Random, database: Database, texts: list[str], events:
             place += len(some)
             before = cep._runner._postponed
             try:
-                if len(some) == 1:
-                    cep.push_event(*some[0])
-                elif len({stream for stream, _, _ in some}) == 1:
-                    cep.push_events(some[0][0], [(row, ts) for _, row, ts in some])
-                else:
-                    cep.push_all(some)
+                push_some(cep, some)
             except bridge.BridgeError as error:  # a sum beyond 64 bits
                 reported.append(type(error))
             in_process += bool(before)

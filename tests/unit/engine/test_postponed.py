@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import bridge
+from tests.support.some_events import push_some
 from windows.databases import Refused
 
 if TYPE_CHECKING:
@@ -105,12 +106,7 @@ def test_rows_are_those_of_one_push(database: Database, seed: int) -> None:
             place += len(some)
 
             def push(some: list[Any] = some) -> None:
-                if len(some) == 1:
-                    cep.push_event(*some[0])
-                elif len({stream for stream, _, _ in some}) == 1:
-                    cep.push_events(some[0][0], [(row, ts) for _, row, ts in some])
-                else:
-                    cep.push_all(some)
+                push_some(cep, some)
 
             if 0.05 < step < 0.15:
                 failing(cep, draw, push)

@@ -53,6 +53,15 @@ class StreamEntry:
     reads: TableSource | None = None
     """The outbox from which the changes of that table are read."""
 
+    def difference(self, schema: Schema, source: TableSource | None) -> str:
+        """How a declaration of a stream of pushed events (None) or of a table differs from this one; "" if it does not."""
+        if self.schema == schema and (self.source is None if source is None else source.means(self.source)):
+            return ""
+        if self.source is None and source is None:
+            return f"with other attributes: ({self.schema}), not ({schema})"
+        there, declared = (f" FROM {each}" if each is not None else "" for each in (self.source, source))
+        return f"({self.schema}){there}, and not ({schema}){declared}"
+
     def row(self, payload: Any) -> list[Any]:
         """A payload, checked, as the values that the database takes."""
         values = list(self.reader.row(payload))
@@ -250,6 +259,14 @@ class Catalogue:
         for kind in (kind for kind, known in kinds.items() if name.lower() in known):
             raise NameTaken(f"there is a {kind} {name!r} already")
         return name
+
+    def is_registered(self, name: str, schema: Schema, source: TableSource | None = None) -> bool:
+        """Whether there is such a stream already. Raises `NameTaken` for another one of this name."""
+        known = self.streams.get(name.lower()) if isinstance(name, str) else None
+        if known is not None and (other := known.difference(schema, source)):
+            anew = ", connect(url, fresh=True) begins anew" if self.database.is_durable else ""
+            raise NameTaken(f"there is a stream {name!r} already, {other}; remove_stream removes it{anew}")
+        return known is not None
 
     def stream_entry(self, name: str) -> StreamEntry:
         entry = self.streams.get(name.lower()) if isinstance(name, str) else None

@@ -15,13 +15,14 @@ from windows.databases import Database
 class LogEntry:
     """A definition, and the names in lower case of the queries and streams that it made and that are still there.
 
-    `declares`: whether it made more than these, such as variables or tables.
+    `declares`: whether it made more than these, such as variables or tables. `is_whole`: whether none of it was removed.
     """
 
     definition: LoggedCall
     queries: set[str]
     streams: set[str]
     declares: bool
+    is_whole: bool = True
 
 
 class DefinitionLog:
@@ -36,14 +37,22 @@ class DefinitionLog:
         self.resumed: LoggedCall | None = None
         """The stored definition that is being carried out again."""
         self._tables = tables
+        self._last = 0
+        """The greatest number that a definition has had."""
+        self._references: dict[str, list[Reference]] = {}
+        """By name in lower case, the definitions that were made under it; some may be gone."""
         self._before: dict[Reference, LogEntry] | None = None
         self._pending: list[Callable[[], None]] = []
         """What is to be written to the table before the transaction commits."""
 
     def named(self, name: str) -> list[LoggedCall]:
         """The definitions of queries that were made under this name."""
-        of_queries = (each.definition for each in self.entries.values() if each.definition.kind == "query")
-        return [each for each in of_queries if each.name.lower() == name.lower()]
+        found = (self.entries.get(each) for each in self._references.get(name.lower(), ()))
+        return [each.definition for each in found if each is not None and each.definition.kind == "query"]
+
+    def made(self, name: str) -> list[LoggedCall]:
+        """The definitions of this name all of whose queries and streams are there."""
+        return [each for each in self.named(name) if self.entries[each.reference].is_whole]
 
     def add(
         self,
@@ -53,15 +62,16 @@ class DefinitionLog:
         declares: bool = False,
     ) -> None:
         """Logs a definition, inside the transaction that carries it out."""
-        if self._tables is None:
-            return
         if self.resumed is not None:
             definition = self.resumed
         elif definition.number == 0:
-            definition = definition._replace(number=max((number for number, _ in self.entries), default=0) + 1)
-        entries = self._changed()
-        entries[definition.reference] = LogEntry(definition, set(queries), set(streams), declares)
-        if self.resumed is None:
+            definition = definition._replace(number=self._last + 1)
+        self._last = max(self._last, definition.number)
+        self._changed()[definition.reference] = LogEntry(definition, set(queries), set(streams), declares)
+        named = self._references.setdefault(definition.name.lower(), [])
+        named[:] = [each for each in named if each in self.entries or each in (self._before or ())]
+        named.append(definition.reference)
+        if self._tables is not None and self.resumed is None:
             self._pending.append(functools.partial(self._tables.add, definition))
 
     def remove_query(self, name: str, seq: int, schemas: Mapping[str, str]) -> None:
@@ -78,7 +88,7 @@ class DefinitionLog:
             if not whole and lowered not in entry.queries:
                 continue
             if entry.declares or (entry.queries - {lowered} and not whole):
-                self._replace(entry, queries=entry.queries - {lowered})
+                self._replace(entry, queries=entry.queries - {lowered}, is_whole=False)
                 self.add(LoggedCall(0, 0, "remove query", name, "", "", seq))
                 continue
             self._remove(entry)
@@ -95,7 +105,7 @@ class DefinitionLog:
             if entry.definition.kind == "stream":
                 self._remove(entry)
             else:
-                self._replace(entry, streams=entry.streams - {lowered})
+                self._replace(entry, streams=entry.streams - {lowered}, is_whole=False)
                 self.add(LoggedCall(0, 0, "remove stream", name, "", "", seq))
 
     def change_stream(self, name: str, **options: Any) -> None:

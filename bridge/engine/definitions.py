@@ -14,7 +14,7 @@ from bridge.engine.create import create, remove_script, retold, text_of
 from bridge.engine.durable import LoggedCall
 from bridge.engine.failures import check_policy
 from bridge.engine.limits import Limits
-from bridge.engine.redefinition import Redefinition, call_of, change_rules, is_registered, objects_of
+from bridge.engine.redefinition import Redefinition, call_of, change_rules, objects_of
 from bridge.engine.refusal import own_error, refusal
 from bridge.errors import InUse, QueryError
 from bridge.frontends.epl.tables import CreateTable
@@ -80,7 +80,7 @@ class Definitions(Access):
             self._pushes.follow_streams()
             return
         attributes = Schema.of(schema)
-        if self._runner.is_durable and is_registered(name, attributes, self._catalogue):
+        if self._catalogue.is_registered(name, attributes):
             change_rules(name, rules, self._runner)
         else:
             self._catalogue.free(name)
@@ -114,8 +114,8 @@ class Definitions(Access):
     ) -> None:
         """Creates a continuous query; its results are a stream of that name, which other queries may read.
 
-        A durable bridge takes the same definition again without doing anything, so a program that declares its queries can
-        simply be started again (rule D6).
+        The same definition again changes nothing, so a cell of a notebook can be run again, and with a durable bridge a
+        program that declares its queries can simply be started again (rule D6).
 
         Args:
             name: The name of the query, or of a script: each output of a script is a query of its own name.
@@ -179,7 +179,7 @@ class Definitions(Access):
     ) -> None:
         runner = self._runner
         redefinition = Redefinition(runner, self._pushes.calls.named)
-        if runner.is_durable and isinstance(name, str) and redefinition.is_made(call):
+        if isinstance(name, str) and redefinition.is_made(call):
             return
         if isinstance(definition, StateTable):  # it has a name of its own
             if self._catalogue.trust is not None:

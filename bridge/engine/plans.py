@@ -298,9 +298,8 @@ class Plans(abc.ABC):
 
     def _log_removal(self, name: str) -> None:
         """Logs that the query or script of this name is removed."""
-        if self.is_durable:
-            schemas = {name: str(stream.schema) for name, stream in self.catalogue.streams.items()}
-            self.log.remove_query(name, self.seq, schemas)
+        schemas = {name: str(stream.schema) for name, stream in self.catalogue.streams.items()}
+        self.log.remove_query(name, self.seq, schemas)
 
     def _drop_unused(self) -> None:
         """Drops the tables that no query needs."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from bridge import query as objects
 from bridge.check.resolve import resolve_stream
-from bridge.engine.catalogue import Catalogue, QueryEntry
+from bridge.engine.catalogue import QueryEntry
 from bridge.engine.create import Definition, create, refuse_untrusted
 from bridge.engine.durable import LoggedCall
 from bridge.engine.named_processors import NamedProcessors
@@ -21,14 +21,13 @@ from bridge.query.codec import dumped
 from bridge.query.epl_state import StateTable
 from bridge.query.scripts import Script
 from bridge.query.time_rules import TimeRules
-from windows.schema import Schema
 from windows.times import duration
 
 
 def call_of(name: Any, definition: Any, language: str, runner: Runner, into: str | None, keep: Any) -> LoggedCall:
     """A call of `create_query` as it is logged."""
     text = definition if isinstance(definition, str) else ""
-    if runner.is_durable and isinstance(definition, (objects.Node, Script, StateTable)):
+    if isinstance(definition, (objects.Node, Script, StateTable)):
         language, text = OBJECTS, dumped(definition)
     if into is not None and (not isinstance(into, str) or not into):
         raise QueryError(f"into= is the name of a table, not {into!r}")
@@ -54,17 +53,6 @@ def objects_of(definition: Any, call: LoggedCall, runner: Runner) -> Definition:
     return with_results(found, call)
 
 
-def is_registered(name: str, schema: Schema, catalogue: Catalogue) -> bool:
-    """Whether there is a stream of this name with this schema. Raises `NameTaken` for another schema."""
-    known = catalogue.streams.get(name.lower()) if isinstance(name, str) else None
-    if known is not None and known.schema != schema:
-        raise NameTaken(
-            f"there is a stream {name!r} already, with other attributes: ({known.schema}), not ({schema}); remove_stream "
-            "removes it, connect(url, fresh=True) begins anew"
-        )
-    return known is not None
-
-
 def change_rules(name: str, rules: TimeRules, runner: Runner) -> None:
     """Gives a stream that is registered other rules for the times of its events."""
     entry = runner.catalogue.stream_entry(name)
@@ -83,7 +71,7 @@ class Redefinition:
 
     def is_made(self, call: LoggedCall) -> bool:
         """Whether there is such a definition already: the same text, or one that means the same."""
-        known = [each for each in self._runner.log.named(call.name) if _stored(each) == _stored(call)]
+        known = [each for each in self._runner.log.made(call.name) if _stored(each) == _stored(call)]
         if any((each.language, each.text) == (call.language, call.text) for each in known):
             return True
         return any(self._is_same(each, call) for each in known)
@@ -93,9 +81,10 @@ class Redefinition:
         return isinstance(name, str) and name.lower() in {*self._catalogue.queries, *self._catalogue.scripts}
 
     def refuse(self, name: Any) -> None:
-        """Refuses another definition of a query that is there."""
-        if self._runner.is_durable and isinstance(name, str) and name.lower() in self._catalogue.queries:
-            raise NameTaken(f"there is another query {name!r}: replace=True replaces it, remove_query removes it")
+        """Refuses another definition of a query or a script that is there."""
+        if self.is_taken(name):
+            kind = "script" if name.lower() in self._catalogue.scripts else "query"
+            raise NameTaken(f"there is another {kind} {name!r}: replace=True replaces it, remove_query removes it")
 
     def replace(self, name: str, definition: Definition, text: str, call: LoggedCall) -> None:
         """Replaces the query or script of this name by another definition, in one transaction."""

@@ -22,7 +22,7 @@ from bridge.engine.watch.columns import TableColumns
 from bridge.engine.watch.gaps import GAPS, LOWEST, GapChange, Gaps, between
 from bridge.engine.watch.reader import declaration
 from bridge.engine.watch.watched_table import TableStatus, WatchedTable, next_rows, numbers_of
-from bridge.errors import NameTaken, SchemaError
+from bridge.errors import SchemaError
 from bridge.query.table_source import BEGINNING, NOW, TableSource
 from bridge.query.time_rules import TimeRules
 from windows.schema import Schema
@@ -85,7 +85,7 @@ class Watcher:
                 f"the changes of {source.table} are noted by triggers, which would stay behind if the process ended: open the "
                 "bridge without durable=False"
             )
-        if self._is_registered(name, schema, source):
+        if self._runner.catalogue.is_registered(name, schema, source):
             return False
         self._runner.catalogue.free(name)
         if left_out:
@@ -107,17 +107,6 @@ class Watcher:
             self._runner.undo([], [name])
             raise
         return True
-
-    def _is_registered(self, name: str, schema: Schema, source: TableSource) -> bool:
-        entry = self._runner.catalogue.streams.get(name.lower()) if isinstance(name, str) else None
-        if entry is None or not self._runner.is_durable:
-            return False
-        if entry.schema == schema and source.means(entry.source):
-            return True
-        there = f"({entry.schema})" + (f" FROM {entry.source}" if entry.source else "")
-        raise NameTaken(
-            f"there is a stream {name!r} already, {there}, and not ({schema}) FROM {source}; remove_stream removes it"
-        )
 
     def _begin(self, entry: StreamEntry) -> None:
         """Settles where the rows of a new stream begin, inside the transaction."""

@@ -178,8 +178,50 @@ def test_a_name_is_taken_once_whatever_its_case(cep: Bridge, name: str) -> None:
     cep.create_query("q", "SELECT a FROM s")
     with pytest.raises(bridge.NameTaken, match="already"):
         cep.register_stream(name, "b INTEGER")
-    with pytest.raises(bridge.NameTaken, match="already"):
-        cep.create_query(name, "SELECT a FROM s")
+    with pytest.raises(bridge.NameTaken, match=r"there is a(nother)? (stream|query)"):
+        cep.create_query(name, "SELECT a + 1 AS a FROM s")
+
+
+def test_the_same_declaration_again_changes_nothing(cep: Bridge) -> None:
+    """As when a cell of a notebook is run again (rule D6), whatever the definition is."""
+    high = bridge.query.Filter(bridge.query.Stream("s"), "a > 5")
+    for text in ("SELECT SUM(a) AS a FROM s WINDOW(ROWS 2)", "select sum(a) as a from s window(rows 2)"):
+        cep.register_stream("s", "a INTEGER")
+        cep.create_query("sums", text)
+        cep.create_query("types", "create schema T (a int)", language="epl")
+        cep.create_query("graph", "INSERT INTO found SELECT a FROM s WHERE a > 5", language="cpl")
+        cep.create_query("objects", high)
+        cep.create_query("inline", "SELECT b FROM other[b: INTEGER]")
+        cep.register_stream("other", "b INTEGER")
+        rows: list[Any] = []
+        cep.add_output_processor("sums", lambda event, rows=rows: rows.append(event.payload["a"]))
+        cep.push_event("s", [7], 1000)
+    assert rows == [14]  # the window goes on
+    for define, kind, hint in (
+        (lambda: cep.register_stream("s", "a BIGINT"), "stream 's' already, with other attributes", "remove_stream"),
+        (lambda: cep.create_query("sums", "SELECT a FROM s"), "other query 'sums'", "replace=True"),
+        (lambda: cep.create_query("sums", high), "other query 'sums'", "replace=True"),
+        (lambda: cep.create_query("graph", "INSERT INTO found SELECT a FROM s", "cpl"), "other script", "replace=True"),
+    ):
+        with pytest.raises(bridge.NameTaken, match=f"there is an?.*{kind}.*{hint}"):
+            define()
+    cep.create_query("sums", "SELECT a FROM s", replace=True)
+    cep.create_query("sums", "SELECT a FROM s")
+
+
+def test_a_definition_of_which_something_was_removed_is_not_taken_for_made(cep: Bridge) -> None:
+    cep.register_stream("s", "a INTEGER")
+    for _ in range(2):
+        cep.create_query("feed", "insert into A select a from s", language="epl")
+        known = list(cep.queries)
+        for name in reversed(known):
+            cep.remove_query(name)
+        assert "A" in known
+    cep.create_query("lone", "create schema U (a int)", language="epl")
+    cep.remove_stream("U")
+    with contextlib.suppress(bridge.BridgeError):
+        cep.create_query("lone", "create schema U (a int)", language="epl")
+        assert "U" in cep.streams
 
 
 def test_a_query_is_not_called_as_the_stream_it_brings(cep: Bridge) -> None:

@@ -658,3 +658,19 @@ def test_a_listener_whose_connection_is_lost_is_closed() -> None:
     sleeper.sleep(STOP_INTERVAL * 1.2)
     sleeper.close()
     assert database.made.closed == 1
+
+
+def test_a_stream_of_a_table_may_be_declared_again_in_memory() -> None:
+    """Another table, or none, is another stream."""
+    with bridge.connect("sqlite://") as cep:
+        for table in ("orders", "others"):
+            cep.database.execute(f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, amount INTEGER)")
+        for _ in range(2):
+            cep.register_stream("orders", table="orders", position="id", since="beginning")
+            cep.register_stream("changes", changes_of="orders")
+        with pytest.raises(bridge.NameTaken, match=r"FROM TABLE orders .*, and not .* FROM TABLE others"):
+            cep.register_stream("orders", table="others", position="id")
+        with pytest.raises(
+            bridge.NameTaken, match=r"FROM TABLE orders .*, and not \(id INTEGER, amount INTEGER\); remove"
+        ):
+            cep.register_stream("orders", cep.streams["orders"])

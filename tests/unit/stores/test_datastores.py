@@ -295,7 +295,7 @@ def test_an_output_is_removed_with_its_script() -> None:
             cep.remove_query("script")
         with pytest.raises(bridge.UnknownName, match="'script' is a script, whose outputs are queries: 't'"):
             cep.add_output_processor("script", print)
-        with pytest.raises(bridge.NameTaken, match="there is a script 'Script' already"):
+        with pytest.raises(bridge.NameTaken, match="there is another script 'Script': replace=True"):
             cep.create_query("Script", "SELECT a FROM s")
         cep.remove_query("reader")
         cep.create_query("on_s", "SELECT a FROM s")

@@ -8,13 +8,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bridge.engine.bridge import Bridge
+from bridge.engine.catalogue import StreamEntry
 from bridge.engine.create import retold
 from bridge.engine.session import session_of
 from bridge.engine.subscription import waits
-from bridge.engine.watch.changes import noted_columns
+from bridge.engine.watch.changes import changes_schema, noted_columns
+from bridge.engine.watch.columns import TableColumns
 from bridge.errors import InUse, NameTaken, QueryError
 from bridge.frontends.statements import CreateTableStream
 from bridge.history.script import ReplayScript
+from bridge.query.table_source import TableSource
+from windows.databases import Database
+from windows.schema import Schema
 
 
 class Deployment:
@@ -50,6 +55,8 @@ class Deployment:
         self._cep, self._scripts, self._on_error, self._note = cep, scripts, on_error, note
         self.lost: dict[str, tuple[str, ...]] = {}
         """By changed query in lower case, the operators whose state is not kept, in words."""
+        self.anew: set[str] = set()
+        """The queries, in lower case, that were removed because they read a changed one, and created again if they are there."""
         self._into = {name.lower(): table for name, table in (into or {}).items()}
         refuse_duplicates(scripts)
         if unknown := self._into.keys() - self._names:
@@ -87,6 +94,7 @@ class Deployment:
         for name, schema in script.declared.items():
             if name not in of_tables and not self._has_other(name, script):
                 rules = script.time_rules.get(name)
+                refuse_other(name, session_of(self._cep).catalogue.streams.get(name.lower()), schema)
                 self._cep.register_stream(name, schema, **(rules._asdict() if rules else {}))
         for stream in script.table_streams:
             self._register_table(stream)
@@ -98,16 +106,12 @@ class Deployment:
 
     def _register_table(self, stream: CreateTableStream) -> None:
         """Registers the stream of a table. One that is there keeps its attributes if the table has got further columns."""
-        options = {**stream.source.arguments, **stream.rules._asdict()}
-        try:
-            self._cep.register_stream(stream.name, stream.schema, **options)
-        except NameTaken as error:
-            known = self._cep.streams.get(stream.name)
-            if stream.schema is not None or known is None:
-                error.add_note("under another name it is a new stream, and the one of before is removed")
-                raise
-            columns = noted_columns(known) if stream.source.changes else known
-            self._cep.register_stream(stream.name, columns, **options)
+        session = session_of(self._cep)
+        known = session.catalogue.streams.get(stream.name.lower())
+        schema, is_kept = schema_of_table(stream, known, session.database)
+        columns = stream.schema if known is None else noted_columns(schema) if stream.source.changes else schema
+        self._cep.register_stream(stream.name, columns, **stream.source.arguments, **stream.rules._asdict())
+        if is_kept:
             self._note(
                 f"the columns of {stream.source.table} have changed, the stream {stream.name} has those of before: {columns}"
             )
@@ -148,6 +152,7 @@ class Deployment:
                     ) from None
                 self._cep.remove_query(reader)
                 is_gone = reader.lower() not in self._names
+                self.anew.add(reader.lower())
                 self._note(f"the query {reader} {'is removed' if is_gone else f'begins anew, as it reads {name}'}")
             create()
 
@@ -187,6 +192,32 @@ class Deployment:
         """What a query is defined by, and its table of results."""
         entry = session_of(self._cep).catalogue.queries.get(name.lower())
         return None if entry is None else (entry.text, repr(entry.resolved.node))
+
+
+def refuse_other(name: str, known: StreamEntry | None, schema: Schema, source: TableSource | None = None) -> None:
+    """Raises `NameTaken` if a stream that is `known` is declared otherwise, of pushed events (None) or of a table."""
+    if known is not None and (other := known.difference(schema, source)):
+        raise NameTaken(
+            f"there is a stream {name!r} already, {other}: under another name it is a new stream, and the one of before is "
+            "removed"
+        )
+
+
+def schema_of_table(stream: CreateTableStream, known: StreamEntry | None, database: Database) -> tuple[Schema, bool]:
+    """The attributes of the stream of a table, and whether they are those of a `known` stream though its table has others.
+
+    Raises:
+        SchemaError: The table is not there, or a column.
+        NameTaken: The known stream is another one.
+    """
+    columns, source = TableColumns(stream.source, database), stream.source
+    schema, _ = columns.schema(stream.schema)
+    schema = changes_schema(schema) if source.changes else schema
+    if known is not None and stream.schema is None and known.schema != schema and source.means(known.source):
+        columns.schema(noted_columns(known.schema) if source.changes else known.schema)
+        return known.schema, True
+    refuse_other(stream.name, known, schema, source)
+    return schema, False
 
 
 def refuse_duplicates(scripts: Sequence[ReplayScript]) -> None:

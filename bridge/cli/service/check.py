@@ -5,25 +5,28 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 
 import bridge
+from bridge.cli.service.outputs import WEBHOOK, Outputs
 from bridge.cli.service.settings import WatchSettings
 from bridge.engine.durable import LoggedCall
-from bridge.engine.own_place import has_schema
+from bridge.engine.own_place import has_schema, own_place
 from bridge.engine.resume import OBJECTS
 from bridge.engine.session import session_of
 from bridge.engine.stored_status import StoredStatus, stored_status
-from bridge.engine.watch.changes import changes_schema, triggers_of
-from bridge.engine.watch.columns import TableColumns
-from bridge.errors import BridgeError, DatabaseError
-from bridge.frontends.statements import CreateTableStream
-from bridge.history.deployment import Deployment
+from bridge.engine.subscription import Subscription
+from bridge.engine.watch.changes import triggers_of
+from bridge.errors import BridgeError, DatabaseError, InUse, NameTaken
+from bridge.history.deployment import Deployment, refuse_other, schema_of_table
 from bridge.history.script import ReplayScript
 from bridge.query.codec import loaded
+from bridge.query.nodes import Node, Stream, walk
 from bridge.query.scripts import IntoTable
+from bridge.query.table_source import TableSource
 from bridge.rewrite.state_tables import CLOCK
-from windows.databases import Database, Refused, dialect_of, open_database
+from windows.databases import Database, Refused, open_database
+from windows.databases.base import PREFIX
 from windows.schema import Schema
 
 
@@ -39,6 +42,7 @@ def report(settings: WatchSettings) -> str:
     try:
         database = open_database(settings.url)
         try:
+            own_place(database, settings.connection.get("name"), None)
             return "\n".join(_Report(settings, database).lines())
         finally:
             database.close()
@@ -49,24 +53,17 @@ def report(settings: WatchSettings) -> str:
 class _Report:
     def __init__(self, settings: WatchSettings, database: Database) -> None:
         self._settings, self._database = settings, database
-        self._streams = {
-            stream.name: self._schema(stream) for script in settings.scripts for stream in script.table_streams
-        }
         self._stored = self._stored_status()
-        self._lost: Mapping[str, tuple[str, ...]] = {}
-        """By query, the operators whose state is not kept."""
+        self._rehearsal = _Rehearsal(settings, database, () if self._stored is None else self._stored.definitions)
 
     def lines(self) -> Iterator[str]:
         yield from _section("reads", self._reads())
+        yield from _section("streams", self._streams())
         yield from _section("creates", self._creates())
         yield from _section("triggers", self._triggers())
         yield from _section("queries", self._queries())
         yield from _section("sends", self._sends())
         yield "nothing was done"
-
-    def _schema(self, stream: CreateTableStream) -> Schema:
-        schema, _ = TableColumns(stream.source, self._database).schema(stream.schema)
-        return changes_schema(schema) if stream.source.changes else schema
 
     def _stored_status(self) -> StoredStatus | None:
         """The state that is there already."""
@@ -77,32 +74,34 @@ class _Report:
 
     # Sections -----------------------------------------------------------------------------------------------------------
 
-    def _table_streams(self) -> Iterator[CreateTableStream]:
-        for script in self._settings.scripts:
-            yield from script.table_streams
-
     def _reads(self) -> Iterator[str]:
-        for stream in self._table_streams():
-            yield f"{stream.name}: {stream.source}, as ({self._streams[stream.name]})"
-        yield from (f"{name}: a table that queries join with" for name in self._relations())
+        for stream in self._rehearsal.table_streams:
+            yield f"{stream.name}: {stream.source}, as ({self._rehearsal.streams[stream.name]})"
+        yield from (f"{name}: a table that queries join with" for name in self._rehearsal.relations)
+
+    def _streams(self) -> Iterator[str]:
+        declared = {name.lower() for name in self._rehearsal.streams}
+        for name in self._rehearsal.streams:
+            yield f"{name}: {'unchanged' if name.lower() in self._rehearsal.known else 'new'}"
+        for name in self._rehearsal.known:
+            if name not in declared:
+                yield f"{name}: in none of the files, {self._fate}"
 
     def _creates(self) -> Iterator[str]:
         schema = self._settings.connection.get("schema")
         if not has_schema(self._database, schema):
             yield f"the schema {schema}"
         for name in self._settings.queries.values():
-            table = self._table_of(name)
+            table = self._rehearsal.table_of(name)
             if table is not None and self._database.relation(table) is None:
                 yield f"the table {table}, with the results of {name}"
-        try:
-            tables = self._planned()
-        except BridgeError as error:
-            if dialect_of(self._settings.url) == "sqlite":
-                raise
-            yield f"tables for streams and queries, which cannot be named without the database ({error})"
+        if self._rehearsal.error is not None:
+            yield (
+                f"tables for streams and queries, which cannot be named without the database ({self._rehearsal.error})"
+            )
             return
         there = {} if self._stored is None else self._stored.state_rows
-        new = [name for name in tables if name not in there and name != self._database.own_name(CLOCK)]
+        new = [name for name in self._rehearsal.tables if name not in there and name != self._database.own_name(CLOCK)]
         yield "tables of the bridge (cep_…): " + (
             f"those of its catalogue, {', '.join(new)}"
             if self._stored is None
@@ -110,23 +109,23 @@ class _Report:
         )
 
     def _triggers(self) -> Iterator[str]:
-        for stream in self._table_streams():
+        for stream in self._rehearsal.table_streams:
             if stream.source.changes:
                 outbox = self._database.own_name(f"cep_changes_{stream.name.lower()}")
-                triggers = triggers_of(self._database, outbox, self._streams[stream.name], stream.source)
+                triggers = triggers_of(self._database, outbox, self._rehearsal.streams[stream.name], stream.source)
                 yield f"on {stream.source.table}: {', '.join(triggers.names)}, which write into {outbox}"
 
     def _queries(self) -> Iterator[str]:
-        stored = self._stored_queries()
+        stored = self._rehearsal.stored_queries
         for script in self._settings.scripts:
             for name, (node, _) in script.queries.items():
-                before = stored.pop(name.lower(), None)
-                is_same = before is not None and before.language == OBJECTS and loaded(before.text) == node
-                lost = ", ".join(self._lost.get(name.lower(), ()))
-                is_replaced = "changed, is replaced" + (f" and begins without the state of {lost}" if lost else "")
-                yield f"{name}: {'new' if before is None else 'unchanged' if is_same else is_replaced}"
+                yield f"{name}: {self._rehearsal.fate(name, node, stored.pop(name.lower(), None))}"
         for each in stored.values():
-            yield f"{each.name}: in none of the files, {'stays' if self._settings.keep else 'is removed'}"
+            yield f"{each.name}: in none of the files, {self._fate}"
+
+    @property
+    def _fate(self) -> str:
+        return "stays" if self._settings.keep else "is removed"
 
     def _sends(self) -> Iterator[str]:
         in_tables = {name.lower() for name in self._settings.in_tables}
@@ -139,9 +138,58 @@ class _Report:
             elif not channels and not is_read and name.lower() not in in_tables:
                 yield f"{name}: to standard output"
 
-    # Planning -----------------------------------------------------------------------------------------------------------
 
-    def _table_of(self, query: str) -> str | None:
+class _Rehearsal:
+    """The start, carried out in a bridge in memory that has the stored definitions, over empty copies of the tables.
+
+    streams: The declared streams. known: The stored ones, in lower case. tables: Those that the bridge has then. error: Why
+    there is no more to say: the bridge in memory has another database, which refuses something.
+
+    Raises what the start would raise.
+    """
+
+    def __init__(self, settings: WatchSettings, database: Database, definitions: Sequence[LoggedCall]) -> None:
+        self._settings, self._database, self._definitions = settings, database, definitions
+        self.table_streams = [stream for script in settings.scripts for stream in script.table_streams]
+        self.streams: dict[str, Schema] = {}
+        self.known: list[str] = []
+        self.tables: list[str] = []
+        self.error: BridgeError | None = None
+        self._deployment: Deployment | None = None
+        own = "sqlite://" if database.dialect == "sqlite" else "duckdb://"
+        with bridge.connect(own, name=settings.connection.get("name")) as cep:
+            self._define(cep)
+            self._declare(cep)
+            self.relations = self._relations()
+            try:
+                self._deploy(cep)
+            except (NameTaken, InUse):
+                raise
+            except BridgeError as error:
+                if own == "sqlite://":
+                    raise
+                self.error, self._deployment = error, None
+
+    @property
+    def stored_queries(self) -> dict[str, LoggedCall]:
+        """The stored definitions of queries, by their names in lower case."""
+        return {each.name.lower(): each for each in self._definitions if each.kind == "query"}
+
+    def fate(self, name: str, node: Node, before: LoggedCall | None) -> str:
+        """What becomes of a query."""
+        if before is None:
+            return "new"
+        if self._deployment is None:
+            is_same = before.language == OBJECTS and loaded(before.text) == node
+            return "unchanged" if is_same else "changed, is replaced"
+        if name.lower() in self._deployment.anew:
+            return "begins anew, as it reads a query that has changed"
+        if name.lower() not in self._deployment.lost:
+            return "unchanged"
+        lost = ", ".join(self._deployment.lost[name.lower()])
+        return "changed, is replaced" + (f" and begins without the state of {lost}" if lost else "")
+
+    def table_of(self, query: str) -> str | None:
         """The table of a query's results."""
         into = {name.lower(): table for name, table in self._settings.into.items()}
         for script in self._settings.scripts:
@@ -150,48 +198,76 @@ class _Report:
                 return node.table
         return into.get(query.lower())
 
+    def _define(self, cep: bridge.Bridge) -> None:
+        """Carries out the stored definitions; a stream of a table has no table here."""
+        for name, url in self._settings.datastores.items():
+            cep.register_datastore(name, url)
+        session = session_of(cep)
+        streams = {each.name.lower() for each in self._definitions if each.kind == "stream"}
+        read = self._named(node for tree in map(_tree, self._definitions) for node in _streams_in(tree))
+        for name in (*self._result_tables(), *(name for name in read if name.lower() not in streams)):
+            self._copy(cep, name)
+        for call in self._definitions:
+            if call.kind == "stored results":
+                continue
+            with contextlib.suppress(BridgeError):  # it takes what is only in the database itself
+                session.define(call._replace(options="") if call.kind == "stream" else call)
+                if call.kind == "stream":
+                    source = TableSource.of_json(call.option("source"))
+                    session.catalogue.streams[call.name.lower()].source = source
+        self.known = list(session.catalogue.streams)
+
+    def _declare(self, cep: bridge.Bridge) -> None:
+        """Registers the streams of the scripts."""
+        known = session_of(cep).catalogue.streams
+        for stream in self.table_streams:
+            there = known.get(stream.name.lower())
+            schema, _ = schema_of_table(stream, there, self._database)
+            self.streams[stream.name] = schema
+            if there is None:
+                cep.register_stream(stream.name, schema)
+        for script in self._settings.scripts:
+            for name, schema in script.declared.items():
+                if name not in self.streams:
+                    refuse_other(name, known.get(name.lower()), schema)
+                    self.streams[name] = schema
+                    cep.register_stream(name, schema)
+
+    def _deploy(self, cep: bridge.Bridge) -> None:
+        for name in self.relations:
+            self._copy(cep, name)
+        plain = [_without_streams(script, self.streams) for script in self._settings.scripts]
+        self._deployment = Deployment(cep, plain, self._settings.into)
+        self._deployment.deploy(removes=not self._settings.keep)
+        Outputs(cep, self._settings).attach()
+        for query in cep.queries:
+            if self._settings.webhook_of(query) is not None:
+                Subscription(cep, query, WEBHOOK)
+        tables, indexes = map(self._database.own_name, (PREFIX, f"{PREFIX}index_"))
+        names = (name for name in cep.database.table_names() if name.lower().startswith(tables))
+        self.tables = sorted(name for name in names if not name.lower().startswith(indexes))
+
+    def _result_tables(self) -> list[str]:
+        """The tables of results that are in the database."""
+        names = (self.table_of(name) for name in self._settings.queries.values())
+        return [name for name in names if name is not None and self._database.relation(name) is not None]
+
     def _relations(self) -> list[str]:
-        """The tables of the database that queries read beside streams."""
-        known = {name.lower() for script in self._settings.scripts for name in (*script.declared, *script.queries)}
-        known |= {name.lower() for name in self._streams}
-        names = (node.name for script in self._settings.scripts for node in script.nodes)
-        return [
-            name
-            for name in dict.fromkeys(names)
-            if name.lower() not in known and self._database.relation(name) is not None
-        ]
+        """The tables of the database that queries of the scripts read beside streams."""
+        queries = {name.lower() for script in self._settings.scripts for name in script.queries}
+        known = queries | {name.lower() for name in self.streams}
+        names = self._named(node for script in self._settings.scripts for node in script.nodes)
+        return [name for name in names if name.lower() not in known]
 
-    def _planned(self) -> list[str]:
-        """The tables of the queries' state, as a bridge in memory plans them."""
-        own = "sqlite://" if self._database.dialect == "sqlite" else "duckdb://"
-        with bridge.connect(own, name=self._settings.connection.get("name")) as cep:
-            for name, url in self._settings.datastores.items():
-                cep.register_datastore(name, url)
-            of_results = (self._table_of(name) for name in self._settings.queries.values())
-            there = [name for name in of_results if name is not None and self._database.relation(name) is not None]
-            for name in dict.fromkeys([*self._relations(), *there]):
-                self._copy(cep, name)
-            declared = {name: schema for script in self._settings.scripts for name, schema in script.declared.items()}
-            streams = {**declared, **self._streams}
-            for name, schema in streams.items():
-                cep.register_stream(name, schema)
-            session = session_of(cep)
-            for call in self._stored_queries().values():
-                with contextlib.suppress(BridgeError):  # its stream is declared otherwise now
-                    session.define(call)
-            plain = [_without_streams(script, streams) for script in self._settings.scripts]
-            deployment = Deployment(cep, plain, self._settings.into)
-            deployment.deploy(removes=False)
-            self._lost = deployment.lost
-            return sorted(session.state_tables())
-
-    def _stored_queries(self) -> dict[str, LoggedCall]:
-        """The definitions of the queries that are there, by their names in lower case."""
-        known = () if self._stored is None else self._stored.definitions
-        return {each.name.lower(): each for each in known if each.kind == "query"}
+    def _named(self, nodes: Iterable[Stream]) -> list[str]:
+        """The tables of the database that are named where a stream may be."""
+        names = dict.fromkeys(node.name for node in nodes)
+        return [name for name in names if self._database.relation(name) is not None]
 
     def _copy(self, cep: bridge.Bridge, name: str) -> None:
-        """Makes an empty table with the columns of one in the database."""
+        """Makes an empty table with the columns of one in the database, unless it is there."""
+        if cep.database.relation(name) is not None:
+            return
         *schema, _ = name.split(".")
         there = self._database.relation(name)
         assert there is not None
@@ -205,6 +281,15 @@ def _without_streams(script: ReplayScript, streams: dict[str, Schema]) -> Replay
     """The script without the streams that are registered already."""
     others = {name: schema for name, schema in script.streams.items() if name not in streams}
     return dataclasses.replace(script, streams=others, table_streams=[])
+
+
+def _tree(call: LoggedCall) -> object:
+    """The query objects of a stored definition; None for a text."""
+    return loaded(call.text) if call.kind == "query" and call.language == OBJECTS else None
+
+
+def _streams_in(tree: object) -> Iterator[Stream]:
+    return (node for node in walk(tree) if isinstance(node, Stream)) if isinstance(tree, Node) else iter(())
 
 
 def _section(title: str, lines: Iterator[str]) -> Iterator[str]:

@@ -272,6 +272,77 @@ def test_check_says_which_state_begins_anew(tmp_path: pathlib.Path) -> None:
         assert [line for line in lines if line.startswith(("m:", "w:"))][: len(said)] == said
 
 
+def test_check_of_a_bridge_with_a_name(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "state.db").touch()
+    text = "SELECT MAX(v) AS t FROM s[v: INTEGER] WINDOW(ROWS 2)"
+    _, output = check(f"sqlite:///{tmp_path}/state.db", tmp_path, text, "--name", "a")
+    assert "those of its catalogue, cep__a_inbox, cep__a_inbox_s, cep__a_processors, cep__a_results_q, cep__a_window_s\n" in output
+
+
+def check(url: str, folder: pathlib.Path, text: str, *options: str) -> tuple[int, str]:
+    (folder / "q.sql").write_text(text)
+    result = CliRunner().invoke(main, ["watch", url, str(folder / "q.sql"), "--check", *options])
+    return result.exit_code, result.output
+
+
+PUSHED = """CREATE STREAM s (v INTEGER);
+    CREATE STREAM orders FROM TABLE orders (POSITION id);
+    CREATE QUERY sums INTO TABLE totals AS SELECT SUM(v) AS t FROM s WINDOW(RANGE 1 H);
+    CREATE QUERY large AS SELECT t FROM sums WHERE t > 9;
+    CREATE QUERY paid AS SELECT amount FROM orders;"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("s (v INTEGER)", "s (v BIGINT)", "with other attributes: (v INTEGER), not (v BIGINT)"),
+        ("s (v INTEGER)", "s FROM TABLE orders (POSITION id)", "(v INTEGER), and not (id"),
+        ("orders FROM TABLE orders", "orders FROM TABLE others", "FROM TABLE orders (POSITION id, SINCE NOW), and not"),
+        ("orders FROM TABLE orders (POSITION id)", "orders (amount INTEGER)", "SINCE NOW), and not (amount INTEGER)"),
+        ("CREATE QUERY sums INTO TABLE totals AS SELECT SUM(v) AS t FROM s WINDOW(RANGE 1 H);", "",
+         "'sums' is in none of the files, and is read by 'large'"),
+    ],
+)  # fmt: skip
+def test_check_refuses_what_the_start_refuses(tmp_path: pathlib.Path, before: str, after: str, said: str) -> None:
+    url = f"sqlite:///{tmp_path}/state.db"
+    with bridge.connect(url) as cep:
+        for table in ("orders", "others"):
+            cep.database.execute(f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, amount INTEGER)")
+        Deployment(cep, [ReplayScript.of(PUSHED)]).deploy()
+    changed = PUSHED.replace(before, after)
+    with bridge.connect(url) as cep, pytest.raises(bridge.BridgeError) as refused:
+        Deployment(cep, [ReplayScript.of(changed)]).deploy()
+    code, output = check(url, tmp_path, changed)
+    assert (code, output) == (1, f"error: {refused.value}\n")
+    assert said in output
+    assert "remove_stream" not in output
+
+
+def test_check_names_the_tables_that_are_made(tmp_path: pathlib.Path) -> None:
+    url = f"sqlite:///{tmp_path}/state.db"
+    with bridge.connect(url) as cep:
+        cep.database.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, amount INTEGER)")
+        Deployment(cep, [ReplayScript.of(PUSHED.rpartition("CREATE QUERY")[0])]).deploy()
+        before = set(cep.database.table_names())
+    added = PUSHED + "CREATE QUERY means AS SELECT AVG(amount) AS m FROM orders WINDOW(RANGE 1 H)"
+    code, output = check(url, tmp_path, added)
+    assert code == 0
+    assert [line.strip() for line in output.splitlines() if "unchanged" in line or ": new" in line] == [
+        "orders: unchanged", "s: unchanged", "sums: unchanged", "large: unchanged", "paid: new", "means: new",
+    ]  # fmt: skip
+    (named,) = (line.partition("(cep_…): ")[2].split(", ") for line in output.splitlines() if "(cep_…)" in line)
+    with bridge.connect(url) as cep:
+        Deployment(cep, [ReplayScript.of(added)]).deploy()
+        for query in ("large", "paid", "means"):
+            Subscription(cep, query, "watch:printed")
+        assert set(named) == {name for name in set(cep.database.table_names()) - before if not name.startswith("cep_index")}
+    code, output = check(url, tmp_path, added.replace("SUM(v)", "MAX(v)").replace("CREATE STREAM orders", "CREATE STREAM o")
+                         .replace("FROM orders", "FROM o"))  # fmt: skip
+    for line in ("o: new", "orders: in none of the files, is removed", "sums: changed, is replaced",
+                 "large: begins anew, as it reads a query that has changed"):  # fmt: skip
+        assert f"  {line}\n" in output
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import datetime
 from typing import Any
 
+from bridge.engine.create import text_of
 from bridge.engine.durable import CatalogueTables, LoggedCall
 from bridge.engine.own_place import has_schema, own_place
+from bridge.engine.resume import OBJECTS
 from bridge.errors import DatabaseError
+from bridge.query.codec import loaded
+from bridge.query.nodes import Node
+from bridge.query.scripts import Script
 from bridge.rewrite.state_tables import CLOCK
 from bridge.stores.outbox import Outbox
 from bridge.stores.store import Stores
@@ -30,14 +37,42 @@ class StoredStatus:
     dead_letters: int = 0
 
     def __str__(self) -> str:
-        lines = [f"{self.database}: {self.seq} events, now {self.now}, {sum(self.state_rows.values())} rows of state"]
-        for each in self.definitions:
-            language = f" ({each.language})" if each.kind == "query" else ""
-            lines.append(f"  {each.kind} {each.name}{language}: {' '.join(each.text.split())[:100]}")
-        lines += [f"  table {name}: {count} rows" for name, count in sorted(self.state_rows.items())]
+        events = f"{self.seq:,} event{'s' * (self.seq != 1)} so far"
+        newest = "" if self.now is None else f", the newest at {self.now} ms{_utc(self.now)}"
+        lines = [f"{self.database}: {events}{newest}", *(f"  {_line(each)}" for each in self.definitions)]
+        total = sum(self.state_rows.values())
+        lines.append(f"  {total:,} row{'s' * (total != 1)} of state, in these tables:")
+        lines += [f"    {name}: {count:,} row{'s' * (count != 1)}" for name, count in sorted(self.state_rows.items())]
         if self.dead_letters:
             lines.append(f"  {self.dead_letters} dead letter{'s' * (self.dead_letters > 1)} in the table dead_letters")
         return "\n".join(lines)
+
+
+def _line(call: LoggedCall) -> str:
+    """A definition, in the text in which it was written, or would be."""
+    match call.kind:
+        case "query":
+            definition = loaded(call.text) if call.language == OBJECTS else call.text
+            text = text_of(definition) if isinstance(definition, (Node, Script, str)) else str(definition)
+            into = f" INTO TABLE {call.option('into')}" if call.option("into") else ""
+            return f"query {call.name} ({call.language}){into}: {_short(text)}"
+        case "stored results":
+            return f"results of {call.name} are stored until their processors have had them"
+        case _:
+            return f"{call.kind} {call.name}" + (f": {_short(call.text)}" if call.text else "")
+
+
+def _short(text: str) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= 100 else f"{words[:99]}…"
+
+
+def _utc(milliseconds: int) -> str:
+    """A time in words, where Python has it."""
+    with contextlib.suppress(OverflowError):
+        start = datetime.datetime(1970, 1, 1)
+        return f" ({start + datetime.timedelta(milliseconds=milliseconds):%Y-%m-%d %H:%M:%S} UTC)"
+    return ""
 
 
 def stored_status(target: Any, name: str | None = None, schema: str | None = None) -> StoredStatus:

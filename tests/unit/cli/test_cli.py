@@ -18,6 +18,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import bridge
+from bridge import query
 from bridge.cli import main
 
 ROOT = Path(__file__).parents[3]
@@ -516,6 +517,8 @@ def test_status_reads_the_state_of_a_bridge(place: Path, at_work: bool):
     with bridge.connect("sqlite:///app.db") as cep:
         cep.register_stream("trades", "price DOUBLE")
         cep.create_query("total", "select sum(price) as total from trades#length(3)", language="epl")
+        cep.create_query("high", query.Filter(query.Stream("trades"), "price > 5"), into="highs")
+        cep.create_query("graph", query.Script.of("found", query.Filter(query.Stream("trades"), "price > 9")))
         cep.push_events("trades", [([1.5], 1000), ([2.5], 2000)])
         if at_work:
             done = CliRunner().invoke(main, ["status", "sqlite:///app.db"])
@@ -523,7 +526,10 @@ def test_status_reads_the_state_of_a_bridge(place: Path, at_work: bool):
         done = CliRunner().invoke(main, ["status", "sqlite:///app.db"])
     assert done.exit_code == 0, done.output
     first, *lines = done.output.splitlines()
-    assert first.startswith("SQLite sqlite:///app.db: 2 events, now 2000, ")
+    assert first == "SQLite sqlite:///app.db: 2 events so far, the newest at 2000 ms (1970-01-01 00:00:02 UTC)"
+    assert "  query high (objects) INTO TABLE highs: SELECT * FROM trades WHERE price > 5" in lines
+    assert "  query graph (objects): Filter(trades) = {(price > 9, found)}" in lines
+    assert "  4 rows of state, in these tables:" in lines
     assert "  query total (epl): select sum(price) as total from trades#length(3)" in lines
     assert any(line.startswith("  stream trades") for line in lines)
 

@@ -276,7 +276,7 @@ def test_check_of_a_bridge_with_a_name(tmp_path: pathlib.Path) -> None:
     (tmp_path / "state.db").touch()
     text = "SELECT MAX(v) AS t FROM s[v: INTEGER] WINDOW(ROWS 2)"
     _, output = check(f"sqlite:///{tmp_path}/state.db", tmp_path, text, "--name", "a")
-    assert "those of its catalogue, cep__a_inbox, cep__a_inbox_s, cep__a_processors, cep__a_results_q, cep__a_window_s\n" in output
+    assert "cep__a_inbox, cep__a_inbox_s, cep__a_processors, cep__a_results_q, cep__a_window_s\n" in output
 
 
 def check(url: str, folder: pathlib.Path, text: str, *options: str) -> tuple[int, str]:
@@ -335,7 +335,9 @@ def test_check_names_the_tables_that_are_made(tmp_path: pathlib.Path) -> None:
         Deployment(cep, [ReplayScript.of(added)]).deploy()
         for query in ("large", "paid", "means"):
             Subscription(cep, query, "watch:printed")
-        assert set(named) == {name for name in set(cep.database.table_names()) - before if not name.startswith("cep_index")}
+        assert set(named) == {
+            name for name in set(cep.database.table_names()) - before if not name.startswith("cep_index")
+        }
     code, output = check(url, tmp_path, added.replace("SUM(v)", "MAX(v)").replace("CREATE STREAM orders", "CREATE STREAM o")
                          .replace("FROM orders", "FROM o"))  # fmt: skip
     for line in ("o: new", "orders: in none of the files, is removed", "sums: changed, is replaced",

@@ -142,5 +142,5 @@ def test_the_status_of_a_named_bridge(tmp_path: pathlib.Path):
         push(cep, 1, 1000)
     answer = CliRunner().invoke(main, ["status", url, "--name", "billing"])
     assert answer.exit_code == 0
-    assert "1 events, now 1000" in answer.output
+    assert "1 event so far, the newest at 1000 ms" in answer.output
     assert CliRunner().invoke(main, ["status", url]).exit_code != 0

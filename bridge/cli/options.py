@@ -49,7 +49,8 @@ sort_option: Decorator = click.option(
 )  # fmt: skip
 until_option: Decorator = click.option(
     "--until", metavar="TIME",
-    help="Read events up to and including TIME, then advance time to it. Milliseconds since 1970, or ISO 8601.",
+    help="Read events up to and including TIME, then advance time to it: without it time ends with the newest event, and an "
+    "absence that is due later is not reported. Milliseconds since 1970, or ISO 8601.",
 )  # fmt: skip
 
 

@@ -61,6 +61,9 @@ def run(
     Without --out, each result is a line of JSON with the keys query, ts (milliseconds since 1970) and the columns.
     Dates are ISO texts, decimals are texts with all digits, NaN and infinities are null. The results of each query are
     ordered by time. Notes and a summary go to standard error.
+
+    Time ends with the newest event, or with --until: an absence (NOT in a row pattern, "not" in a pattern of EPL) whose
+    time is not over then is not reported.
     """
     if out_format and out is None:
         raise click.UsageError("--format applies to files of results; name their directory with --out")

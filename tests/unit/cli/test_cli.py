@@ -509,6 +509,16 @@ def test_a_replay_takes_relations(place: Path) -> None:
     assert pq.read_table("out/firm.parquet").to_pylist() == [{"ts": 3, "name": "Acme", "price": 12.0}]
 
 
+def test_an_absence_is_reported_when_its_time_is_over(place: Path):
+    Path("unpaid.sql").write_text("""SELECT * FROM trades MATCH_RECOGNIZE (PARTITION BY symbol MEASURES A.ts AS since
+        PATTERN (A NOT B) WITHIN 30 S DEFINE A AS price > 1, B AS price < 1)""")
+    Path("trades.csv").write_text("ts,symbol,price\n1000,A,2.5\n2000,B,2.5\n31000,C,0.5\n")
+    found = [_call("run", "unpaid.sql", "-e", "trades.csv", *until).stdout for until in ((), ("--until", "32000"))]
+    assert [each.count("since") for each in found] == [1, 2]
+    for command in ("run", "replay"):
+        assert "absence" in CliRunner().invoke(main, [command, "--help"]).output
+
+
 # status ---------------------------------------------------------------------------------------------------------------
 
 

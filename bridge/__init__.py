@@ -108,8 +108,8 @@ def replay(
         schemas: Attributes and types by stream, for streams that no query declares and no file describes.
         relations: Arrow tables or frames by name, which queries join with. Not with `into`.
         stores: URLs of data stores by name, which CPL scripts read and write.
-        end: The last timestamp to read: milliseconds, or a datetime with a time zone. Time advances to it; without it an absence that is
-            due after the newest event is not reported.
+        end: The last timestamp to read: milliseconds, or a datetime with a time zone. Time advances to it;
+            without it an absence that is due after the newest event is not reported.
         out: A directory for the results, as one Parquet file per query (on Spark one directory per query), each complete
             when it appears.
         into: An open bridge in which the queries are created and go on running. What waits for later events goes on

@@ -11,7 +11,27 @@ from typing import NoReturn
 
 import click
 
-from bridge.errors import BridgeError, ProcessorError
+from bridge.errors import BridgeError, ProcessorError, QueryError
+
+_SCRIPTS = f"{__name__}.scripts"
+"""The key in a command's context under which the paths of the scripts are that it has read, by their texts."""
+
+
+def note_script(path: str, text: str) -> None:
+    """Notes that the command has read a script, or replaced parts of it by blanks: errors in it name the file."""
+    if (context := click.get_current_context(silent=True)) is not None:
+        context.meta.setdefault(_SCRIPTS, {})[text] = path
+
+
+def _file_of(error: BaseException) -> str:
+    """The file of the script in which an error is, before the message; "" if it is in none."""
+    context = click.get_current_context(silent=True)
+    if context is None or not isinstance(error, QueryError):
+        return ""
+    scripts: dict[str, str] = context.meta.get(_SCRIPTS, {})
+    paths = {*scripts.values()}
+    path = next(iter(paths)) if error.text is None and len(paths) == 1 else scripts.get(error.text or "")
+    return "" if path is None else f"{path}: "
 
 
 @contextlib.contextmanager
@@ -39,7 +59,7 @@ def _fail(error: BaseException) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the interpreter flushes standard output once more at exit
         sys.exit(0)
     notes = [f"\n  ({note})" for note in getattr(error, "__notes__", [])]
-    click.echo(f"error: {error}{''.join(notes)}", err=True)
+    click.echo(f"error: {_file_of(error)}{error}{''.join(notes)}", err=True)
     sys.exit(1)
 
 

@@ -9,7 +9,7 @@ import click
 
 import bridge
 from bridge.cli import options
-from bridge.cli.errors import exit_on_error
+from bridge.cli.errors import exit_on_error, note_script
 from bridge.errors import QueryError, SourceError
 
 if TYPE_CHECKING:
@@ -75,7 +75,9 @@ def _with_question(path: str, schema: str) -> tuple[str, list[str]]:
     if start == end or _streams(text + ";" + schema) & _words(text[start:end]):
         return text, []
     # Errors in either tell the line of the file.
-    return text[:start] + _blank(text[start:end]) + text[end:], [_blank(text[:start]) + text[start:end]]
+    script, select = text[:start] + _blank(text[start:end]) + text[end:], _blank(text[:start]) + text[start:end]
+    note_script(path, select)
+    return script, [select]
 
 
 def _streams(script: str) -> set[str]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 import bridge
+from bridge.cli.errors import note_script
 from bridge.engine.session import session_of
-from bridge.errors import SourceError
+from bridge.errors import QueryError, SourceError
 from windows.databases.urls import without_password
 
 if TYPE_CHECKING:
@@ -73,7 +74,11 @@ def script_of(path: str, text: str | None = None, language: str | None = None, d
     from windows.databases import dialect_of
 
     text = text_of(path) if text is None else text
-    return ReplayScript.of(text, Path(path).stem, language_of(path, language), dialect_of(db))
+    note_script(path, text)
+    try:
+        return ReplayScript.of(text, Path(path).stem, language_of(path, language), dialect_of(db))
+    except QueryError as error:
+        raise error.within(text) from None
 
 
 def language_of(path: str, option: str | None) -> str:
@@ -85,7 +90,9 @@ def language_of(path: str, option: str | None) -> str:
 def text_of(path: str) -> str:
     """The text of a UTF-8 file. Raises SourceError if it cannot be read."""
     try:
-        return Path(path).read_text(encoding="utf-8-sig")
+        text = Path(path).read_text(encoding="utf-8-sig")
+        note_script(path, text)
+        return text
     except UnicodeDecodeError as error:
         raise SourceError(f"{path} is not UTF-8: {error.reason} at byte {error.start}") from None
     except OSError as error:
@@ -95,10 +102,13 @@ def text_of(path: str) -> str:
 def events_by_stream(options: tuple[str, ...], script: ReplayScript, cep: bridge.Bridge) -> dict[str, str]:
     """The path of each stream's events, from the options --events."""
     paths: dict[str, str] = {}
+    named = {option: option.partition("=") for option in options if "=" in option and not Path(option).exists()}
+    others = {name.lower() for name, _, _ in named.values()}
     for option in options:
-        name, equals, path = option.partition("=")
-        if not equals or Path(option).exists():
-            name, path = _only_stream(option, script, cep), option
+        if option in named:
+            name, _, path = named[option]
+        else:
+            name, path = _only_stream(option, script, cep, others), option
         if name in paths:
             raise click.UsageError(
                 f"--events {option}: the stream {name} has events already, from {paths[name]}; "
@@ -110,13 +120,18 @@ def events_by_stream(options: tuple[str, ...], script: ReplayScript, cep: bridge
     return paths
 
 
-def _only_stream(path: str, script: ReplayScript, cep: bridge.Bridge) -> str:
+def _only_stream(path: str, script: ReplayScript, cep: bridge.Bridge, others: Collection[str]) -> str:
+    """The stream of a file that comes without one; `others` have events already, in lower case.
+
+    Where a script declares streams it is one of these: another name in a query is a mistake, or a stream of `others`.
+    """
     declared = {name.lower() for name in script.declared}
-    streams = [
-        name for name in script.reads if name.lower() in declared or session_of(cep).database.relation(name) is None
+    free = [name for name in script.reads if name.lower() not in others]
+    streams = [name for name in free if name.lower() in declared] or [
+        name for name in free if session_of(cep).database.relation(name) is None
     ]
     if len(streams) != 1:
-        names = f"the streams {', '.join(streams)}" if streams else "no stream"
+        names = f"the streams {', '.join(streams)}" if streams else "no other stream" if others else "no stream"
         raise click.UsageError(f"--events {path}: which stream? The queries read {names}; write STREAM={path}")
     return streams[0]
 

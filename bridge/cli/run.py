@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from bridge.history.slices import Workers
     from bridge.sources.rejects import Rejects
     from bridge.sources.source import EventSource
+    from windows.schema import Schema
 
 EVENTS_HELP = """The events of a stream. FILE is CSV, NDJSON or Parquet, or CSV or NDJSON compressed by gzip,
 bzip2, xz or zstd; a pattern such as
@@ -70,7 +71,7 @@ def run(
     with exit_on_error():
         from bridge.engine.connect import IN_MEMORY
         from bridge.history.replay import install_queries, open_sources, with_relations
-        from bridge.history.script import refuse_unknown
+        from bridge.history.script import inferred_schemas, refuse_unknown
         from bridge.sources.options import HistoryOptions
 
         script, relations = options.script_of(queries, language=language, db=db), options.relations_of(relation)
@@ -84,10 +85,20 @@ def run(
             )
             sources = open_sources(script, paths, reading, note)
             refuse_unknown(script, cep, sources, "with --relation {}=FILE")
+            _note_inferred(inferred_schemas(script, sources), paths)
             is_separate = db == IN_MEMORY and not datastore and not any(source.waits for source in sources.values())
             with _results(out, out_format) as results:
                 workers = install_queries(script, cep, sources, results, relations if is_separate else None)
                 _EventRun(cep, sources, results, _rejects(on_error, out, paths), workers).go(end)
+
+
+def _note_inferred(schemas: Mapping[str, Schema], paths: Mapping[str, str]) -> None:
+    """Notes the types of streams that the queries do not declare, as statements to be copied."""
+    from bridge.engine.watch.reader import declaration
+
+    files = {name.lower(): "standard input" if path == "-" else path for name, path in paths.items()}
+    for name, schema in schemas.items():
+        note(f"{files[name.lower()]} is read as {declaration(name, schema)};")
 
 
 def _rejects(on_error: str, out: Path | None, paths: dict[str, str]) -> Rejects | None:

@@ -180,13 +180,13 @@ class RowReader:
         return [found for value in values for found in self._times([value])]
 
 
-def declaration(name: str, schema: Schema, source: TableSource) -> str:
-    """The statement that declares a stream with its columns.
+def declaration(name: str, schema: Schema, source: TableSource | None = None) -> str:
+    """The statement that declares a stream with its columns, of pushed events (None) or of a table.
 
     >>> print(declaration("orders", Schema.of("id BIGINT"), TableSource("orders", "id")))
     CREATE STREAM orders (id BIGINT) FROM TABLE orders (POSITION id, SINCE NOW)
     """
-    return f"CREATE STREAM {quoted(name)} ({schema}) FROM {source}"
+    return f"CREATE STREAM {quoted(name)} ({schema})" + ("" if source is None else f" FROM {source}")
 
 
 def _whole(value: Any, source: TableSource) -> int:

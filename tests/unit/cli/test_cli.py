@@ -263,7 +263,7 @@ def test_a_wrong_query_is_shown_with_its_place(place: Path) -> None:
     )
     _, said = _run("-e", "trades.csv", code=1)
     assert said.splitlines() == [
-        "error: unknown column 'prize'; did you mean 'price'? (line 2, column 26)",
+        "error: queries.sql: unknown column 'prize'; did you mean 'price'? (line 2, column 26)",
         "  CREATE QUERY q AS SELECT prize FROM trades;",
         "                           ^",
     ]
@@ -400,7 +400,7 @@ def test_why_wants_one_select_with_match_recognize(place: Path, text: str) -> No
     Path("q.sql").write_text(text)
     said = _call("why", "q.sql", "--row", "ts=1", code=1).stderr
     assert said.startswith(
-        "error: cepbridge why explains one SELECT with MATCH_RECOGNIZE over a table of the database (line "
+        "error: q.sql: cepbridge why explains one SELECT with MATCH_RECOGNIZE over a table of the database (line "
     )
 
 
@@ -507,6 +507,62 @@ def test_a_replay_takes_relations(place: Path) -> None:
     Path("firms.ndjson").write_text('{"code": "A", "name": "Acme"}\n')
     _call("replay", "queries.sql", "-e", "trades.csv", "--relation", "firms=firms.ndjson", "--out", "out")
     assert pq.read_table("out/firm.parquet").to_pylist() == [{"ts": 3, "name": "Acme", "price": 12.0}]
+
+
+@pytest.mark.parametrize("events", [["trades.csv"], ["trades=trades.csv"], ["quotes=quotes.csv", "trades.csv"]])
+def test_a_misspelt_stream_is_named_with_its_place(place: Path, events: list[str]):
+    """Also where the file comes without the name of its stream: it is that of the declared stream."""
+    Path("quotes.csv").write_text("ts,ask\n1,9.5\n")
+    Path("queries.sql").write_text(QUERIES + "CREATE QUERY q AS SELECT ask FROM quotes;" * ("quotes" in events[0])
+                                   + "\nCREATE QUERY m AS SELECT symbol FROM tradse")  # fmt: skip
+    said = _run(*(each for name in events for each in ("-e", name)), code=1)[1]
+    assert "unknown stream or table 'tradse'; did you mean 'trades'? (line 6, column 38)" in said
+
+
+def test_the_types_of_streams_that_are_not_declared_are_noted(place: Path):
+    Path("high.sql").write_text('SELECT symbol FROM "my trades" WHERE price > 11')
+    result = _call("run", "high.sql", "-e", "trades.csv")
+    statement = 'CREATE STREAM "my trades" (symbol VARCHAR, price DOUBLE);'
+    assert result.stderr.startswith(f"note: trades.csv is read as {statement}\n4")
+    Path("high.sql").write_text(f"{statement} {Path('high.sql').read_text()}")
+    declared = _call("run", "high.sql", "-e", "trades.csv")
+    assert (declared.stdout, "note" in declared.stderr) == (result.stdout, False)
+    said = _call("run", "queries.sql", "-e", "-", input=CSV).stderr
+    assert "note" not in said
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.sql", "SELECT prize FROM trades", "unknown column 'prize'; did you mean 'price'? (line 1, column 8)"),
+        ("b.sql", "SELECT price FRM trades", "(line 1, column"),
+        ("c.sql", "", "the text is empty"),
+        ("d.sql", "CREATE STREAM s (a INTEGER); CREATE STREAM s (a INTEGER)", "'s' is created twice"),
+        ("e.epl", "select prize from trades", "unknown column 'prize'"),
+        ("f.cpl", "INSERT INTO x SELECT prize FROM trades", "unknown column 'prize'"),
+    ],
+)
+def test_errors_in_scripts_name_the_file(place: Path, name: str, text: str, message: str):
+    Path(name).write_text(text)
+    for command in (
+        ["run", name, "-e", "trades=trades.csv"],
+        ["replay", name, "-e", "trades=trades.csv", "--out", "o"],
+    ):
+        if command[0] == "run" or name.endswith(".sql"):
+            said = _call(*command, code=1).stderr
+            assert message in said.partition(f"error: {name}: ")[2]
+
+
+def test_errors_in_one_of_several_files_name_it(place: Path):
+    Path("streams.sql").write_text("CREATE STREAM trades (price DOUBLE);")
+    Path("wrong.sql").write_text("CREATE QUERY q AS SELECT prize FROM trades;")
+    Path("app.db").touch()
+    said = _call("watch", "sqlite:///app.db", "streams.sql", "wrong.sql", "--check", code=1).stderr
+    assert said.startswith("error: wrong.sql: unknown column 'prize'; did you mean 'price'? (line 1, column 26)")
+    Path("select.sql").write_text("SELECT nosuch FROM t MATCH_RECOGNIZE (PATTERN (A))")
+    for command in ("explain", "why"):
+        said = _call(command, "select.sql", *(["--row", "a=1"] if command == "why" else []), code=1).stderr
+        assert said.startswith("error: select.sql: ")
 
 
 def test_an_absence_is_reported_when_its_time_is_over(place: Path):

@@ -83,14 +83,17 @@ class DatabaseError(BridgeError):
 
 
 class ProcessorError(BridgeError):
-    """Output processors raised. The events are in and the other processors ran; `errors` holds what was raised."""
+    """Output processors raised. The events are in and the other processors ran.
 
-    def __init__(self, message: str, errors: list[Exception]) -> None:
-        self.errors = errors
+    `errors` holds what was raised, and `processors` in the same order by which processor of which query, in words.
+    """
+
+    def __init__(self, message: str, errors: list[Exception], processors: Iterable[str] = ()) -> None:
+        self.errors, self.processors = errors, list(processors)
         super().__init__(message)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (str(self), self.errors), vars(self)
+        return type(self), (str(self), self.errors, self.processors), vars(self)
 
 
 class SourceError(BridgeError):

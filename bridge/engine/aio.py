@@ -13,8 +13,10 @@ from types import TracebackType
 from typing import Any
 
 from bridge.engine.bridge import Bridge
+from bridge.engine.catalogue import Processor, function_name
 from bridge.engine.connect import IN_MEMORY
 from bridge.engine.connect import connect as connect_here
+from bridge.engine.delivery import Raised, failure, raised_by
 from bridge.engine.watching import POLL, STOP_INTERVAL, Pauses, Sleeper, log_errors
 from bridge.errors import ProcessorError
 
@@ -32,7 +34,7 @@ class AsyncBridge:
 
     def __init__(self, cep: Bridge, executor: concurrent.futures.Executor) -> None:
         self._cep, self._executor = cep, executor
-        self._undelivered: collections.deque[tuple[Callable[[Any], Any], Any]] = collections.deque()
+        self._undelivered: collections.deque[tuple[Processor, Any]] = collections.deque()
         self._delivering = False
         self._stopped = asyncio.Event()
 
@@ -77,9 +79,11 @@ class AsyncBridge:
             return await self._run(self._cep.add_output_processor, query, function, batch, name=name)
         loop = asyncio.get_running_loop()
         if name is None:
-            plain: Callable[[Any], Any] = lambda result: self._undelivered.append((function, result))  # noqa: E731
+            processor = Processor(query, function)
+            plain: Callable[[Any], Any] = lambda result: self._undelivered.append((processor, result))  # noqa: E731
         else:
             plain = lambda result: asyncio.run_coroutine_threadsafe(function(result), loop).result()  # noqa: E731
+        plain.__qualname__ = function_name(function)
         return await self._run(self._cep.add_output_processor, query, plain, batch, name=name)
 
     async def run(self, poll: Any = POLL) -> None:
@@ -88,12 +92,12 @@ class AsyncBridge:
         try:
             with contextlib.closing(Sleeper(self._cep._runner.database, self._stopped.is_set)) as sleeper:
                 while not self._stopped.is_set():
-                    errors: list[Exception] = []
+                    errors: list[Raised] = []
                     rows = 1
                     try:
                         rows = await self._run(self._cep._step, errors)
                     except ProcessorError as error:  # of a coroutine function
-                        errors += error.errors
+                        errors += raised_by(error)
                     log_errors(errors)
                     await self._sleep(sleeper, pauses.after(rows))
         finally:
@@ -129,19 +133,18 @@ class AsyncBridge:
         if self._delivering:
             return
         self._delivering = True
-        errors: list[Exception] = []
+        errors: list[Raised] = []
         try:
             while self._undelivered:
-                function, result = self._undelivered.popleft()
+                processor, result = self._undelivered.popleft()
                 try:
-                    await function(result)
+                    await processor.function(result)
                 except Exception as error:
-                    errors.append(error)
+                    errors.append(Raised(error, str(processor)))
         finally:
             self._delivering = False
         if errors:
-            message = f"an output processor raised {type(errors[0]).__name__}: {errors[0]} (the events are in, all others ran)"
-            raise ProcessorError(message, errors) from errors[0]
+            raise failure(errors) from errors[0].error
 
     async def __aenter__(self) -> AsyncBridge:
         return self

@@ -217,8 +217,15 @@ class Processor:
 
     def __repr__(self) -> str:
         """Without what a function may hold, such as the password of a `functools.partial`."""
-        named = getattr(self.function, "__qualname__", type(self.function).__name__)
-        return f"<Processor of {self.query!r}: {named}>"
+        return f"<Processor of {self.query!r}: {function_name(self.function)}>"
+
+    def __str__(self) -> str:
+        return f"the output processor {self.name or function_name(self.function)} of {self.query!r}"
+
+
+def function_name(function: Callable[..., Any]) -> str:
+    """What a function is called, or the class of another object that can be called."""
+    return getattr(function, "__qualname__", type(function).__name__)
 
 
 class Catalogue:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from bridge.engine.catalogue import Processor, QueryEntry
+from bridge.engine.catalogue import Processor, QueryEntry, function_name
 from bridge.errors import ProcessorError
 from windows.arrow import arrow_type, values_of
+
+
+class Raised(NamedTuple):
+    """What a processor has raised, and which one, in words."""
+
+    error: Exception
+    processor: str
+
+    def __str__(self) -> str:
+        return f"{self.processor} raised {type(self.error).__name__}: {self.error}"
 
 
 class Delivery(NamedTuple):
@@ -29,7 +40,7 @@ def deliveries(results: Sequence[tuple[QueryEntry, Any]]) -> list[Delivery]:
     return found
 
 
-def deliver(pending: deque[Delivery], errors: list[Exception]) -> None:
+def deliver(pending: deque[Delivery], errors: list[Raised]) -> None:
     """Calls each processor with its results, and adds what processors raise to `errors`.
 
     An interruption (KeyboardInterrupt, SystemExit) ends it at once. What has not been delivered then stays in `pending`.
@@ -43,7 +54,7 @@ def deliver(pending: deque[Delivery], errors: list[Exception]) -> None:
                 try:
                     function(event(found))
                 except Exception as error:
-                    errors.append(error)
+                    errors.append(Raised(error, str(processor)))
                     entry.last_error = f"{type(error).__name__}: {error}"
         pending.popleft()
 
@@ -54,25 +65,26 @@ def _itself(table: Any) -> Any:
 
 def call_all(calls: Sequence[tuple[Callable[[Any], Any], Any]]) -> None:
     """Makes all calls, also after one has raised; raises ProcessorError at the end if a call raised."""
-    errors: list[Exception] = []
+    errors: list[Raised] = []
     for function, argument in calls:
         try:
             function(argument)
         except Exception as error:
-            errors.append(error)
-    _raise(errors)
-
-
-def _raise(errors: list[Exception]) -> None:
+            errors.append(Raised(error, f"the processor {function_name(function)} of late events"))
     if errors:
-        raise failure(errors) from errors[0]
+        raise failure(errors) from errors[0].error
 
 
-def failure(errors: list[Exception]) -> ProcessorError:
-    """The one error that says what output processors raised."""
-    first, more = errors[0], f" and {len(errors) - 1} more" if len(errors) > 1 else ""
-    message = f"an output processor raised {type(first).__name__}: {first}{more} (the events are in, all others ran)"
-    return ProcessorError(message, errors)
+def failure(errors: Sequence[Raised]) -> ProcessorError:
+    """The one error that says what processors raised."""
+    more = f" and {len(errors) - 1} more" if len(errors) > 1 else ""
+    message = f"{errors[0]}{more} (the events are in, all others ran)"
+    return ProcessorError(message, [each.error for each in errors], [each.processor for each in errors])
+
+
+def raised_by(error: ProcessorError) -> list[Raised]:
+    """What processors raised, of an error that `failure` has made."""
+    return list(itertools.starmap(Raised, zip(error.errors, error.processors, strict=True)))
 
 
 def as_arrow(entry: QueryEntry) -> bool:

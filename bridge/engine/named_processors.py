@@ -14,6 +14,7 @@ from bridge.check.scope import Field
 from bridge.check.types import UNKNOWN
 from bridge.engine.catalogue import Processor, QueryEntry
 from bridge.engine.create import create
+from bridge.engine.delivery import Raised
 from bridge.engine.durable import LoggedCall
 from bridge.engine.own_table import OwnTable
 from bridge.engine.result_set import arrow_table
@@ -156,7 +157,7 @@ class NamedProcessors:
 
     # Results ------------------------------------------------------------------------------------------------------------
 
-    def deliver(self, errors: list[Exception]) -> bool:
+    def deliver(self, errors: list[Raised]) -> bool:
         """Calls each processor with the results after its position; a processor that raises gets them again later.
 
         Whether there were any.
@@ -172,13 +173,13 @@ class NamedProcessors:
             found |= moved != stored.positions
         return found
 
-    def _deliver_to(self, stored: StoredResults, name: str, handle: Processor, errors: list[Exception]) -> None:
+    def _deliver_to(self, stored: StoredResults, name: str, handle: Processor, errors: list[Raised]) -> None:
         while rows := self._rows(stored, stored.positions[name], AT_ONCE):
             for numbers, argument in self._arguments(stored, handle, rows):
                 try:
                     handle.function(argument)
                 except Exception as error:
-                    errors.append(error)
+                    errors.append(Raised(error, str(handle)))
                     return
                 stored.positions[name] = numbers
                 if stored.processors.get(name) is not handle:

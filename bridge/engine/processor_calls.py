@@ -6,7 +6,7 @@ import collections
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from bridge.engine.delivery import Delivery, call_all, deliver, deliveries, failure
+from bridge.engine.delivery import Delivery, Raised, call_all, deliver, deliveries, failure
 from bridge.engine.event import LateEvent
 from bridge.engine.named_processors import NamedProcessors
 from bridge.engine.results import Results
@@ -22,7 +22,7 @@ class ProcessorCalls:
         self.late: list[LateEvent] = []
         """What the late processors still have to get."""
         self._results: collections.deque[Delivery] = collections.deque()
-        self._raised: list[Exception] = []
+        self._raised: list[Raised] = []
         self._is_delivering = False
 
     def add(self, results: Results) -> None:
@@ -49,7 +49,7 @@ class ProcessorCalls:
             self._is_delivering = False
         if self._raised:
             failed, self._raised = self._raised, []
-            raise failure(failed) from failed[0]
+            raise failure(failed) from failed[0].error
 
     def call_late_processors(self) -> None:
         """Calls the late processors with what they still have to get."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from bridge.engine.catalogue import StreamEntry
-from bridge.engine.delivery import failure
+from bridge.engine.delivery import Raised, failure, raised_by
 from bridge.engine.event import LateEvent
 from bridge.engine.exactly_once import EventIds, Position, SourcePositions
 from bridge.engine.failures import Failures, Run
@@ -147,14 +147,14 @@ class PushQueue:
         `receipts`: what is noted with a chunk after which so many events are in.
         """
         accepted = 0
-        failed: list[Exception] = []
+        failed: list[Raised] = []
         try:
             for chunk in chunks:
                 batches, count, first, last = chunk(self._runner.seq)
                 try:
                     self.push(batches, count, first, last, receipts(accepted + count))
                 except ProcessorError as raised:  # as the events are in, the others follow
-                    failed += raised.errors
+                    failed += raised_by(raised)
                 accepted += count
         except Exception as problem:
             error = own_error(problem)
@@ -169,7 +169,7 @@ class PushQueue:
         if failed:
             error = failure(failed)
             error.accepted = accepted
-            raise error from failed[0]
+            raise error from failed[0].error
         return accepted
 
     def push(

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bridge.engine.access import Access, locked
+from bridge.engine.delivery import Raised, failure, raised_by
 from bridge.engine.push_queue import RETRIES
 from bridge.errors import ProcessorError, SchemaError
 from windows.databases import Database, Refused
@@ -49,10 +50,10 @@ class Pauses:
         return self._pause
 
 
-def log_errors(errors: list[Exception]) -> None:
+def log_errors(errors: list[Raised]) -> None:
     """Logs what processors have raised."""
     for raised in errors:
-        logging.getLogger("bridge").error("%s", raised, exc_info=raised)
+        logging.getLogger("bridge").error("%s", raised, exc_info=raised.error)
 
 
 class StopFlag:
@@ -137,14 +138,14 @@ class Watching(Access):
         2
         """
         count = 0
-        errors: list[Exception] = []
+        errors: list[Raised] = []
         while True:
             read = self._step(errors)
             count += read
             if not read:
                 break
         if errors:
-            raise ProcessorError(str(errors[0]), errors) from errors[0]
+            raise failure(errors) from errors[0].error
         return count
 
     def run(self, poll: Any = POLL) -> None:
@@ -173,7 +174,7 @@ class Watching(Access):
         try:
             with contextlib.closing(Sleeper(self._runner.database, lambda: self._stopped.is_set)) as sleeper:
                 while not self._stopped.is_set:
-                    errors: list[Exception] = []
+                    errors: list[Raised] = []
                     pause = pauses.after(self._step(errors))
                     log_errors(errors)
                     sleeper.sleep(pause)
@@ -190,12 +191,12 @@ class Watching(Access):
         """
         self._stopped.is_set = True
 
-    def _step(self, errors: list[Exception]) -> int:
+    def _step(self, errors: list[Raised]) -> int:
         """Reads and pushes some rows; gives their number, and what processors raised."""
         try:
             return self._read_some()
         except ProcessorError as error:
-            errors += error.errors
+            errors += raised_by(error)
             return 1
 
     @locked

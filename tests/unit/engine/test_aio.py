@@ -50,7 +50,7 @@ def test_errors_are_those_of_the_bridge() -> None:
             raise ValueError("no")
 
         await cep.add_output_processor("q", fail)
-        with pytest.raises(bridge.ProcessorError, match="no"):
+        with pytest.raises(bridge.ProcessorError, match=r"the output processor .* of '.*' raised .*no"):
             await cep.push_event("s", [1], 1)
         with pytest.raises(bridge.QueryError):
             await cep.query("SELECT nothing")

@@ -698,6 +698,8 @@ def test_a_processor_that_raises_stops_nobody(cep: Bridge) -> None:
     with pytest.raises(bridge.ProcessorError, match="ValueError: no 1") as caught:
         cep.push_event("s", [1], 1)
     assert [str(error) for error in caught.value.errors] == ["no 1"]
+    assert str(caught.value).startswith("the output processor failing of 'q' raised ValueError: no 1 (")
+    assert caught.value.processors == ["the output processor failing of 'q'"]
     assert caught.value.__cause__ is caught.value.errors[0]
     with pytest.raises(bridge.ProcessorError):
         cep.push_event("s", [2], 2)
@@ -761,7 +763,7 @@ def test_every_processor_gets_the_results_in_order_when_one_pushes(cep: Bridge) 
 def test_a_processor_may_push_too_old_an_event_and_is_told(cep: Bridge) -> None:
     cep.create_query("q", "SELECT a FROM s[a: INTEGER]")
     cep.add_output_processor("q", lambda event: cep.push_event("s", [0], event.timestamp - 1))
-    with pytest.raises(bridge.ProcessorError, match="does not go back") as caught:
+    with pytest.raises(bridge.ProcessorError, match="of 'q' raised OrderError: time does not go back") as caught:
         cep.push_event("s", [1], 1)
     assert isinstance(caught.value.errors[0], bridge.OrderError)
     assert cep.now == 1

@@ -150,6 +150,17 @@ def nearest(name: str, names: list[str]) -> str:
     return closest(name, names) or there
 
 
+def nearest_quoted(name: str, names: list[str]) -> str:
+    """A hint for an unknown name in double quotes, in which a text may have been meant.
+
+    >>> nearest_quoted("ACME", ["symbol", "price"])
+    "; double quotes name a column, a text is in single quotes: 'ACME'"
+    """
+    text = name.replace("'", "''")
+    hint = closest(name, names)
+    return f"{f'{hint} D' if hint else '; d'}ouble quotes name a column, a text is in single quotes: '{text}'"
+
+
 def closest(name: str, names: list[str]) -> str:
     """A hint naming the closest of `names`, where one is close."""
     import difflib

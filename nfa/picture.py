@@ -50,7 +50,7 @@ class Picture(abc.ABC):
             import pygraphviz
         except ImportError:
             raise ModuleNotFoundError(
-                "an SVG picture needs pygraphviz: pip install 'cep-bridge[graph]'; .dot and .mmd need nothing"
+                "an SVG picture needs pygraphviz: pip install '.[graph]'; .dot and .mmd need nothing"
             ) from None
         with pygraphviz.AGraph(string=self.to_dot()) as graph:
             svg: bytes = graph.draw(format="svg", prog="dot")

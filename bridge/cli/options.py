@@ -29,7 +29,7 @@ datastore_option: Decorator = click.option(
     help="A data store that a CPL script reads or writes, as a SQLAlchemy URL. Repeatable.",
 )  # fmt: skip
 language_option: Decorator = click.option(
-    "--language", type=click.Choice(LANGUAGES),
+    "--language", type=click.Choice(LANGUAGES, case_sensitive=False),
     help="The language of QUERIES. Default: by the ending, .epl or .cpl; sql for any other.",
 )  # fmt: skip
 relation_option: Decorator = click.option(

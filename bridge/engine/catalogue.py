@@ -31,6 +31,7 @@ from bridge.rewrite.variants import StatementWriter, Variants
 from bridge.stores.outbox import Outbox
 from bridge.stores.store import Stores, Unreachable
 from windows.databases import Database
+from windows.databases.base import PREFIX
 from windows.schema import Attribute, Reader, Schema, is_storable
 
 
@@ -255,6 +256,12 @@ class Catalogue:
     def known(self) -> list[str]:
         return [e.name for e in self.streams.values()] + [e.name for e in self.queries.values()]
 
+    def table_names(self) -> list[str]:
+        """The tables of the database that queries may read; those of the bridge, too, are left out where it is not trusted."""
+        if self.trust is not None:
+            return []
+        return [name for name in self.database.table_names() if not name.lower().startswith(PREFIX)]
+
     def free(self, name: str) -> str:
         """The name, if nothing has it yet."""
         if not isinstance(name, str) or not name.strip() or not is_storable(name):
@@ -278,8 +285,10 @@ class Catalogue:
     def stream_entry(self, name: str) -> StreamEntry:
         entry = self.streams.get(name.lower()) if isinstance(name, str) else None
         if entry is None:
+            if isinstance(name, str) and name.lower() in self.queries:
+                raise UnknownName(f"{name!r} is a query, whose events are its results: they are not pushed")
             hint = nearest(str(name), [entry.name for entry in self.streams.values()])
-            raise UnknownName(f"unknown stream {name!r}{hint}")
+            raise UnknownName(f"unknown stream {name!r}{hint or f'; register_stream({name!r}, schema) makes it one'}")
         return entry
 
     def has_stream(self, entry: StreamEntry) -> bool:

@@ -41,6 +41,8 @@ from bridge.query.scripts import Statement as Output
 from bridge.rewrite.conflicts import met, written
 from windows.schema import Schema
 
+LANGUAGES = ("sql", "epl", "cpl")
+
 Definition = Node | Script | Sequence[Statement]
 """A query, a script of outputs, or statements one after the other."""
 
@@ -62,9 +64,14 @@ def parse_as(
         "epl": epl,
         "cpl": _cpl,
     }
-    if not isinstance(language, str) or language not in readers:
-        raise QueryError(f"unknown language {language!r}; there is {', '.join(map(repr, readers))}")
-    return readers[language](text)
+    return readers[language_named(language)](text)
+
+
+def language_named(language: object) -> str:
+    """The name of a language, "sql", "epl" or "cpl", which may be written in any case. Raises `QueryError` for another."""
+    if not isinstance(language, str) or language.lower() not in LANGUAGES:
+        raise QueryError(f"unknown language {language!r}; there is {', '.join(map(repr, LANGUAGES))}")
+    return language.lower()
 
 
 def _sql(text: str, dialect: str) -> Node:

@@ -152,14 +152,23 @@ class _Request:
         try:
             yield
         except Refused as error:
-            tables = [*self.catalogue.known(), *self.ctes]
-            raise refusal(error, sql, tables, self.columns) from None
+            tables = [*self.catalogue.known(), *self.ctes, *self.catalogue.table_names()]
+            raise refusal(error, sql, tables, [*self.columns, *self._columns_of_tables(sql)]) from None
         except Exception as error:
             own = own_error(error)
             if not isinstance(own, QueryError):
                 raise
             here = own.text is None or len(own.text) == len(sql)  # with a name in place of each MATCH_RECOGNIZE
             raise QueryError(own.message, None, own.position if here else None, own.words).within(sql) from None
+
+    def _columns_of_tables(self, sql: str) -> list[str]:
+        """The columns of the database's tables that a text names, for hints."""
+        with contextlib.suppress(QueryError, Refused):
+            names = (item.sql(self.network.database.dialect) for item in self._parsed(sql)[0].find_all(exp.Table))
+            readable = {name.lower() for name in self.catalogue.table_names()}
+            found = [self.network.database.relation(name) for name in names if name.lower() in readable]
+            return [name for schema in found if schema is not None for name in schema.names]
+        return []
 
     def rendered_for_pattern(self, sql: str) -> Callable[[str], str]:
         """The function that renders the parts of a text; the clauses of an untrusted one are checked first."""

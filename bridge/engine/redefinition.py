@@ -10,7 +10,7 @@ from typing import Any
 from bridge import query as objects
 from bridge.check.resolve import resolve_stream
 from bridge.engine.catalogue import QueryEntry
-from bridge.engine.create import Definition, create, refuse_untrusted
+from bridge.engine.create import Definition, create, language_named, refuse_untrusted
 from bridge.engine.durable import LoggedCall
 from bridge.engine.named_processors import NamedProcessors
 from bridge.engine.resume import OBJECTS, parsed, read_text, with_results
@@ -26,7 +26,7 @@ from windows.times import duration
 
 def call_of(name: Any, definition: Any, language: str, runner: Runner, into: str | None, keep: Any) -> LoggedCall:
     """A call of `create_query` as it is logged."""
-    text = definition if isinstance(definition, str) else ""
+    text, language = definition if isinstance(definition, str) else "", language_named(language)
     if isinstance(definition, (objects.Node, Script, StateTable)):
         language, text = OBJECTS, dumped(definition)
     if into is not None and (not isinstance(into, str) or not into):

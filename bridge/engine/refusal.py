@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from bridge.errors import BridgeError, DatabaseError, OrderError, QueryError, SchemaError, closest
+from bridge.errors import BridgeError, DatabaseError, OrderError, QueryError, SchemaError, closest, nearest_quoted
 from windows.databases import Refused
 from windows.databases.refused import ConnectionLost
 from windows.schema import TypeMismatch
@@ -47,7 +47,9 @@ def refusal(error: Refused, text: str, tables: Iterable[str] = (), columns: Iter
             hint = closest(name, list(names))
             pointed = QueryError(f"unknown {what} {name!r}{hint}", words=[name]).within(text)
             if pointed.position is not None:
-                return pointed
+                if what == "column" and text[pointed.position] == '"':
+                    hint = nearest_quoted(name, list(names))
+                return QueryError(f"unknown {what} {name!r}{hint}", text, pointed.position)
     first = reason.splitlines()[0] if reason else reason
     for found in _NAMED.finditer(first):
         pointed = QueryError(f"the database refuses: {first}", words=[_last(found)]).within(text)

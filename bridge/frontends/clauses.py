@@ -58,10 +58,20 @@ def duration(cursor: Cursor) -> int:
     (504, 5000)
     """
     start = cursor.position
-    milliseconds = _interval(cursor) if cursor.take("INTERVAL") else positive_integer(cursor) * _unit(cursor)
+    milliseconds = _interval(cursor) if cursor.take("INTERVAL") else _whole_milliseconds(cursor)
     if milliseconds >= _LIMIT:
         cursor.fail("a duration is less than 2**62 milliseconds", start)
     return milliseconds
+
+
+def _whole_milliseconds(cursor: Cursor) -> int:
+    start, at = cursor.position, cursor.at
+    value = _factor(cursor)
+    unit = UNITS.get(cursor.word())
+    if value.denominator != 1 and unit is not None and (value * unit).denominator == 1 and value > 0:
+        cursor.fail(f"a whole number of at least 1 is wanted, not {float(value)}: write {value * unit} MS", start)
+    cursor.at = at
+    return positive_integer(cursor) * _unit(cursor)
 
 
 def _unit(cursor: Cursor) -> int:

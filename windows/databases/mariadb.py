@@ -17,7 +17,7 @@ from windows.databases.base import LOCK_TIMEOUT, Convert
 from windows.databases.mariadb_json import MariaDBJson
 from windows.databases.mariadb_sql import MariaDBSql, cast_type, in_utf8
 from windows.databases.own_types import OwnType, is_mariadb_binary, mariadb_types
-from windows.databases.refused import ConnectionLost, Refused
+from windows.databases.refused import ConnectionLost, OtherBridge, Refused
 from windows.databases.triggers import ChangeTriggers, NotedColumn, mariadb_triggers
 from windows.nested import is_nested_null
 from windows.schema import Attribute, Schema, TypeMismatch, relation_schema
@@ -128,7 +128,7 @@ class MySQL(MariaDBJson, MariaDBSql):
     def acquire_lock(self) -> None:
         """Takes a lock named after the current database."""
         if not self.fetch(f"SELECT GET_LOCK({self._own_lock}, {LOCK_TIMEOUT})")[0][0]:
-            raise Refused("another bridge is at work in this database: close it, or give this one another")
+            raise OtherBridge("this database")
 
     def execute(self, sql: str) -> None:
         super().execute(self._index(sql) if sql.startswith("CREATE INDEX") else sql)

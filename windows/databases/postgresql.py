@@ -21,7 +21,7 @@ from windows.databases.postgresql_arrow import array_of, columns_as_arrays
 from windows.databases.postgresql_json import PostgreSQLJson
 from windows.databases.postgresql_listen import PostgreSQLListener
 from windows.databases.postgresql_sql import PostgreSQLSql
-from windows.databases.refused import ConnectionLost, Refused
+from windows.databases.refused import ConnectionLost, OtherBridge, Refused
 from windows.databases.triggers import ChangeTriggers, NotedColumn, postgresql_triggers
 from windows.schema import Schema, TypeMismatch, relation_schema
 from windows.sql import table_of
@@ -101,10 +101,7 @@ class PostgreSQL(PostgreSQLJson, PostgreSQLSql):
         until = time.monotonic() + LOCK_TIMEOUT
         while not self.fetch(f"SELECT pg_try_advisory_lock({self._own_lock})")[0][0]:
             if time.monotonic() > until:
-                raise Refused(
-                    "another bridge is at work in this schema: close it, or give this one another, "
-                    "…?options=-csearch_path=other"
-                )
+                raise OtherBridge("this schema", "; or give this one another schema, …?options=-csearch_path=other")
             time.sleep(0.05)
 
     def limited(self, seconds: float, megabytes: float, reads_only: bool) -> contextlib.AbstractContextManager[None]:

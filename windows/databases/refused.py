@@ -17,3 +17,13 @@ class ConnectionLost(Refused):
 
     def __init__(self, reason: object) -> None:
         super().__init__(f"the connection to the database is lost: {reason}")
+
+
+class OtherBridge(Refused):
+    """Another bridge has the lock of a place. further: A further way out."""
+
+    def __init__(self, place: str, further: str = "") -> None:
+        super().__init__(
+            f"another bridge is at work in {place}: close it; wait for its end with connect(url, standby=True) or cepbridge "
+            f"watch --standby; or open another one beside it with connect(url, name=…) or --name{further}"
+        )

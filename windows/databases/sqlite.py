@@ -19,7 +19,7 @@ from sqlglot import exp
 from windows.databases.alchemy import Alchemy, decimal_of
 from windows.databases.base import LOCK_TIMEOUT, NESTED_LOOP, Convert
 from windows.databases.own_types import OwnType
-from windows.databases.refused import Refused
+from windows.databases.refused import OtherBridge, Refused
 from windows.databases.sqlite_json import SQLiteJson
 from windows.databases.triggers import ChangeTriggers, NotedColumn, sqlite_triggers
 from windows.nested import call
@@ -103,7 +103,7 @@ class SQLite(SQLiteJson, Alchemy):
             lock.execute("BEGIN EXCLUSIVE")
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
-                raise Refused(f"another bridge is at work in {path}: close it, or give this one another file") from None
+                raise OtherBridge(path) from None
 
     def close(self) -> None:
         super().close()

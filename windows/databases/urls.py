@@ -80,11 +80,11 @@ def install_hint(driver: str | None) -> str:
     """The command that installs a driver, if an extra has it.
 
     >>> install_hint("psycopg")
-    ": pip install 'cep-bridge[postgresql]'"
+    ": pip install '.[postgresql]'"
     """
     extra = {"psycopg": "postgresql", "pymysql": "mysql"}.get((driver or "").lower())
     if extra is None and driver == "psycopg2":
-        return ": write postgresql+psycopg://, and pip install 'cep-bridge[postgresql]'"
+        return ": write postgresql+psycopg://, and pip install '.[postgresql]'"
     if extra is None and driver == "MySQLdb":
-        return ": write mariadb+pymysql://, and pip install 'cep-bridge[mysql]'"
-    return f": pip install 'cep-bridge[{extra}]'" if extra else f" ({EXAMPLES})"
+        return ": write mariadb+pymysql://, and pip install '.[mysql]'"
+    return f": pip install '.[{extra}]'" if extra else f" ({EXAMPLES})"

@@ -6,7 +6,7 @@ import dataclasses
 
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.epl.expressions import TYPES
-from windows.schema import TypeMismatch, canonical_type, is_reserved
+from windows.schema import TypeMismatch, canonical_type, is_reserved, reserved_advice
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,7 +84,9 @@ def _attribute(cursor: Cursor, before: tuple[tuple[str, str], ...]) -> tuple[str
     if name.lower() in [other.lower() for other, _ in before]:
         cursor.fail(f"duplicate attribute {name!r}: names that differ only in case are one name in SQL", position)
     if is_reserved(name):
-        cursor.fail(f"the attribute name {name!r} is the bridge's own (every event has it): rename yours", position)
+        cursor.fail(
+            f"the attribute name {name!r} is the bridge's own (every event has it): {reserved_advice(name)}", position
+        )
     return name, kind
 
 

@@ -61,6 +61,8 @@ def script(text: str) -> list[Plain | CreateTable]:
                 cursor.fail("a second statement without a name: @name('…') before it gives it one", position)
             if cursor.peek() and cursor.word() != ";":
                 refuse_next(cursor)
+                if cursor.word() in ("CREATE", "SELECT", "INSERT", "ON", "@"):
+                    cursor.fail(f"a ';' is missing before {cursor.shown()}")
                 cursor.fail(f"unexpected {cursor.shown()} after the end of the statement")
     return found
 

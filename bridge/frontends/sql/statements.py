@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from bridge.errors import QueryError
 from bridge.frontends.clauses import duration, schema
-from bridge.frontends.cursor import Cursor, Region
+from bridge.frontends.cursor import Cursor, Region, word_of
 from bridge.frontends.expressions import with_spelling_hint
 from bridge.frontends.sql.select import select
 from bridge.frontends.sql.table_source import table_source
@@ -51,9 +51,21 @@ def _guarded(text: str, dialect: str, read: Callable[[Cursor], _T]) -> _T:
     try:
         return read(cursor)
     except QueryError as error:
-        raise with_spelling_hint(error, cursor) from None
+        raise _missing_separator(with_spelling_hint(error, cursor), cursor) from None
     except RecursionError:
         raise QueryError("the query is nested too deeply", text) from None
+
+
+def _missing_separator(error: QueryError, cursor: Cursor) -> QueryError:
+    """The error before the statement that begins at its place without a `;` before it, or else the same error."""
+    last = next((at for at, token in enumerate(cursor.tokens) if token.start == error.position), 0)
+    for at in range(last, max(last - 2, 0), -1):  # CREATE may have been taken for an alias
+        word, after = word_of(cursor.tokens[at]), word_of(cursor.tokens[min(at + 1, len(cursor.tokens) - 1)])
+        begins = after in ("STREAM", "QUERY") if word == "CREATE" else word == "SELECT" and at == last
+        if begins and word_of(cursor.tokens[at - 1]) != ";" and "unexpected" in error.message:
+            token = cursor.tokens[at]
+            return QueryError(f"a ';' is missing before {token.text!r}", cursor.text, token.start)
+    return error
 
 
 def _one(cursor: Cursor) -> Node:

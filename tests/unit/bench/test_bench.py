@@ -240,7 +240,7 @@ def test_counts_are_lists_and_ranges() -> None:
 def test_a_picture_wants_the_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     said = call("--quick", "--plot", str(tmp_path / "x.png"), code=1).output
-    assert "pip install 'cep-bridge[bench]'" in said
+    assert "pip install '.[bench]'" in said
 
 
 def test_scaling_compares_databases(tmp_path: Path) -> None:

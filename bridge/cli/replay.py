@@ -43,7 +43,8 @@ def replay(
     """Run queries over a history, here or on Spark.
 
     The results of each query are written as Parquet; they are those of `cepbridge run`. With --engine spark, which needs
-    Java and the extra `spark` (pip install '.[spark]'), the history is cut into pieces by time or by key, and all cores work on them.
+    Java and the extra `spark` (pip install '.[spark]'), the history is cut into pieces by time or by key, and all cores work
+    on them.
     """
     if out is None and not explain:
         raise click.UsageError("name the directory of the results with --out")

@@ -117,14 +117,28 @@ def _decoded(value: Any) -> Any:
     return made
 
 
+_META = "m"
+"""The key under which sqlglot writes what is noted beside a node. That may be another expression."""
+
+
 def _of_expression(expression: exp.Expr) -> Any:
-    return serde.dump(expression)
+    nodes = serde.dump(expression)
+    for node in (node for node in nodes if _META in node):
+        node[_META] = {
+            name: {_CLASS: "expression", _VALUE: _of_expression(noted)} if isinstance(noted, exp.Expr) else noted
+            for name, noted in node[_META].items()
+        }
+    return nodes
 
 
 def _expression(nodes: list[dict[str, Any]]) -> Any:
     for name in (str(node.get("c", "")) for node in nodes):
         if "." in name and name != serde.DATA_TYPE and not name.startswith("sqlglot.expressions."):
             raise ValueError(f"a stored expression has an object of {name!r}, which is not of SQL")
+    for node in (node for node in nodes if _META in node):
+        for name, noted in node[_META].items():
+            if isinstance(noted, dict) and noted.get(_CLASS) == "expression":
+                node[_META][name] = _expression(noted[_VALUE])
     return serde.load(nodes)
 
 

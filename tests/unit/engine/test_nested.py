@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import pathlib
 import random
 from collections.abc import Iterator
 from decimal import Decimal
@@ -16,6 +17,8 @@ import pytest
 
 import bridge
 from bridge.errors import QueryError, SchemaError
+from bridge.history.deployment import Deployment
+from bridge.history.script import ReplayScript
 from tests.support.databases import DATABASES, Database, one_of
 from windows.schema import Schema
 from windows.types import List, MapType, Struct, is_nested, shape
@@ -159,6 +162,15 @@ def test_a_replay_gives_the_same_rows() -> None:
         columns = [[_plain(value, column.type) for value in column.to_pylist()] for column in table.columns]
         rows = list(zip(*columns, strict=True))
         assert [(row[0], row[1:]) for row in rows] == expected(name), name
+
+
+def test_a_script_is_stored_and_resumed(tmp_path: pathlib.Path) -> None:
+    """Its queries are stored as objects, also those with a call on a path, which may be a column's name as well."""
+    script = ";\n".join([*SCHEMAS, *(f"@name('{name}') {text}" for name, (text, _) in QUERIES.items())])
+    for _ in range(2):
+        with bridge.connect(f"sqlite:///{tmp_path}/a.db") as cep:
+            Deployment(cep, [ReplayScript.of(script, language="epl")]).deploy()
+            assert {*QUERIES} <= {*cep.queries}
 
 
 def _plain(value: Any, kind: Any) -> Any:

@@ -59,7 +59,7 @@ def test_a_notebook_shows_svg_or_without_the_extra_mermaid(monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "pygraphviz", None)
     assert graph._repr_svg_() is None
     assert graph._repr_mimebundle_() == {"text/vnd.mermaid": graph.to_mermaid()}
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'cep-bridge\[graph\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install '\.\[graph\]'"):
         graph.to_svg()
 
 

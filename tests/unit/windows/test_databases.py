@@ -446,7 +446,7 @@ def test_a_url_that_is_nearly_right_is_told_so(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(bridge.DatabaseError, match=r"for postgres:// write postgresql\+psycopg://"):
         bridge.connect("postgres://me@host/app")
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(bridge.DatabaseError, match=r"pip install 'cep-bridge\[postgresql\]'"):
+    with pytest.raises(bridge.DatabaseError, match=r"pip install '\.\[postgresql\]'"):
         bridge.connect("postgresql+psycopg://me@host/app")
 
 

@@ -146,7 +146,7 @@ def _mariadb(durability: str = "--innodb-flush-log-at-trx-commit=0") -> Server:
         "--skip-networking", "--skip-grant-tables", "--local-infile=1",
         durability, "--innodb-doublewrite=0", "--innodb-buffer-pool-size=128M", "--skip-log-bin",
     ]  # fmt: skip
-    url = f"mariadb+pymysql://root@localhost/tests?unix_socket={place}/socket"
+    url = f"mariadb+pymysql://root@localhost/tests?unix_socket={place}/socket&ssl_disabled=true"
     return _started(url, command, place, signal.SIGKILL, b"ready for connections")
 
 

@@ -87,12 +87,41 @@ def _regexp_like(node: exp.Expr, database: MariaDBSql) -> exp.Expr:
 
 def _windowed(window: exp.Expr, database: MariaDBSql) -> exp.Expr:
     """LEAD and LAG have no default; the bridge gives one only for values that are never NULL."""
+    if (end := _end_of_order(window)) is not None:
+        return end.transform(database.adapt)
     if not isinstance(window.this, (exp.Lead, exp.Lag)) or window.this.args.get("default") is None:
         return window
     bare = window.copy()
     default = bare.this.args["default"].transform(database.adapt)
     bare.this.set("default", None)
     return exp.Coalesce(this=bare.transform(database.adapt), expressions=[default])
+
+
+def _end_of_order(window: exp.Expr) -> exp.Expr | None:
+    """MAX and MIN over whole partitions, and MAX in its own order, as the value at an end of that order; None for all others.
+
+    MariaDB reads the whole frame of each row for MAX and MIN. Only the bridge's own columns are taken: they are numbers,
+    while an ENUM has another order in ORDER BY than in MAX.
+    """
+    call, order = window.this, window.args.get("order")
+    if not isinstance(call, (exp.Max, exp.Min)) or not all(map(_is_own, call.this.find_all(exp.Column))):
+        return None
+    value = call.this
+    found = window.copy()
+    if order is None and window.args.get("spec") is None:
+        nulls_last = [] if isinstance(call, exp.Max) else [exp.Ordered(this=value.copy().is_(exp.null()))]
+        end = exp.Ordered(this=value.copy(), desc=isinstance(call, exp.Max))
+        found.set("order", exp.Order(expressions=[*nulls_last, end]))
+        found.set("this", exp.FirstValue(this=value.copy()))
+    elif isinstance(call, exp.Max) and order is not None and order.expressions == [exp.Ordered(this=value.copy())]:
+        found.set("this", exp.LastValue(this=value.copy()))
+    else:
+        return None
+    return found
+
+
+def _is_own(column: exp.Column) -> bool:
+    return column.name in ("ts", "seq") or column.name.startswith("_")
 
 
 def _filtered(call: exp.Expr, database: MariaDBSql) -> exp.Expr:
@@ -171,6 +200,15 @@ def _origins(column: exp.Column) -> set[str]:
     return {column.name}
 
 
+def _deleted(delete: exp.Expr, _: MariaDBSql) -> exp.Expr:
+    """Names the table twice where rows are sought IN a sub-query: else MariaDB computes that again for each row."""
+    where, target = delete.args.get("where"), delete.this
+    plain = not any(delete.args.get(clause) for clause in ("tables", "using", "order", "limit", "returning"))
+    if plain and where is not None and any(found.args.get("query") for found in where.find_all(exp.In)):
+        delete.set("tables", [exp.to_table(target.alias) if target.alias else target.copy()])
+    return delete
+
+
 def _cte(cte: exp.Expr, _: MariaDBSql) -> exp.Expr:
     """There is no MATERIALIZED in WITH."""
     cte.set("materialized", None)
@@ -196,4 +234,5 @@ _CHANGES: dict[type[exp.Expr], Callable[[Any, MariaDBSql], exp.Expr]] = {
     exp.Variance: _of_doubles, exp.VariancePop: _of_doubles, exp.Window: _windowed, exp.Filter: _filtered,
     exp.Like: _like, exp.RegexpLike: _regexp_like, exp.Create: _created, exp.Select: _selected,
     exp.CTE: _cte, exp.Collate: _collated, exp.NullSafeEQ: _null_safe,
+    exp.Delete: _deleted,
 }  # fmt: skip

@@ -158,11 +158,11 @@ class AutomatonFamily(QueryFamily):
 
     def _newest_instants(self) -> list[Insert | Purge]:
         """One row a key: its newest instant and the one before that, for events of the same ts still to come."""
-        newest = exp.select(exp.Max(this=column_of("m", "ts"))).from_(aliased_table(self.symbols, "m"))
-        newest = newest.where(*(null_safe_equal(column_of("m", key), column_of("s", key)) for key in self.keys))
-        select = exp.select(*(column_of("s", name) for name in ("ts", "_before", *self.keys))).distinct()
-        select = select.from_(aliased_table(self.symbols, "s"))
-        select = select.where(exp.EQ(this=column_of("s", "ts"), expression=exp.Subquery(this=newest)))
+        keys = [*map(column, self.keys)]
+        latest = [aliased(exp.Max(this=column(name)), name) for name in ("ts", "_before")]  # both grow together
+        newest = exp.select(*latest, *keys).from_(table(self.symbols)).group_by(*keys)
+        select = exp.select(*(column_of("n", name) for name in ("ts", "_before", *self.keys)))
+        select = select.from_(derived_table(newest, "n")).where(column_of("n", "ts").is_(exp.null()).not_())
         seen = exp.select(number(1)).from_(aliased_table(self.symbols, "m"))
         seen = seen.where(
             *(

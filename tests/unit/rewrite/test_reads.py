@@ -105,6 +105,27 @@ def test_a_server_reads_no_rows_that_an_event_does_not_change(name: str, server:
     assert taken < FEW_ROWS, taken
 
 
+MANY_AT_ONCE = {
+    "rows that jump": "SELECT COUNT(*) AS n FROM s WINDOW(ROWS 100 SLIDE 50)",
+    "results of rows that jump": "SELECT COUNT(*) AS n FROM (SELECT v FROM s WINDOW(ROWS 9 SLIDE 9) WHERE v > 1)",
+    "results of a correlation": "SELECT COUNT(*) AS n FROM (SELECT l.v FROM s WINDOW(ROWS 3) AS l, "
+    "s WINDOW(RANGE 9 MS) AS r WHERE l.v = r.v)",
+    "matches of keys": "SELECT z FROM s MATCHING (PARTITION BY k PATTERN x y? WITHIN 100 MS MEASURES z: DOUBLE "
+    "DEFINE x AS true DO z = v, y AS v > z)",
+}
+
+
+@pytest.mark.parametrize("name", MANY_AT_ONCE)
+def test_a_push_does_not_read_all_of_its_rows_for_each_of_them(name: str, server: Database):
+    with server.connect() as cep:
+        cep.register_stream("s", "k INTEGER, v DOUBLE")
+        cep.create_query("q", MANY_AT_ONCE[name])
+        before = rows_read(cep.database)
+        cep.push_events("s", [((place, place % 7), place) for place in range(2_000)])
+        taken = rows_read(cep.database) - before
+    assert taken < 2_000 * FEW_ROWS, taken
+
+
 @pytest.mark.parametrize("aggregate", ["MAX(v)", "AVG(v)", "COUNT(v)", "COUNT(*)"])
 def test_a_brief_push_reads_no_more_of_a_longer_window(aggregate: str):
     """Also by a query that was there before its window became long."""

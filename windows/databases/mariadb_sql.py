@@ -201,12 +201,28 @@ def _origins(column: exp.Column) -> set[str]:
 
 
 def _deleted(delete: exp.Expr, _: MariaDBSql) -> exp.Expr:
-    """Names the table twice where rows are sought IN a sub-query: else MariaDB computes that again for each row."""
+    """Names the table twice where rows are sought IN a sub-query: else MariaDB computes that again for each row.
+
+    Then a sub-query may read the table itself in a derived table alone.
+    """
     where, target = delete.args.get("where"), delete.this
-    plain = not any(delete.args.get(clause) for clause in ("tables", "using", "order", "limit", "returning"))
-    if plain and where is not None and any(found.args.get("query") for found in where.find_all(exp.In)):
-        delete.set("tables", [exp.to_table(target.alias) if target.alias else target.copy()])
+    clauses = ("tables", "using", "order", "limit", "returning")
+    if where is None or any(delete.args.get(clause) for clause in clauses):
+        return delete
+    is_sought = any(found.args.get("query") for found in where.find_all(exp.In))
+    if is_sought and not any(read.name == target.name and not _is_derived(read) for read in where.find_all(exp.Table)):
+        delete.set("tables", [exp.to_table(target.alias, quoted=True) if target.alias else target.copy()])
     return delete
+
+
+def _is_derived(read: exp.Table) -> bool:
+    """Whether a table is read in a derived table."""
+    outer: exp.Expr | None = read.parent
+    while outer is not None and not (
+        isinstance(outer, exp.Subquery) and isinstance(outer.parent, (exp.From, exp.Join))
+    ):
+        outer = outer.parent
+    return outer is not None
 
 
 def _cte(cte: exp.Expr, _: MariaDBSql) -> exp.Expr:

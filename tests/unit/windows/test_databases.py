@@ -67,6 +67,8 @@ OFFERS = [
           (T, FILL)),
     Offer("DELETE … WHERE … IN", "SELECT a FROM t", [(5,)],
           (T, FILL, "DELETE FROM t WHERE a IN (SELECT l.a FROM t AS l JOIN t AS r ON l.a < r.a)")),
+    Offer("DELETE … WHERE … IN of a derived table", "SELECT a FROM t", [(5,)],
+          (T, FILL, "DELETE FROM t WHERE a IN (SELECT a FROM (SELECT l.a FROM t AS l JOIN t AS r ON l.a < r.a) AS d)")),
     Offer("DELETE … WHERE EXISTS", "SELECT a FROM t", [(5,)],
           (T, FILL, "DELETE FROM t WHERE EXISTS (SELECT 1 FROM t AS later WHERE later.a > t.a)")),
     Offer("rows compared with IN", "SELECT a FROM t WHERE (a, k) IN (SELECT a, k FROM t WHERE k = 'y')", [(2,)], (T, FILL)),

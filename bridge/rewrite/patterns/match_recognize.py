@@ -119,7 +119,7 @@ class _MatchRecognizePlan:
     def _add_progress(self) -> None:
         integers = [exp.alias_(bigint_zero(), name, quoted=True) for name in PROGRESS]
         shape = exp.select(*map(column, self.keys), *integers).from_(table(self.rows), copy=False)
-        add_table(self.operator, self.progress, shape)
+        add_table(self.operator, self.progress, shape, ((*self.keys, "_version"),) if self.keys else ())
         comes_before = exp.paren(lexicographically_before(list(zip(row_id("s"), row_id(self.rows), strict=True))))
         passed = [*same_key(self.keys, "s", self.rows), exp.Not(this=comes_before)]
         behind = exp.select(number(1)).from_(aliased_table(self.progress, "s"), copy=False).where(*passed, copy=False)

@@ -9,7 +9,8 @@ from typing import Any
 
 from nfa.errors import BudgetError
 from nfa.temporal.instance import Bound, Lines
-from nfa.temporal.machine import INSTANCE_LIMIT, TemporalMatcher
+from nfa.temporal.listeners import INSTANCE_LIMIT
+from nfa.temporal.machine import TemporalMatcher
 
 
 @dataclasses.dataclass

@@ -7,18 +7,15 @@ instances that forbid it, then the others, the oldest first; it does not reach a
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import nfa.temporal.repeats  # noqa: F401  (registers its instances)
-from nfa.errors import BudgetError
 from nfa.temporal.instance import Bound, Lines, State, create_instance, load_instance
+from nfa.temporal.listeners import Equality, Listeners
 from nfa.temporal.operators import OnceState
 from nfa.temporal.timers import TimedState
 from nfa.temporal.tree import Absent, Once, Repeat, Temporal, walk
-
-INSTANCE_LIMIT = 1_000_000
-"""The most live instances, or keys, of one pattern."""
 
 
 def _no_value(number: int, bound: Bound) -> Any:
@@ -29,7 +26,7 @@ class TemporalMatcher:
     """Finds the matches of one pattern.
 
     `holds(number, event, bound)` says whether an event is of a kind after the bound events. `value(number, bound)` computes
-    the values that `While` and `Distinct` read.
+    the values that `While` and `Distinct` read. `equalities` are parts of what `holds` says, by number: they spare asking it.
 
     >>> from nfa.temporal.tree import Every, Then
     >>> pattern = Every(Then((Once(0), Once(1))))
@@ -44,14 +41,15 @@ class TemporalMatcher:
         pattern: Temporal,
         holds: Callable[[int, Any, Bound], bool],
         value: Callable[[int, Bound], Any] = _no_value,
+        equalities: Mapping[int, Equality] | None = None,
     ) -> None:
-        self.pattern, self.holds, self.value = pattern, holds, value
+        self.pattern, self.holds, self.value, self.equalities = pattern, holds, value, equalities or {}
         self.places = {id(node): place for place, node in enumerate(walk(pattern))}
         self.nodes = list(walk(pattern))
         absent = [node.part for node in self.nodes if isinstance(node, Absent)]
         ending = absent + [node.until for node in self.nodes if isinstance(node, Repeat) and node.until is not None]
         self.forbidden = {below.number for node in ending for below in walk(node) if isinstance(below, Once)}
-        self.listening: dict[int, dict[int, OnceState]] = {}
+        self.listeners = Listeners(self.equalities)
         self.timers: list[tuple[int, int, TimedState]] = []
         self.now = self.count = 0
         self.found: list[Bound] = []
@@ -69,7 +67,7 @@ class TemporalMatcher:
         The timers up to `now` must have been fired before.
         """
         self.now = now
-        waiting = [state for n in numbers for state in self.listening.get(n, {}).values()]
+        waiting = [state for number in numbers for state in self.listeners.reached_by(event, number)]
         for state in sorted(waiting, key=self.rank):
             if state.alive and self.holds(state.number, event, state.begin):
                 state.take(event)
@@ -108,12 +106,6 @@ class TemporalMatcher:
         self.count += 1
         return self.count
 
-    def listen(self, state: OnceState) -> None:
-        waiting = self.listening.setdefault(state.number, {})
-        waiting[state.at] = state
-        if len(waiting) > INSTANCE_LIMIT:
-            raise BudgetError(f"the pattern has {len(waiting)} instances under way; the limit is {INSTANCE_LIMIT}")
-
     def schedule(self, state: TimedState) -> None:
         heapq.heappush(self.timers, (state.due, state.at, state))
 
@@ -138,5 +130,5 @@ class TemporalMatcher:
     def load(self, lines: Lines) -> None:
         """Restores the state that `dump` returned."""
         self.now, self.count, root = lines
-        self.listening, self.timers, self.found = {}, [], []
+        self.listeners, self.timers, self.found = Listeners(self.equalities), [], []
         self.root = load_instance(self, self, root) if root else None

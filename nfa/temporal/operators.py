@@ -30,7 +30,7 @@ class OnceState(State):
 
     def start(self, begin: Bound) -> None:
         self.begin, self.at = begin, self.matcher.next()
-        self.matcher.listen(self)
+        self.matcher.listeners.add(self)
 
     def take(self, event: Any) -> None:
         self.quit()
@@ -38,7 +38,7 @@ class OnceState(State):
 
     def quit(self) -> None:
         self.alive = False
-        self.matcher.listening.get(self.number, {}).pop(self.at, None)
+        self.matcher.listeners.remove(self)
 
     def dump(self) -> Lines:
         return [self.place, self.at, bound_to_lines(self.begin)]
@@ -46,7 +46,7 @@ class OnceState(State):
     def load(self, lines: Lines) -> None:
         _, self.at, begin = lines
         self.begin = lines_to_bound(begin)
-        self.matcher.listen(self)
+        self.matcher.listeners.add(self)
 
 
 def spawn_instance(parent: State, begin: Bound) -> State | None:

@@ -13,17 +13,20 @@ import pyarrow as pa
 from sqlglot import exp
 
 from bridge import query
+from bridge.patterns.evaluate.python import scalar
 from bridge.patterns.live.machine import CheckpointSchedule, LiveMachine, MachineState, time_before
 from bridge.patterns.live.results import system_columns
 from bridge.patterns.live.rows import BEGINNING, ColumnTypes, RowId
 from bridge.patterns.live.statements import Rows, TemporalTables
 from bridge.patterns.strategies.machine import evaluator
-from bridge.patterns.values import MatchExpression, Value
+from bridge.patterns.values import Atom, MatchExpression, Value
 from bridge.query.epl_patterns import EventColumns
 from nfa.temporal.by_key import KeyedMatchers
 from nfa.temporal.instance import Bound
+from nfa.temporal.listeners import Equality
 from nfa.temporal.machine import TemporalMatcher
 from windows.databases import Database
+from windows.sql import column
 
 
 class PatternEvent(NamedTuple):
@@ -90,6 +93,24 @@ class EventReader:
         readers = [self._reader(atom) for atom in valued.atoms if isinstance(atom, Value)]
         return evaluator(valued.expression, readers, self.database)
 
+    def equality(self, kind: int, condition: MatchExpression | None) -> Equality | None:
+        """Of a condition on events of a kind, the first conjunct by which a column equals one of an event before it."""
+        if condition is None or scalar(condition.expression, len(condition.atoms)) is None:
+            return None
+        atoms = {column(f"_v{place}"): atom for place, atom in enumerate(condition.atoms)}
+        whole = condition.expression.unnest()
+        for part in whole.flatten() if isinstance(whole, exp.And) else [whole]:
+            conjunct = part.unnest()
+            sides = (
+                [atoms.get(each) for each in (conjunct.this, conjunct.expression)]
+                if isinstance(conjunct, exp.EQ)
+                else []
+            )
+            own, others = ([side for side in sides if _is_of(side, kind) == is_own] for is_own in (True, False))
+            if len(own) == len(others) == 1 and isinstance(own[0], Value) and isinstance(others[0], Value):
+                return _equality(kind, self._reader(own[0]), self._reader(others[0]))
+        return None
+
     def _reader(self, atom: Value) -> Callable[[Bound], Any]:
         assert atom.place.symbols is not None
         kind, name = int(atom.place.symbols[0]), atom.row.name
@@ -104,6 +125,15 @@ class EventReader:
         else:  # its time
             return lambda bound: None if (event := pick(bound)) is None else event.row_id[0]
         return lambda bound: None if (event := pick(bound)) is None else event.values[place]
+
+
+def _equality(kind: int, own: Callable[[Bound], Any], other: Callable[[Bound], Any]) -> Equality:
+    return Equality(lambda event: own({kind: event}), other)
+
+
+def _is_of(atom: Atom | None, kind: int) -> bool:
+    """Whether an atom is a value of an event of a kind."""
+    return isinstance(atom, Value) and atom.place.symbols == (str(kind),)
 
 
 class TemporalState(MachineState[BoundEvents]):
@@ -172,9 +202,11 @@ class TemporalMachine(LiveMachine):
     def _new_watch(self) -> TemporalMatcher | KeyedMatchers:
         """The machine of the pattern; one per key, where the events have keys."""
         holds, values = self._holds(), [self._reader.function(value) for value in self.values]
+        found = {kind: self._reader.equality(kind, rest) for kind, rest in enumerate(self.rests)}
+        equalities = {kind: equality for kind, equality in found.items() if equality is not None}
 
         def new_watch() -> TemporalMatcher:
-            return TemporalMatcher(self.node.pattern, holds, lambda number, bound: values[number](bound))
+            return TemporalMatcher(self.node.pattern, holds, lambda number, bound: values[number](bound), equalities)
 
         count = max((one.keys for one in self.inputs), default=0)
         return KeyedMatchers(new_watch, lambda event: event.values[-count:]) if count else new_watch()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import random
 import time
 from typing import Any
 
+import pytest
+
 from nfa.temporal.calendar import Crontab, Dates
+from nfa.temporal.listeners import Equality
 from nfa.temporal.machine import TemporalMatcher
-from nfa.temporal.tree import At, Distinct, Every, Once, Repeat, Temporal, Then, While
+from nfa.temporal.tree import Absent, At, Both, Distinct, Every, Once, Repeat, Temporal, Then, While
 
 
 def matcher(pattern: Temporal) -> TemporalMatcher:
@@ -90,3 +94,51 @@ def test_leap_days_come_after_a_century_without_one() -> None:
     days = [leap.after(before)]
     days.append(leap.after(days[0] or 0))
     assert [round((day or 0) / (365.2425 * 86_400_000) + 1970) for day in days] == [2096, 2104]
+
+
+KEYS = ("x", "y", 1, 1.0, True, 2**53, float(2**53), 2**53 + 1, None, float("nan"), (1,))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_an_equality_changes_no_match(seed: int) -> None:
+    """Events are pairs of a letter and a key; those of the second and the third letter want the key of the first."""
+    rng = random.Random(seed)
+    parts = (Every(Once(0)), Absent(Once(2)) if seed % 2 else Once(2), Once(1))
+    pattern = Then((parts[0], Both(parts[1:]))) if seed % 3 else Then((Every(Once(0)), Repeat(Once(1), 2, 2)))
+    events = [("abc"[rng.randrange(3)], rng.choice(KEYS)) for _ in range(60)]
+
+    def holds(number: int, event: Any, bound: Any) -> bool:
+        return number == 0 or event[1] == bound[0][1]
+
+    def found(equalities: Any, loaded: bool) -> list[Any]:
+        machine, answers = TemporalMatcher(pattern, holds, equalities=equalities), []
+        machine.start(0)
+        for at, event in enumerate(events):
+            if loaded and at % 7 == 0:
+                lines = machine.dump()
+                machine = TemporalMatcher(pattern, holds, equalities=equalities)
+                machine.load(lines)
+            answers.append(machine.feed(event, ("abc".index(event[0]),), at))
+        return answers
+
+    equality = Equality(lambda event: event[1], lambda bound: bound[0][1])
+    plain = found({}, loaded=False)
+    assert any(plain)
+    assert found({1: equality, 2: equality}, loaded=False) == plain
+    assert found({1: equality, 2: equality}, loaded=True) == plain
+
+
+def test_an_event_is_compared_with_those_of_its_value_alone() -> None:
+    asked = []
+
+    def holds(number: int, event: Any, bound: Any) -> bool:
+        asked.append(number)
+        return number == 0 or event[1] == bound[0][1]
+
+    equality = Equality(lambda event: event[1], lambda bound: bound[0][1])
+    machine = TemporalMatcher(Then((Every(Once(0)), Once(1))), holds, equalities={1: equality})
+    machine.start(0)
+    for key in range(100):
+        machine.feed(("a", key), (0,), key)
+    assert machine.feed(("b", 7), (1,), 100) == [{0: ("a", 7), 1: ("b", 7)}]
+    assert asked.count(1) == 1

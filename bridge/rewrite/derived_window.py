@@ -37,7 +37,7 @@ def leaving_with(flow: Flow, origins: Sequence[tuple[Flow, dict[str, str]]]) -> 
         leave = out if leave is None else _first(leave, out)
     joined = joined.select(*(aliased(value, name) for name, value in (leave or {}).items()))
     content = Selection.of(exp.Subquery(this=joined), [*own, *OUT])
-    return dataclasses.replace(flow, content=content, counted=True, last=None)
+    return dataclasses.replace(flow, content=content, counted=True, last=None, sessions_of=None)
 
 
 def _paired(left: exp.Expr, right: exp.Expr, nullable: bool) -> exp.Expr:

@@ -111,9 +111,10 @@ class Flow:
     evicted a row from a ROWS window. `timed` rows may come as time passes; they have seq 0, which stands before every
     event of that ts. `jumping` arrivals are a window's whole content; `jump` names the columns that identify the jumps of
     one (ts, seq). `late`: readers of an event see this content as it was before the event. `size`: the milliseconds for
-    which every row is valid, where that is one number. `last`: the ROWS window, whose content has `NTH`. `variants`: the
-    ways to write the arrivals of a result that is not in a table; `brief` and `long` ones compare a push with the
-    `window` (milliseconds). `boundaries`: the times at which alone rows come and leave; None where they may at any.
+    which every row is valid, where that is one number. `last`: the ROWS window, whose content has `NTH`. `sessions_of`:
+    the keys of a SESSION window, whose content has `SESSION`. `variants`: the ways to write the arrivals of a result that
+    is not in a table; `brief` and `long` ones compare a push with the `window` (milliseconds). `boundaries`: the times at
+    which alone rows come and leave; None where they may at any.
     """
 
     names: tuple[str, ...]
@@ -127,6 +128,7 @@ class Flow:
     hidden: tuple[str, ...] = ()
     size: int | None = None
     last: LastRows | None = None
+    sessions_of: tuple[exp.Expr, ...] | None = None
     variants: Variants[StatementWriter[Selection]] | None = None
     window: int = 0
     late: bool = False
@@ -201,6 +203,9 @@ OUT = ("_out_ts", "_out", "_out_place")
 NTH = "_nth"
 """Column of the content of a ROWS window: the row's number among those of its key."""
 
+SESSION = "_session"
+"""Column of the content of a SESSION window: the number of the row's session among those of its key."""
+
 AT_LEAST = "at_least"
 """Marks a number that may be replaced by a greater one: more rows are read, the results are the same."""
 
@@ -210,7 +215,7 @@ INSERTED = 1_000_000_000
 FROM = "_from"
 """Column of a result over a whole jump: the first place of the jump's rows."""
 
-_SYSTEM = {*TIMES, "_place", *OUT, NTH}
+_SYSTEM = {*TIMES, "_place", *OUT, NTH, SESSION}
 
 
 def not_later(row: str, than: str, order: tuple[str, ...], timed: bool, strictly: bool = False) -> exp.Expr:

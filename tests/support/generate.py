@@ -303,12 +303,13 @@ class Maker:
         having = self.having(made, groups) if self.chance(0.2) else None
         on_change = made.timed and self.chance(0.4)
         every = _is_plainly_windowed(made.node) and not on_change and self.chance(0.4)
-        if isinstance(made.node, q.Window) and every and self.chance(0.3):
+        in_sessions = isinstance(made.node, q.Window) and not on_change and self.chance(0.3 if every else 0.1)
+        if isinstance(made.node, q.Window) and in_sessions:
             held = q.Window(made.node.input, Session(self.rng.randint(1, 5)), made.node.partition_by)
             made = dataclasses.replace(made, node=held, jumping=False)
         # How long a row reported through time alone is valid is left open: it is read through a written window.
         node = q.Aggregate(made.node, tuple(texts), tuple(groups), having, on_change, every)
-        return Source(node, columns, not (on_change or every or _has_top(made.node)))
+        return Source(node, columns, not (on_change or every or in_sessions or _has_top(made.node)))
 
     def aggregation(self, made: Source) -> tuple[str, str]:
         """An aggregate and the type of its value."""

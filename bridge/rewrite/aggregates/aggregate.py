@@ -20,6 +20,7 @@ from bridge.rewrite.aggregates.counts import by_list, by_places, by_row_numbers,
 from bridge.rewrite.aggregates.frames import (
     aggregate_calls,
     group_columns,
+    leaves_together,
     over_frames,
     reads_last_rows,
     rows_by_index,
@@ -118,10 +119,11 @@ def _variants(node: query.Aggregate, below: Flow, network: Network) -> Written:
     nth = any(
         isinstance(call, exp.NthValue) for call in aggregate_calls(node)
     )  # of the rows that have a value: no frame
-    in_order = reads_last_rows(node, below) or (below.size is not None and not below.timed)
+    together = leaves_together(node, below)
+    in_order = reads_last_rows(node, below) or ((together or below.size is not None) and not below.timed)
     if network.database.computed_frame_bounds and not nth and in_order:
         by_frames = StatementWriter(lambda: over_frames(node, below), "window frames, as its rows expire in order")
-        if panes is None or below.last is not None:
+        if panes is None or below.last is not None or together:
             return Variants(by_frames, few=single)
         return _with_frames(node, below, panes, by_frames, single, network)
     if panes is not None:
@@ -178,7 +180,7 @@ def _of_panes(panes: Panes, database: Database, single: StatementWriter[exp.Quer
             lambda: over_constant_frames(*panes.in_parts(), can_move), "window frames, of two parts of the window"
         ),
         few=single,
-        brief=brief if panes.below.last is None else None,
+        brief=brief if panes.of_time else None,
         long=StatementWriter(panes.joined, "join of arrivals and panes") if panes.are_stored else None,
     )
 

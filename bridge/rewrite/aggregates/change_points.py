@@ -19,7 +19,9 @@ from bridge.rewrite.aggregates.frames import (
     ReportedRows,
     aggregate_calls,
     arrived_in_push,
+    frame_columns,
     group_columns,
+    leaves_together,
     reads_last_rows,
     rows_by_index,
     with_aggregates,
@@ -61,7 +63,8 @@ def change_points_of(node: query.Aggregate, below: Flow, network: Network) -> Ex
     """The change points of a window of time, or of last rows; None for other windows."""
     if below.timed or below.order or below.jumping:
         return None
-    if not below.counted and below.size not in (None, NEVER):
+    of_time = not below.counted and below.size is not None
+    if of_time or leaves_together(node, below):
         return ExpiryPoints(node, below)
     inputs = evicting_inputs(node)
     if not reads_last_rows(node, below) or len(inputs) != 1:
@@ -157,19 +160,32 @@ class ExpiryPoints(_ChangePoints):
         self, columns: tuple[exp.Expr, ...], of_rows: Mapping[str, exp.Expr], of_points: Mapping[str, exp.Expr]
     ) -> Framed:
         assert self.below.content is not None
-        content, size = self.below.content, number(self.below.size or 0)
-        size.meta[AT_LEAST] = True
-        seen = exp.GT(this=content.columns["ts"].copy(), expression=exp.Sub(this=clock("before"), expression=size))
-        rows = content.project({**self._system, **of_rows})
-        rows = dataclasses.replace(rows, conditions=(*rows.conditions, seen))
+        rows = self.below.content.project({**self._system, **of_rows, **self._session})
+        rows = dataclasses.replace(rows, conditions=(*rows.conditions, *self._seen()))
+        of_points = {**of_points, **dict.fromkeys(self._session, exp.null())}  # whose window is empty
         points = self._points().select(*(aliased(value.copy(), name) for name, value in of_points.items()))
         both = exp.Subquery(this=exp.union(rows.select(), points, distinct=False))
         flow = Flow(
             tuple(of_rows), self.below.arrivals, Selection.of(both, rows.columns),
-            order=("_place",), timed=True, size=self.below.size,
+            order=("_place",), timed=True, size=self.below.size, sessions_of=self.below.sessions_of,
         )  # fmt: skip
         is_point = exp.EQ(this=column("seq"), expression=number(0))
         return self._aggregate(columns), flow, ReportedRows((), exp.or_(is_point, arrived_in_push(self.below)))
+
+    @property
+    def _session(self) -> dict[str, exp.Expr]:
+        """The column of a row's session: when it expires, nothing of the group is left."""
+        return {name: column(name) for name in frame_columns(self.below)}
+
+    def _seen(self) -> list[exp.Expr]:
+        """Conditions on the rows in the windows of a push."""
+        if self.below.size in (None, NEVER):
+            return []
+        assert self.below.content is not None
+        size = number(self.below.size or 0)
+        size.meta[AT_LEAST] = True
+        ts = self.below.content.columns["ts"].copy()
+        return [exp.GT(this=ts, expression=exp.Sub(this=clock("before"), expression=size))]
 
     def with_newest_row(self) -> exp.Query:
         """All change points, each with the `seq` of the newest row that has arrived by then."""

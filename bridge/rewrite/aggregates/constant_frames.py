@@ -19,10 +19,11 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.rewrite.aggregates.frames import ReportedRows, group_columns, with_aggregates
+from bridge.rewrite.aggregates.frames import ReportedRows, frame_columns, group_columns, sessions, with_aggregates
 from bridge.rewrite.aggregates.partials import known
 from bridge.rewrite.flow import NTH, Flow
 from windows.sql import aliased, column, derived_table, floor_to_multiple, over, running_frame
+from windows.times import NEVER
 
 _BLOCK = "_block"
 
@@ -38,7 +39,7 @@ def over_constant_frames(
     reported = reported or ReportedRows.of_arrivals(below)
     keys = group_columns(node)
     frames = _Frames([column(name) for name in keys], below, can_move)
-    names = dict.fromkeys(("ts", "seq", "_expires", *below.order, frames.axis, *below.names))
+    names = dict.fromkeys(("ts", "seq", "_expires", *below.order, *frame_columns(below), *below.names))
     values = {**{name: column(name) for name in names}, **keys}
     columns = [
         aliased(with_aggregates(item.this, node, frames.keys, frames.of_window), item.alias) for item in node.columns
@@ -60,6 +61,8 @@ class _Frames:
     def __init__(self, keys: Sequence[exp.Expr], below: Flow, can_move: Callable[[exp.Expr], bool]) -> None:
         self.keys = keys
         self.axis, self.size = (NTH, below.last.size) if below.last is not None else ("ts", below.size or 1)
+        self._grows = below.size == NEVER or below.sessions_of is not None
+        self._partition, self._order = [*keys, *sessions(below)], [column(name) for name in below.key]
         self._can_move = can_move
         self._levels: tuple[dict[exp.Expr, str], dict[exp.Expr, str]] = ({}, {})
 
@@ -73,6 +76,8 @@ class _Frames:
 
     def of_window(self, call: exp.Expr) -> exp.Expr:
         """The value of an aggregate over a row's window."""
+        if self._grows:
+            return self._column(0, over(call.copy(), self._partition, self._order, running_frame()))
         if not self._can_move(call):
             return self._of_same(call) if self.size == 1 else self._of_blocks(call)
         if self.axis == NTH:

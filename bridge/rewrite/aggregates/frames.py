@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.rewrite.flow import AT_LEAST, NTH, Flow, Selection
+from bridge.rewrite.flow import AT_LEAST, NTH, SESSION, Flow, Selection
 from bridge.rewrite.windows.row_count import oldest_seq
 from windows.nested import is_list
 from windows.sql import aliased, column, column_of, derived_table, null_safe_equal, number, over
@@ -39,9 +39,10 @@ def over_frames(node: query.Aggregate, below: Flow, reported: ReportedRows | Non
     assert below.content is not None
     reported = reported or ReportedRows.of_arrivals(below)
     keys = group_columns(node)
-    names = ("ts", "seq", "_expires", *below.order, *([NTH] if below.last else []), *below.names)
+    names = ("ts", "seq", "_expires", *below.order, *frame_columns(below), *below.names)
     rows = below.content.project({**{name: column(name) for name in names}, **keys}).select()
-    partition: list[exp.Expr] = [column(name) for name in keys]
+    groups = [column(name) for name in keys]
+    partition: list[exp.Expr] = [*groups, *sessions(below)]
     order: list[exp.Expr] = [column(name) for name in below.key]
     back = aliased(_rows_before(partition, order, below), "_back")
     source = exp.select(*(column(name) for name in rows.named_selects), back).where(*reported.within_reach)
@@ -50,7 +51,7 @@ def over_frames(node: query.Aggregate, below: Flow, reported: ReportedRows | Non
     def framed(call: exp.Expr) -> exp.Expr:
         return _over_frame(call, partition, order)
 
-    columns = [aliased(with_aggregates(item.this, node, partition, framed), item.alias) for item in node.columns]
+    columns = [aliased(with_aggregates(item.this, node, groups, framed), item.alias) for item in node.columns]
     system = [column(name) for name in ("ts", "seq", "_expires", *below.order, *keys)]
     computed = exp.select(*system, *columns).from_(derived_table(source, "f", copy=False), copy=False)
     outer = exp.select(*(column(each.alias_or_name) for each in (*system, *columns))).where(reported.is_reported)
@@ -71,7 +72,7 @@ def _rows_before(partition: list[exp.Expr], order: list[exp.Expr], below: Flow) 
     if below.last is not None:
         return exp.Sub(this=counted(number(below.last.size - 1), NTH), expression=number(1))
     place = exp.Sub(this=over(exp.RowNumber(), partition, order), expression=number(1))
-    if below.size == NEVER:
+    if below.size == NEVER or below.sessions_of is not None:
         return place
     assert below.size is not None
     expired = exp.Sub(this=counted("UNBOUNDED"), expression=counted(number(below.size - 1)))
@@ -137,6 +138,27 @@ def reads_last_rows(node: query.Aggregate, below: Flow) -> bool:
     assert below.last is not None and below.content is not None
     groups = [below.content.value(key) for key in node.group_by]
     return all(key in groups for key in below.last.keys)
+
+
+def leaves_together(node: query.Aggregate, below: Flow) -> bool:
+    """Whether all rows of a group leave the window at once, or never: it is the rows up to the arrival, of a session."""
+    if below.counted or below.jumping or below.late:
+        return False
+    if below.size == NEVER or below.sessions_of is None:
+        return below.size == NEVER
+    assert below.content is not None
+    groups = [below.content.value(key) for key in node.group_by]
+    return SESSION in below.content.columns and all(key in groups for key in below.sessions_of)
+
+
+def sessions(below: Flow) -> list[exp.Expr]:
+    """The column that tells the sessions of a group apart, if the window has any."""
+    return [] if below.sessions_of is None else [column(SESSION)]
+
+
+def frame_columns(below: Flow) -> list[str]:
+    """The columns of a window's content that its frames need, besides those of every flow."""
+    return [*([NTH] if below.last else []), *([] if below.sessions_of is None else [SESSION])]
 
 
 def rows_by_index(node: query.Aggregate, below: Flow) -> tuple[Selection, exp.Expr]:

@@ -15,9 +15,16 @@ from typing import cast
 from sqlglot import exp
 
 from bridge import query
-from bridge.rewrite.aggregates.frames import first_arrival, group_columns, last_arrival, reads_last_rows
+from bridge.rewrite.aggregates.frames import (
+    first_arrival,
+    frame_columns,
+    group_columns,
+    last_arrival,
+    leaves_together,
+    reads_last_rows,
+)
 from bridge.rewrite.aggregates.partials import Partials
-from bridge.rewrite.flow import NTH, Flow, Selection
+from bridge.rewrite.flow import Flow, Selection
 from bridge.rewrite.network import Network
 from bridge.rewrite.plan import Operator, PaneInsert, Purge, RowCountProbe
 from bridge.rewrite.state_tables import add_table, ago
@@ -55,21 +62,26 @@ def _is_steady(node: query.Aggregate) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Panes:
-    """The panes of an aggregate. The first level are the rows themselves, the only one if no panes are stored."""
+    """The panes of an aggregate. The first level are the rows themselves, the only one if no panes are stored.
+
+    `of_time`: whether every row of the window is valid for the same time.
+    """
 
     node: query.Aggregate
     below: Flow
     parts: Partials
     levels: Sequence[Selection]
+    of_time: bool
 
     @classmethod
     def of(cls, node: query.Aggregate, below: Flow, network: Network) -> Panes | None:
-        """The panes of an aggregate over a sliding window; None if its functions have no parts.
+        """The panes of an aggregate over a window whose rows leave in order; None if its functions have no parts.
 
         Panes are stored for windows of time; aggregates that differ only in the length of the window share them.
         """
         of_time = below.size not in (None, NEVER) and not (below.timed or below.order or below.counted)
-        if not of_time and not reads_last_rows(node, below):
+        together = leaves_together(node, below) and not below.timed
+        if not (of_time or together or reads_last_rows(node, below)):
             return None
         parts = Partials.of(node)
         counts = network.database.pane_sizes if of_time and below.size != 1 and _is_steady(node) else ()
@@ -83,7 +95,7 @@ class Panes:
         rows = below.content.project(columns)
 
         if not counts:
-            return cls(node, below, parts, [rows])
+            return cls(node, below, parts, [rows], of_time)
         assert below.size is not None
 
         def build(operator: Operator) -> None:
@@ -103,7 +115,7 @@ class Panes:
             ]
             operator.row_count = RowCountProbe(cast("exp.Table", rows.source).name, network.settings.long_rows)
             operator.purges = [_purge(level, below.size) for level in levels[1:]]
-        return cls(node, below, parts, levels)
+        return cls(node, below, parts, levels, of_time)
 
     @property
     def are_stored(self) -> bool:
@@ -154,13 +166,14 @@ class Panes:
     def _values(self) -> dict[str, exp.Expr]:
         """The columns of single rows, as partial aggregates."""
         system: dict[str, exp.Expr] = {name: column(name) for name in ("ts", "seq", "_expires")}
-        numbers = {NTH: column(NTH)} if self.below.last else {}
+        numbers = {name: column(name) for name in (*self.below.order, *frame_columns(self.below))}
         return {**system, **numbers, **group_columns(self.node), **dict(self.parts.of_rows()), **self.parts.own}
 
     def _over(self, rows: Selection) -> tuple[query.Aggregate, Flow]:
         flow = Flow(
-            (*self.parts.calls, *self.parts.own), self.below.arrivals, rows, size=self.below.size, last=self.below.last
-        )
+            (*self.parts.calls, *self.parts.own), self.below.arrivals, rows, size=self.below.size, last=self.below.last,
+            sessions_of=self.below.sessions_of, order=self.below.order,
+        )  # fmt: skip
         columns = tuple(part.copy() for part in self.parts.columns)
         by = tuple(column(name) for name in group_columns(self.node))
         return dataclasses.replace(self.node, columns=columns, group_by=by), flow

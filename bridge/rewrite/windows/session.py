@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.rewrite.flow import Flow, Need, Selection
+from bridge.rewrite.flow import SESSION, Flow, Need, Selection
 from bridge.rewrite.network import Network
 from bridge.rewrite.plan import Operator
 from bridge.rewrite.state_tables import clock, indexed_by
@@ -27,13 +27,13 @@ def _(extent: Session, node: query.Window, network: Network, need: Need) -> Flow
         ended = exp.LTE(this=column("_expires"), expression=clock("now"))
         finished = dataclasses.replace(sessions, conditions=(*sessions.conditions, ended))
         operator.purges.append(purge_of(name, finished, arrivals.key))
-        return dataclasses.replace(arrivals, content=sessions)
+        return dataclasses.replace(arrivals, content=sessions, sessions_of=node.partition_by)
 
     return on_arrival(node, network, need, content)
 
 
 def _with_ends(content: Selection, flow: Flow, gap: int, keys: Sequence[exp.Expr]) -> Selection:
-    """The rows, each with the expiry of its session: the newest row's ts + gap, by what has arrived so far.
+    """The rows, each with its session and the expiry of this: the newest row's ts + gap, by what has arrived so far.
 
     A later row prolongs a session only before it ends, so what was read of it before that stays right.
     """
@@ -42,10 +42,10 @@ def _with_ends(content: Selection, flow: Flow, gap: int, keys: Sequence[exp.Expr
     paused = exp.GTE(this=exp.Sub(this=column("ts"), expression=before), expression=number(gap))
     begins = exp.Case().when(paused, number(1)).else_(number(0))
     inner = content.select().select(aliased(begins, "_starts"))
-    segment = over(exp.Sum(this=column("_starts")), keys, order)
-    middle = exp.select("*", aliased(segment, "_segment")).from_(derived_table(inner, "i"))
-    newest = over(exp.Max(this=column("ts")), [*keys, column("_segment")], [])
+    session = over(exp.Sum(this=column("_starts")), keys, order)
+    middle = exp.select("*", aliased(session, SESSION)).from_(derived_table(inner, "i"))
+    newest = over(exp.Max(this=column("ts")), [*keys, column(SESSION)], [])
     names = [name for name in content.columns if name != "_expires"]
     ends = aliased(exp.Add(this=newest, expression=number(gap)), "_expires")
-    outer = exp.select(*map(column, names), ends).from_(derived_table(middle, "m"))
-    return Selection.of(exp.Subquery(this=outer), content.columns)
+    outer = exp.select(*map(column, names), ends, column(SESSION)).from_(derived_table(middle, "m"))
+    return Selection.of(exp.Subquery(this=outer), [*content.columns, SESSION])

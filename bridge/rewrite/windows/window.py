@@ -51,6 +51,7 @@ def on_arrival(
         arrivals=below.arrivals.project(row_columns(below, number(NEVER) if expires is None else expires)),
         size=size,
         last=None,
+        sessions_of=None,
         counted=False,
         jumping=False,
         variants=None,

@@ -1,0 +1,100 @@
+"""Aggregates over every kind of window, of hundreds of events a push, against the reference.
+
+The other random cases have few events, so that all of their operators fit in; here statements for many events have rows
+enough for each of their parts: sessions that end within the push, rows that are evicted by others of the same push.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from bridge import query as q
+from bridge.query.expressions import in_order, scalar
+from bridge.rewrite.settings import Settings
+from tests.random.test_differential import all_at_once, batches, results, same_rows
+from tests.support.generate import Case
+from windows.extent import Extent
+from windows.extents import FirstRange, FirstRows, Now, Range, Rows, Session, Top, Trailing, Unbounded
+
+if TYPE_CHECKING:
+    from tests.support.databases import Database
+
+EVENTS = 180
+
+EXTENTS: dict[str, Extent] = {
+    "range": Range(12),
+    "range-step": Range(12, step=5),
+    "unbounded": Unbounded(),
+    "now": Now(),
+    "rows": Rows(5),
+    "session": Session(4),
+    "top": Top(4, (in_order("a DESC"),)),
+    "top-last-of": Top(4, (in_order("b"),), (scalar("a"),)),
+    "trailing": Trailing(9),
+    "trailing-rows": Trailing(9, 3),
+    "trailing-of": Trailing(4, None, scalar("a")),
+    "first-rows": FirstRows(40),
+    "first-range": FirstRange(60),
+}
+COLUMNS = (
+    ("COUNT(*) AS n", "SUM(a) AS total", "MIN(b) AS low", "MAX(a) AS high"),
+    ("COUNT(DISTINCT a) AS n", "AVG(b) AS mean", "COUNT(a) AS known"),
+    ("FIRST(a) AS old", "LAST(b) AS new", "STDDEV(a) AS spread"),
+    ("COUNT(*) AS n", "LAST(a) AS new", "SUM(b) AS total"),
+)
+KEYS = ((), ("k",), ("k", "a"))
+
+
+def some_events(rng: Random) -> tuple[tuple[str, tuple, int], ...]:
+    """Events of a few keys: many at one timestamp, and pauses in which sessions end."""
+    ts, events = 0, []
+    for _ in range(EVENTS):
+        ts += rng.choice([0, 0, 0, 1, 1, 1, 2, 3, 4, 11])
+        a = rng.choice([None, 0, 1, 2, 3, 5, 8])
+        b = rng.choice([None, 0.25, 0.5, 1.5, -2.0])
+        events.append(("s", (rng.choice(["x", "y", "z", None]), a, b), ts))
+    return tuple(events)
+
+
+def some_queries(extent: Extent, rng: Random) -> dict[str, q.Node]:
+    """Aggregates over a window per some keys or none, a filter above it or not, in groups, also at every change."""
+    queries: dict[str, q.Node] = {}
+    for columns in COLUMNS:
+        by = rng.choice(KEYS[:2]) if extent.holds_per_key else ()
+        below: q.Node = q.Window(q.Stream("s"), extent, by)
+        if rng.random() < 0.3:
+            below = q.Filter(below, "a <> 2")
+        groups = rng.choice(KEYS)
+        every = rng.random() < 0.5
+        queries[f"q{len(queries)}"] = q.Aggregate(below, (*groups, *columns), groups, every_change=every)
+    return queries
+
+
+def in_two_pushes(cep, events: list, rng: Random) -> None:
+    """The second push finds a window that holds rows already."""
+    half = rng.randint(50, EVENTS - 50)
+    cep.push_all(events[:half])
+    cep.push_all(events[half:])
+
+
+def in_some_batches(cep, events: list, rng: Random) -> None:
+    for batch in batches(events, rng):
+        cep.push_all(batch)
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("name", EXTENTS)
+def test_aggregates_of_many_events(name: str, seed: int, embedded: Database):
+    rng = Random(f"{name}/{seed}")
+    queries = some_queries(EXTENTS[name], rng)
+    case = Case({"s": "k VARCHAR, a INTEGER, b DOUBLE"}, queries, some_events(rng))
+    expected = case.expected()
+    assert all(expected.values())
+    for drive in (all_at_once, in_two_pushes, in_some_batches):
+        actual, _ = results(case, embedded, partial(drive, rng=Random(seed)), Settings(in_process=0))
+        for query, rows in expected.items():
+            assert same_rows(rows, actual[query]), f"{drive.__name__}: {queries[query]}"

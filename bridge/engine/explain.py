@@ -145,6 +145,7 @@ def _pushes(settings: Settings) -> dict[str, str]:
         "brief": f"{many} within 1/{settings.brief} of the window",
         "long": f"{few}, once the window holds more than {settings.long_rows} rows",
         "shared": f"{many}, where queries share the statement",
+        "many": f"at least {settings.many} events",
     }
 
 

@@ -149,7 +149,7 @@ def _steps_of(runner: Runner) -> list[_Fill | HistoryMatcher]:
         selects: dict[str, list[exp.Query]] = {}
         for step in operator.steps:
             if isinstance(step, Insert) and step.table in {made.name for made in operator.tables}:
-                select = step.variants.of("any")()
+                select = step.variants.of("many")()
                 assert isinstance(select, exp.Query)
                 read.update(_tables_of(select))
                 if step.table in read:

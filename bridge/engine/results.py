@@ -59,6 +59,20 @@ class ShortPush:
         return self._make()
 
 
+class LargePush:
+    """The statements for pushes of at least `many` events, made with the first such push."""
+
+    def __init__(self, make: Callable[[], list[ResultStatement]], many: int) -> None:
+        self._make, self._many = make, many
+
+    def is_for(self, count: int, lasting: int) -> bool:
+        return count >= self._many
+
+    @functools.cached_property
+    def statements(self) -> list[ResultStatement]:
+        return self._make()
+
+
 class ResultStatement:
     """One statement and the queries whose results it reads, in the order of creation; `table` has their constants.
 
@@ -84,15 +98,16 @@ class ResultStatement:
         self.places = places
         self.arrow_from = arrow_from if as_arrow(members[0]) else NEVER
         self.timed, self.sources = members[0].timed, members[0].sources
-        self.short_push: ShortPush | None = None
+        self.special_pushes: list[ShortPush | LargePush] = []
 
     def read(self, database: Database, count: int, lasting: int) -> Results:
         """The results of a push of `count` events that lasts `lasting` milliseconds.
 
         Those of many events are read as Arrow, where all processors take Arrow.
         """
-        if self.short_push is not None and self.short_push.is_for(count, lasting):
-            return [found for each in self.short_push.statements for found in each.read(database, count, lasting)]
+        for push in self.special_pushes:
+            if push.is_for(count, lasting):
+                return [found for each in push.statements for found in each.read(database, count, lasting)]
         rows: Any = self._arrow(database) if count >= self.arrow_from else None
         if rows is None:
             rows = database.fetch(self.text)
@@ -335,8 +350,21 @@ class StatementMerger:
             [entry], query.statement, query.text, unordered=unordered, arrow_from=self.settings.arrow_from
         )
         if variant == "any" and entry.results.brief is not None:
-            report.short_push = ShortPush([entry], lambda: [self._alone(entry, "brief")], self.settings.brief)
+            make = functools.partial(self._apart, [entry], "brief")
+            report.special_pushes.append(ShortPush([entry], make, self.settings.brief))
+        return self._with_large_push(report, variant)
+
+    def _with_large_push(self, report: ResultStatement, variant: str) -> ResultStatement:
+        """The statement, which for thousands of events is replaced by one per query, if these have one for so many."""
+        members = report.members
+        if variant == "any" and any(entry.results.many is not None for entry in members):
+            make = functools.partial(self._apart, members, "many")
+            report.special_pushes.append(LargePush(make, self.settings.many))
         return report
+
+    def _apart(self, members: Sequence[QueryEntry], push: str) -> list[ResultStatement]:
+        """A statement per query, for pushes of this kind."""
+        return [self._alone(entry, entry.results.kind(push)) for entry in members]
 
     def _side_by_side(self, members: Sequence[QueryEntry], variant: str) -> ResultStatement:
         """One statement with the results of all queries in each row; raises NotAlike or Refused where it cannot be."""
@@ -345,12 +373,8 @@ class StatementMerger:
         self._database.fetch(text)
         report = ResultStatement(members, one.statement, text, places=one.places, arrow_from=self.settings.arrow_from)
         if variant == "any" and all(entry.results.brief is not None for entry in members):
-            report.short_push = ShortPush(
-                members,
-                lambda: [self._alone(entry, "brief") for entry in members],
-                self.settings.brief,
-                self.settings.side_by_side_rows,
-            )
+            make = functools.partial(self._apart, members, "brief")
+            report.special_pushes.append(ShortPush(members, make, self.settings.brief, self.settings.side_by_side_rows))
         return report
 
     def _family(self, members: Sequence[QueryEntry], variant: str) -> ResultStatement:
@@ -362,7 +386,8 @@ class StatementMerger:
             self._create_constants(name, family)
             self._database.fetch(text)
         unordered = unordered_sql(members[0], family.statement, self._database)
-        return ResultStatement(members, family.statement, text, name, unordered, arrow_from=self.settings.arrow_from)
+        report = ResultStatement(members, family.statement, text, name, unordered, arrow_from=self.settings.arrow_from)
+        return self._with_large_push(report, variant)
 
     def _create_constants(self, name: str, family: Family) -> None:
         kinds = [(column, self._database.column_type(Attribute(column, kind))) for column, kind in family.columns]

@@ -203,7 +203,7 @@ class Runner(SmallPushes):
         one = self._one_event_plans.of(batches[0].stream) if count == 1 and batches[0].rows and not final else None
         filled = set() if one is not None else self._inboxes.fill(batches)
         due = housekeeping.is_due(count)
-        plan = one or self._steps(streams, final, "few" if count <= self.network.settings.few else "any")
+        plan = one or self._steps(streams, final, self.network.settings.kind(count))
         first = min((batch.first for batch in batches), default=ts)
         if due or not batches or self.is_durable or (plan.timed if one is None else one.reads_clock):
             # Time begins with the first event, or with the first timestamp that time is advanced to.
@@ -266,7 +266,7 @@ class Runner(SmallPushes):
                     self._inboxes.skipped = None
 
     def _steps(self, streams: frozenset[str], final: bool, push: str) -> PushSteps:
-        """What a push into these streams, of `few` events or `any` number, runs; worked out once."""
+        """What a push of this kind into these streams runs; worked out once."""
         known = self._push_steps.get((streams, final, push))
         if known is None:
             operators = self.active_operators()

@@ -314,7 +314,7 @@ class Network:
         add_table(operator, inbox, cast("exp.Select", rows(result.arrivals)))
         operator.derived[inbox] = None
         operator.inboxes.append(inbox)
-        written = Variants(result.written.any, few=result.written.few)
+        written = Variants(result.written.any, few=result.written.few, many=result.written.many)
         operator.steps.append(Insert(inbox, written.map(lambda writer: writer.map(rows))))
         arrivals = Selection.of(table(inbox), columns)
         return dataclasses.replace(result, arrivals=arrivals, order=tuple(order), variants=None)

@@ -16,6 +16,9 @@ class Settings:
     few: int = 16
     """Events in a push up to which the variant for few events runs."""
 
+    many: int = 8_000
+    """Events in a push from which on the variant for many thousands of events runs, if there is one."""
+
     in_process: int = 200
     """Events in a push up to which it is computed in the process, where that takes no statement of the database."""
 
@@ -48,3 +51,11 @@ class Settings:
 
     tidy_pushes: int = 10
     """Pushes that remove rows, at least, between two clean-ups by the database."""
+
+    def kind(self, count: int) -> str:
+        """The kind of a push of `count` events, as variants name it.
+
+        >>> Settings().kind(3), Settings().kind(300), Settings().kind(30_000)
+        ('few', 'any', 'many')
+        """
+        return "few" if count <= self.few else "any" if count < self.many else "many"

@@ -66,7 +66,12 @@ def check(seed: int, database: Database) -> None:
 def difference(case: Case, database: Database, drive: Any, seed: int) -> tuple[str | None, str]:
     """The kind of difference between the bridge and the reference, and its words; None where there is none."""
     # Statements for many events are tried on few, too, and panes are short.
-    settings = Settings(few=(0, 3, Settings.few)[seed % 3], brief=(0, Settings.brief)[seed % 2], long_rows=2)
+    settings = Settings(
+        few=(0, 3, Settings.few)[seed % 3],
+        many=(5, Settings.many)[seed % 2],
+        brief=(0, Settings.brief)[seed % 2],
+        long_rows=2,
+    )
     try:
         with (
             mock.patch.object(SQLite, "pane_sizes", (2, 5, 9)),

@@ -94,7 +94,8 @@ def test_aggregates_of_many_events(name: str, seed: int, embedded: Database):
     case = Case({"s": "k VARCHAR, a INTEGER, b DOUBLE"}, queries, some_events(rng))
     expected = case.expected()
     assert all(expected.values())
+    settings = Settings(in_process=0, many=(EVENTS // 4, Settings.many)[seed % 2])
     for drive in (all_at_once, in_two_pushes, in_some_batches):
-        actual, _ = results(case, embedded, partial(drive, rng=Random(seed)), Settings(in_process=0))
+        actual, _ = results(case, embedded, partial(drive, rng=Random(seed)), settings)
         for query, rows in expected.items():
             assert same_rows(rows, actual[query]), f"{drive.__name__}: {queries[query]}"

@@ -14,7 +14,8 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.query.epl_output import Snapshot
-from bridge.rewrite.aggregates.change_points import EvictionPoints, ExpiryPoints, change_points_of
+from bridge.rewrite.aggregates import stretches
+from bridge.rewrite.aggregates.change_points import EvictionPoints, ExpiryPoints, change_points_of, notices_points
 from bridge.rewrite.aggregates.constant_frames import over_constant_frames
 from bridge.rewrite.aggregates.counts import by_list, by_places, by_row_numbers, by_sorted_array, only_counts_rows
 from bridge.rewrite.aggregates.frames import (
@@ -26,7 +27,7 @@ from bridge.rewrite.aggregates.frames import (
     rows_by_index,
 )
 from bridge.rewrite.aggregates.join import GroupedJoin, null_without_row
-from bridge.rewrite.aggregates.on_change import at_every_change
+from bridge.rewrite.aggregates.on_change import at_every_change, change_points
 from bridge.rewrite.aggregates.panes import Panes
 from bridge.rewrite.aggregates.partials import Partials, known
 from bridge.rewrite.aggregates.snapshot import at_reports, content_at_reports, reports_empty
@@ -53,6 +54,7 @@ from windows.sql import (
 from windows.times import NEVER
 
 _JOIN = "join of arrivals and window"
+_STRETCHES = "join by stretches of results at which a row of the window counts"
 _POINTS = "window frames over its rows and change points"
 
 Written = Variants[StatementWriter[exp.Query]]
@@ -134,6 +136,9 @@ def _variants(node: query.Aggregate, below: Flow, network: Network) -> Written:
         return Variants(
             StatementWriter(lambda: joined(node, below, network.database, by_scan=True), single.method), few=single
         )
+    if _has_stretches(node, below, network.database):
+        by_stretches = StatementWriter(lambda: stretches.at_arrivals(node, below, network.database), _STRETCHES)
+        return Variants(single, many=by_stretches)
     return Variants(single)
 
 
@@ -144,6 +149,13 @@ def _at_changes(node: query.Aggregate, below: Flow, network: Network) -> Written
     if node.every_change:
         join = StatementWriter(lambda: at_every_change(node, below, network), "join of change points and window")
     points = change_points_of(node, below, network)
+    if points is None and _has_stretches(node, below, database):
+        return Variants(
+            join,
+            many=StatementWriter(
+                lambda: stretches.at_changes(node, below, change_points(node, below, network), database), _STRETCHES
+            ),
+        )
     if points is None:
         return Variants(join)
     if database.computed_frame_bounds:
@@ -166,6 +178,13 @@ def _at_changes(node: query.Aggregate, below: Flow, network: Network) -> Written
             lambda: points.reported(panes.joined(points.with_newest_row())), "join of change points and panes"
         )
     return Variants(frames, few=few or join, long=long)
+
+
+def _has_stretches(node: query.Aggregate, below: Flow, database: Database) -> bool:
+    """Whether a join of equality by stretches of what is reported is the fastest for many events."""
+    if not database.prefers_bulk or not stretches.can_be_cut(below):
+        return False
+    return not node.on_change and not (node.every_change and notices_points(node))
 
 
 def _of_panes(panes: Panes, database: Database, single: StatementWriter[exp.Query]) -> Written:

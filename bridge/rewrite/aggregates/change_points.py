@@ -100,7 +100,7 @@ class _ChangePoints(abc.ABC):
 
     def in_frames(self) -> Framed | None:
         """The aggregate over rows and change points; None if one of its functions would notice the latter."""
-        if any(map(_notices_points, aggregate_calls(self.node))):
+        if notices_points(self.node):
             return None
         values: dict[exp.Expr, str] = {}
 
@@ -145,8 +145,12 @@ class _ChangePoints(abc.ABC):
         return {"ts": column("ts"), "seq": column("seq"), "_expires": expires, "_place": place, **self._keys}
 
 
-def _notices_points(call: exp.Expr) -> bool:
-    """Whether a function's value may change with a row whose values are NULL."""
+def notices_points(node: query.Aggregate) -> bool:
+    """Whether the value of one of its functions may change with a row whose values are NULL."""
+    return any(map(_notices_nulls, aggregate_calls(node)))
+
+
+def _notices_nulls(call: exp.Expr) -> bool:
     aggregate = aggregate_of(call)
     if aggregate is None:  # sqlglot's other classes ignore NULL
         return isinstance(call, exp.AnonymousAggFunc)

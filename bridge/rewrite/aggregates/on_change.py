@@ -33,7 +33,7 @@ from windows.times import NEVER
 
 def at_every_change(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
     """The groups that each change point changes, over the window after it."""
-    return at_points(node, below, _change_points(node, below, network))
+    return at_points(node, below, change_points(node, below, network))
 
 
 def at_points(
@@ -70,7 +70,7 @@ def at_points(
     return grouped.select(joined.join(content.item("w"), on=exp.and_(*conditions), join_type="left"))
 
 
-def _change_points(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
+def change_points(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
     """The change points with the groups they change; `_age` orders these by the rows that enter, then that leave."""
     assert below.content is not None
     keys = group_columns(node)

@@ -1,0 +1,197 @@
+"""Aggregates over windows whose rows leave in any order, by a join of equality.
+
+What is reported are points: arrivals, or changes of the window. A row of the window counts at an interval of the points of
+its group. A join by the ends of the interval compares each point with each row of the group. So an interval is cut into
+stretches of 1, 2, 4, … points, each beginning at a multiple of its length, at most two of each length, as in a segment tree
+(Bentley 1977). A point lies in one possible stretch of each length: it is joined with the rows whose stretch this is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from bridge import query
+from bridge.rewrite.aggregates.frames import group_columns
+from bridge.rewrite.aggregates.join import GroupedJoin, null_without_row
+from bridge.rewrite.flow import OUT, Flow
+from windows.databases import Database
+from windows.sql import (
+    add_join,
+    aliased,
+    cast_to,
+    column,
+    column_of,
+    cte_name,
+    derived_table,
+    null_safe_equal,
+    number,
+    over,
+    qualify_columns,
+    row_number,
+    table,
+    with_columns,
+)
+from windows.times import NEVER
+
+_SINCE, _UNTIL = "_point_since", "_point_until"
+"""Columns of a row: the first point at which it counts, and the first one after that at which it has left."""
+
+_LENGTH, _BEGIN = "_length", "_begin"
+"""Columns of a stretch: its length, and the number of its first point; both in points of a group, which are counted from 0."""
+
+_POINTS, _POINT = "_points", "_is_point"
+
+
+def can_be_cut(below: Flow) -> bool:
+    """Whether the rows of a window enter and leave at places that (ts, seq, _place) order."""
+    return below.order in ((), ("_place",)) and not (below.late or below.jumping)
+
+
+def at_arrivals(node: query.Aggregate, below: Flow, database: Database) -> exp.Select:
+    """The result of each arrival, over the window as of it."""
+    columns = {name: column(name) for name in ("ts", "seq", "_expires", *below.order)}
+    arrivals = below.arrivals.project({**columns, **group_columns(node)}).select()
+    place = ("ts", "seq", *below.order)
+    paired = _paired(arrivals, _rows(node, below, place), list(group_columns(node)), place, "INNER")
+    return _grouped(node, below, [column_of("t", name) for name in columns], database).select(paired)
+
+
+def at_changes(node: query.Aggregate, below: Flow, points: exp.Query, database: Database) -> exp.Select:
+    """The result of each change point, also if no row is left in the window; `_age` orders those of one event."""
+    place = ("ts", "seq")
+    named = exp.select(*map(column, points.named_selects)).from_(table(_POINTS))
+    paired = _paired(named, _rows(node, below, place), list(group_columns(node)), place, "LEFT")
+    trigger = [column_of("t", name) for name in ("ts", "seq", "_expires")]
+    results = _grouped(node, below, trigger, database, is_outer=True).select(paired)
+    return results.with_(cte_name(_POINTS, points.named_selects), as_=points)
+
+
+def _grouped(
+    node: query.Aggregate, below: Flow, trigger: Sequence[exp.Expr], database: Database, is_outer: bool = False
+) -> GroupedJoin:
+    plain = not (below.timed or below.order)
+    return GroupedJoin(
+        node,
+        lambda value: qualify_columns((null_without_row(value) if is_outer else value).copy(), "w"),
+        [column_of("t", name) for name in group_columns(node)],
+        trigger,
+        exp.Count(this=column_of("w", "seq")),
+        [column_of("w", name) for name in (("seq",) if plain else ("ts", "seq", *below.order))],
+        order=[exp.Min(this=column_of("t", "_age"))] if is_outer else (),
+        database=database,
+    )
+
+
+# The intervals of rows --------------------------------------------------------------------------------------------------
+
+
+def _rows(node: query.Aggregate, below: Flow, place: Sequence[str]) -> exp.Select:
+    """The rows of the window, with the places at which they enter and leave."""
+    assert below.content is not None
+    names = dict.fromkeys(("ts", "seq", *below.order, *below.names))
+    entering = {f"_in{at}": column(name) for at, name in enumerate(place)}
+    leaving = {f"_gone{at}": value for at, value in enumerate(_leaving(below, len(place)))}
+    values = {**{name: column(name) for name in names}, **group_columns(node), **entering, **leaving}
+    return below.content.project(values).select()
+
+
+def _leaving(below: Flow, length: int) -> list[exp.Expr]:
+    """The place from which a row has left: it is evicted, or time has passed, which comes before all events of then."""
+    expires: exp.Expr = column("_expires")
+    if below.size is not None:
+        expires = number(NEVER) if below.size == NEVER else column("ts") + number(below.size)
+    expiry = [expires, *(number(-1) for _ in range(length - 1))]
+    if not below.counted:
+        return expiry
+    evicted = [column(name) for name in OUT[:length]]
+    first = exp.LTE(this=expires, expression=evicted[0])
+    return [exp.Case().when(first.copy(), at.copy()).else_(out) for at, out in zip(expiry, evicted, strict=True)]
+
+
+def _intervals(points: exp.Query, rows: exp.Select, keys: Sequence[str], place: Sequence[str]) -> exp.Select:
+    """The rows that count at some point, with the interval of the points of their group."""
+    names, length = rows.named_selects, range(len(place))
+    since = _points_before(rows, [f"_in{at}" for at in length], points, keys, place, _SINCE)
+    both = _points_before(since, [f"_gone{at}" for at in length], points, keys, place, _UNTIL)
+    own = [name for name in names if not name.startswith(("_in", "_gone"))]
+    some = exp.LT(this=column(_SINCE), expression=column(_UNTIL))
+    return exp.select(*map(column, (*own, _SINCE, _UNTIL))).from_(derived_table(both, "i")).where(some)
+
+
+def _points_before(
+    rows: exp.Select, at: Sequence[str], points: exp.Query, keys: Sequence[str], place: Sequence[str], name: str
+) -> exp.Select:
+    """The rows with the number of points of their group that stand before the place in their columns `at`."""
+    names = rows.named_selects
+    known = {**dict(zip(at, place, strict=True)), **{key: key for key in keys}}
+    of_point = [aliased(column(known[each]) if each in known else exp.null(), each) for each in names]
+    marked = exp.select(*of_point, aliased(number(1), _POINT)).from_(derived_table(points, "p"))
+    both = exp.union(with_columns(rows, **{_POINT: number(0)}), marked, distinct=False)
+    counted = over(exp.Sum(this=column(_POINT)), map(column, keys), map(column, (*at, _POINT)))
+    numbered = exp.select(*map(column, (*names, _POINT)), aliased(cast_to(counted, "BIGINT"), name))
+    numbered = numbered.from_(derived_table(both, "b"))
+    of_rows = exp.EQ(this=column(_POINT), expression=number(0))
+    return exp.select(*map(column, (*names, name))).from_(derived_table(numbered, "n")).where(of_rows)
+
+
+# The join ---------------------------------------------------------------------------------------------------------------
+
+
+def _paired(points: exp.Query, rows: exp.Select, keys: Sequence[str], place: Sequence[str], kind: str) -> exp.Select:
+    """Each point `t` joined with the rows `w` that count at it, as a SELECT without columns."""
+    lengths = derived_table(_lengths(points), "s")
+    point = exp.Sub(this=row_number(map(column, keys), map(column, place)), expression=number(1))
+    numbered = exp.select("*", aliased(point, _POINT)).from_(derived_table(points, "p"))
+    begin = aliased(_down(column(_POINT), column(_LENGTH)), _BEGIN)
+    stretch = exp.select("*", begin).from_(derived_table(numbered, "n")).join(lengths.copy(), join_type="cross")
+    cut = _cut(_intervals(points, rows, keys, place), lengths)
+    same = [null_safe_equal(column_of("t", key), column_of("w", key)) for key in keys]
+    same += [exp.EQ(this=column_of("t", name), expression=column_of("w", name)) for name in (_LENGTH, _BEGIN)]
+    joined = add_join(exp.select().from_(derived_table(stretch, "t")), kind, derived_table(cut, "w"), exp.and_(*same))
+    if kind == "INNER":
+        return joined
+    found = exp.Not(this=exp.Is(this=column_of("w", _LENGTH), expression=exp.null()))
+    return joined.where(exp.or_(found, column_of("t", _LENGTH).eq(1)))  # one row is enough for nothing
+
+
+def _lengths(points: exp.Query) -> exp.Select:
+    """The lengths of stretches: the powers of two up to the number of points."""
+    count = exp.select(exp.Count(this=exp.Star())).from_(derived_table(points, "p"))
+    longer = exp.select(exp.Mul(this=column(_LENGTH), expression=number(2))).from_(table("l"))
+    longer = longer.where(exp.LT(this=column(_LENGTH), expression=exp.Subquery(this=count)))
+    body = exp.union(exp.select(aliased(cast_to(number(1), "BIGINT"), _LENGTH)), longer, distinct=False)
+    select = exp.select(column(_LENGTH)).from_(table("l"))
+    return select.with_(cte_name("l", [_LENGTH]), as_=body, recursive=True)
+
+
+def _cut(intervals: exp.Select, lengths: exp.Expr) -> exp.Select:
+    """The rows once for each stretch of their interval, with its length and its beginning.
+
+    A stretch is the first or the last one of its length inside the interval, unless it is half of a longer one there.
+    """
+    fits = exp.LTE(this=column(_LENGTH), expression=exp.Sub(this=column(_UNTIL), expression=column(_SINCE)))
+    up = exp.Sub(this=exp.Add(this=column(_SINCE), expression=column(_LENGTH)), expression=number(1))
+    inner = exp.select(
+        "*",
+        aliased(_down(exp.paren(up), column(_LENGTH)), "_first"),
+        aliased(_down(column(_UNTIL), column(_LENGTH)), "_end"),
+    )
+    inner = inner.from_(derived_table(intervals, "i")).join(lengths, on=fits)
+    sides = exp.union(exp.select(aliased(number(0), "_side")), exp.select(number(1)), distinct=False)
+    edge = exp.Case().when(column("_side").eq(0), column("_first")).else_(column("_end"))
+    last = exp.Sub(this=column("_end"), expression=column(_LENGTH))
+    begin = exp.Case().when(column("_side").eq(0), column("_first")).else_(last)
+    is_half = exp.NEQ(
+        this=exp.Mod(this=exp.paren(edge), expression=exp.paren(exp.Mul(this=number(2), expression=column(_LENGTH)))),
+        expression=number(0),
+    )
+    inside = exp.LTE(this=column("_first"), expression=last.copy())
+    stretches = exp.select("*", aliased(begin, _BEGIN)).from_(derived_table(inner, "c"))
+    return stretches.join(derived_table(sides, "e"), join_type="cross").where(inside, is_half)
+
+
+def _down(value: exp.Expr, length: exp.Expr) -> exp.Expr:
+    """The greatest multiple of a length that is at most a value, which is not negative."""
+    return exp.paren(exp.Sub(this=value, expression=exp.paren(exp.Mod(this=value.copy(), expression=length))))

@@ -89,6 +89,16 @@ def in_some_batches(cep, events: list, rng: Random) -> None:
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", EXTENTS)
 def test_aggregates_of_many_events(name: str, seed: int, embedded: Database):
+    check(name, seed, embedded)
+
+
+@pytest.mark.parametrize("name", ["session", "unbounded", "first-rows"])
+def test_aggregates_of_many_events_on_a_server(name: str, server: Database):
+    check(name, 0, server)
+
+
+def check(name: str, seed: int, database: Database) -> None:
+    """The rows of a case are those of the reference, however its events are pushed."""
     rng = Random(f"{name}/{seed}")
     queries = some_queries(EXTENTS[name], rng)
     case = Case({"s": "k VARCHAR, a INTEGER, b DOUBLE"}, queries, some_events(rng))
@@ -96,6 +106,6 @@ def test_aggregates_of_many_events(name: str, seed: int, embedded: Database):
     assert all(expected.values())
     settings = Settings(in_process=0, many=(EVENTS // 4, Settings.many)[seed % 2])
     for drive in (all_at_once, in_two_pushes, in_some_batches):
-        actual, _ = results(case, embedded, partial(drive, rng=Random(seed)), settings)
+        actual, _ = results(case, database, partial(drive, rng=Random(seed)), settings)
         for query, rows in expected.items():
             assert same_rows(rows, actual[query]), f"{drive.__name__}: {queries[query]}"

@@ -295,8 +295,9 @@ def joined(node: query.Aggregate, below: Flow, database: Database, by_scan: bool
         keys,
         [*trigger, expires],
         exp.Count(this=column_of("w", "seq")),
-        age,
+        age if below.timed or below.order else [column_of("w", "seq")],
         order=[column_of("t", "_place"), oldest] if node.on_change else (),
+        database=database,
     )
     source = exp.alias_(arrivals, "t", table=True, quoted=True)
     join = exp.select().from_(source, copy=False)

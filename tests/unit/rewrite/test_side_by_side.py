@@ -110,10 +110,10 @@ def test_a_brief_push_asks_query_by_query_where_windows_are_long(row_store: Data
         for start in (0, 50, 100):
             cep.push_events("s", [([1], start + place // 10) for place in range(500)])
         (report,) = cep._runner.results.of("any")
-        assert report.short_push is not None
-        assert not report.short_push.is_for(count=40, lasting=60)
-        assert report.short_push.is_for(count=50, lasting=60)
-        assert [len(each.members) for each in report.short_push.statements] == [1, 1]
+        (short_push,) = report.special_pushes
+        assert not short_push.is_for(count=40, lasting=60)
+        assert short_push.is_for(count=50, lasting=60)
+        assert [len(each.members) for each in short_push.statements] == [1, 1]
     assert found["p"] == found["q"] == list(range(1, 1501))
 
 

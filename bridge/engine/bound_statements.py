@@ -12,7 +12,8 @@ from sqlglot import exp
 from bridge.engine.catalogue import StreamEntry
 from bridge.engine.computed import Compute, computed, has_only_values
 from bridge.engine.window_aggregates import WindowAggregate
-from bridge.engine.window_recognition import WindowInsertion, insertion_of, window_aggregate
+from bridge.engine.window_content import WindowInsertion, insertion_of
+from bridge.engine.window_recognition import AggregateFunctions, window_aggregate
 from bridge.rewrite.optimize import optimize
 from bridge.rewrite.optimize.rule import Facts, OneRow
 from windows.databases import Database
@@ -107,10 +108,12 @@ class BoundStatements:
         found = self._source(source, write)
         if found.aggregate is None:
             tree = optimize(write().copy(), Facts(found.tables.intersection(empty), self.row))
-            proven, compensates = self._database.python_types, self._database.compensates_sums
-            known = None
+            database, known = self._database, None
             if tree is not None:
-                known = window_aggregate(tree, insertions, _place_of, _mark, self._types, proven, compensates)
+                functions = AggregateFunctions(
+                    database.python_types, database.compensates_sums, database.python_aggregates
+                )
+                known = window_aggregate(tree, insertions, _place_of, _mark, self._types, functions)
             found.aggregate = (known,)
         if (aggregate := found.aggregate[0]) is not None:
             aggregate.rows.forget()

@@ -101,11 +101,20 @@ class _Selection:
         return f"({name} is None or (type({name}) is {kind}{is_number}))"
 
     def _item(self, node: exp.Expr) -> str:
-        """A value of the event, a whole number, or a sum of numbers that conditions choose."""
+        """A value of the event, perhaps on a condition, a whole number, or a sum of numbers that conditions choose."""
         if isinstance(node, exp.Paren):
             return self._item(node.this)
         if self._place_of(node) is not None:
             return self._value(node)
+        if (
+            isinstance(node, exp.Case)
+            and node.this is None
+            and not node.args.get("default")
+            and len(node.args["ifs"]) == 1
+        ):
+            (branch,) = node.args["ifs"]
+            if self._place_of(branch.args["true"]) is not None:
+                return f"({self._value(branch.args['true'])} if {self._truth(branch.this)} else None)"
         return self._sum(node)
 
     def _sum(self, node: exp.Expr) -> str:

@@ -15,7 +15,7 @@ from bridge.engine.in_process import InProcess, Reader
 from bridge.engine.one_event import EventStatement, MachineStep, OneEventPlan
 from bridge.engine.reports import report_reader
 from bridge.engine.results import ResultStatement
-from bridge.engine.window_recognition import WindowInsertion
+from bridge.engine.window_content import WindowInsertion
 from bridge.patterns.live.statements import Arrivals
 from bridge.rewrite.plan import Insert, Operator, Purge, RowCall
 from bridge.rewrite.state_tables import CLOCK

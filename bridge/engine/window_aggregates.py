@@ -1,7 +1,8 @@
 """Aggregates of a window that are computed in this process, for single events: its rows are in memory, too.
 
 The aggregates are those that Python computes as the database does: counts, also of distinct whole numbers and texts; sums,
-averages and extremes of whole numbers, and of doubles that are not NaN, which are added in the order of arrival.
+averages and extremes of whole numbers, and of doubles that are not NaN, which are added in the order of arrival; and what
+`python_aggregates` of the database names, such as standard deviations.
 """
 
 from __future__ import annotations
@@ -14,11 +15,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from bridge.engine.computed import Compute, Row
-from bridge.engine.window_rows import WindowRows
+from bridge.engine.window_rows import KeyRows, WindowRows
+from windows.databases.python_aggregates import PythonAggregate
 from windows.times import NEVER
 
 MOST_OF_KEY = 16_384
 """The number of rows of a key up to which an aggregate is computed row by row in Python."""
+
+MOST_OF_SLOW = 4_096
+"""The same where Python takes several steps for each row."""
 
 _EXACT = 2**53
 """The sum of absolute whole numbers up to which their average is the quotient of exact doubles."""
@@ -32,26 +37,42 @@ _total: Callable[[Values], Any] = (
 
 
 class ColumnAggregate(NamedTuple):
-    """An aggregate over a value's column (None: over rows), and the type of its result."""
+    """An aggregate over a value's column (None: over rows), and the type of its result.
+
+    `of_doubles`: the function that computes it of doubles, where it is none of those by names here.
+    """
 
     name: str
     column: str | None
     type: str
+    of_doubles: PythonAggregate | None = None
+
+    @property
+    def function(self) -> Callable[[Values], Any]:
+        """What computes it of values that are not NULL."""
+        return _FUNCTIONS[self.name] if self.of_doubles is None else functools.partial(_of_doubles, self.of_doubles)
 
 
 class WindowAggregate:
-    """A SELECT of aggregates over the rows of a window, computed in this process after an event has come."""
+    """A SELECT of aggregates over the rows of a window, computed in this process after an event has come.
+
+    `key`: the places of the event's values that select its rows; where one of `equal` is NULL, it selects none.
+    `reports_empty`: whether the SELECT has a row where there are no rows in the window, too.
+    """
 
     def __init__(
-        self, rows: WindowRows, arrive: Compute, key: Sequence[int], aggregates: Sequence[ColumnAggregate],
-        columns: Sequence[str], finish: Compute,
+        self, rows: WindowRows, arrive: Compute, key: Sequence[int], equal: Sequence[int],
+        aggregates: Sequence[ColumnAggregate], columns: Sequence[str], finish: Compute, reports_empty: bool,
     ) -> None:  # fmt: skip
         self.rows = rows
-        self._arrive, self._key, self._finish = arrive, key, finish
+        self._arrive, self._key, self._equal, self._finish = arrive, key, equal, finish
+        self._none = KeyRows(len(columns)) if reports_empty else None
         self._functions = [
-            (_FUNCTIONS[each.name], None if each.column is None else columns.index(each.column)) for each in aggregates
+            (each.function, None if each.column is None else columns.index(each.column)) for each in aggregates
         ]
-        self._reads_values = any(each.column is not None for each in aggregates)
+        self._most = MOST_OF_KEY if any(each.column is not None for each in aggregates) else None
+        if any(each.of_doubles is not None for each in aggregates):
+            self._most = MOST_OF_SLOW
 
     def add(self, row: Row) -> bool:
         """Adds what the event adds to the window; False where only the database knows what that is."""
@@ -65,10 +86,12 @@ class WindowAggregate:
         """Adds what the event adds, and gives the rows of the SELECT for it; None where the database has to compute them."""
         if not self.add(row):
             return None
-        own = self.rows.of(tuple([row[place] for place in self._key]), row[0])
+        own = self._none
+        if not any(row[place] is None for place in self._equal):
+            own = self.rows.of(tuple([row[place] for place in self._key]), row[0]) or own
         if own is None:
             return []
-        if self._reads_values and len(own.times) > MOST_OF_KEY:
+        if self._most is not None and len(own.times) > self._most:
             return None
         found: list[Any] = []
         for function, place in self._functions:
@@ -113,6 +136,13 @@ def _average(values: Values, sum_of: Callable[[Values], Any] = _total) -> float 
     if not math.isfinite(found):
         raise OverflowError
     return float(found)
+
+
+def _of_doubles(function: PythonAggregate, values: Values) -> float | None:
+    found = function(list(map(float, values)))
+    if found is not None and not math.isfinite(found):
+        raise OverflowError
+    return found
 
 
 def _extreme(choose: Callable[..., Any], values: Values) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import collections
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,7 +23,7 @@ RETRY = 4_096
 """The number of events that the database computes before it is tried again, after there were too many rows."""
 
 
-class _Key:
+class KeyRows:
     """The rows of one key: their times, and a list per column of values."""
 
     __slots__ = ("columns", "nulls", "times")
@@ -58,6 +59,8 @@ class WindowRows:
     window at most; None: there is no such bound.
     """
 
+    _rows: dict[Any, KeyRows]
+
     def __init__(
         self, name: str, keys: Sequence[str], columns: Sequence[str], kinds: Sequence[type],
         span: int | None, count: int | None = None,
@@ -65,7 +68,7 @@ class WindowRows:
         self._kinds = kinds
         self._name, self._names, self._keys = name, [*keys, *columns], len(keys)
         self._span, self._count = span, count
-        self._rows: dict[Any, _Key] = {}
+        self._empty()
         self._newest = 0
         self._wait = 1
         self._added = 0
@@ -77,7 +80,11 @@ class WindowRows:
             self._give_up(1)
 
     def _give_up(self, wait: int) -> None:
-        self._rows, self._wait, self.is_loaded = {}, wait, False
+        self._empty()
+        self._wait, self.is_loaded = wait, False
+
+    def _empty(self) -> None:
+        self._rows = {}
 
     def prepare(self, database: Database, ts: int, seq: int) -> None:
         """Reads the rows of the table when enough single events have come; it has those up to the event `seq`."""
@@ -124,7 +131,7 @@ class WindowRows:
         key = row[: self._keys]
         own = self._rows.get(key)
         if own is None:
-            own = self._rows[key] = _Key(len(self._names) - self._keys)
+            own = self._rows[key] = KeyRows(len(self._names) - self._keys)
         own.add(ts, row[self._keys :])
 
     def _sweep(self, ts: int) -> None:
@@ -132,10 +139,13 @@ class WindowRows:
         if self._span is not None:
             until = ts - self._span
             self._rows = {key: own for key, own in self._rows.items() if own.times and own.times[-1] > until}
-        if sum(len(own.times) for own in self._rows.values()) > MOST_ROWS:
+        if self._size() > MOST_ROWS:
             self._give_up(RETRY)
 
-    def of(self, key: Row, ts: int) -> _Key | None:
+    def _size(self) -> int:
+        return sum(len(own.times) for own in self._rows.values())
+
+    def of(self, key: Row, ts: int) -> KeyRows | None:
         """The rows of a key that are in the window at a time; None where there are none."""
         own = self._rows.get(key)
         if own is not None and self._span is not None:
@@ -143,3 +153,56 @@ class WindowRows:
         if own is not None and self._count is not None:
             own.remove(len(own.times) - self._count)
         return own if own is not None and own.times else None
+
+
+class LatestRows(WindowRows):
+    """The rows of a window of the latest `count` rows per value of columns other than the keys, `evicting`.
+
+    So a row of one key may evict rows of another.
+    """
+
+    _latest: dict[Any, dict[int, Sequence[Any]]]
+    """The rows of each key by their numbers, as their times and values."""
+
+    _queues: dict[Any, collections.deque[tuple[Any, int]]]
+    """The keys and numbers of the rows that evict each other."""
+
+    def __init__(
+        self, name: str, keys: Sequence[str], evicting: Sequence[str], columns: Sequence[str], kinds: Sequence[type],
+        count: int,
+    ) -> None:  # fmt: skip
+        super().__init__(name, [*keys, *evicting], columns, kinds, None)
+        self._by, self._most = len(keys), count
+        self._number = 0
+        self._has_nulls = False
+
+    def _empty(self) -> None:
+        self._latest, self._queues = {}, {}
+
+    def _add(self, ts: int, row: Sequence[Any]) -> None:
+        key, evicting, values = row[: self._by], row[self._by : self._keys], row[self._keys :]
+        self._number += 1
+        self._has_nulls |= None in values
+        self._latest.setdefault(key, {})[self._number] = (ts, *values)
+        queue = self._queues.setdefault(evicting, collections.deque())
+        queue.append((key, self._number))
+        if len(queue) > self._most:
+            other, number = queue.popleft()
+            rows = self._latest[other]
+            del rows[number]
+            if not rows:
+                del self._latest[other]
+
+    def _size(self) -> int:
+        return sum(map(len, self._latest.values()))
+
+    def of(self, key: Row, ts: int) -> KeyRows | None:
+        own = self._latest.get(key)
+        if own is None:
+            return None
+        found = KeyRows(0)
+        found.times = [row[0] for row in own.values()]
+        # Lists by column: an iterator per row, as zip makes them, lets the garbage collector run.
+        found.columns = [[row[place] for row in own.values()] for place in range(1, len(self._names) - self._keys + 1)]
+        found.nulls = self._has_nulls
+        return found

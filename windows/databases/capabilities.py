@@ -6,6 +6,10 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import ClassVar
 
+from sqlglot import exp
+
+from windows.databases.python_aggregates import PythonAggregate
+
 
 class Capabilities:
     """The capabilities of a database. The defaults are those of most; a database's own file states where it differs."""
@@ -58,6 +62,8 @@ class Capabilities:
     """The types of attributes whose values it compares, by `=` and, but for texts and NaN, by `<`, and returns as Python does."""
     compensates_sums: ClassVar[bool] = False
     """True if SUM and AVG of doubles make up for what each addition has rounded (Kahan and Babuška)."""
+    python_aggregates: ClassVar[Mapping[type[exp.Expr], PythonAggregate]] = MappingProxyType({})
+    """The aggregates of whole numbers and doubles that Python computes as it does, beside counts, sums, means and extremes."""
     ordered_aggregates: ClassVar[bool] = True
     """True if an aggregate may order its values: `string_agg(v, ',' ORDER BY w)`."""
     lists_aggregates: ClassVar[bool] = False

@@ -18,6 +18,7 @@ from windows.databases.base import Database, Row
 from windows.databases.duckdb_connection import disable_optimizer, opened
 from windows.databases.json_values import Elements
 from windows.databases.own_types import OwnType, duckdb_type
+from windows.databases.python_aggregates import PythonAggregate, deviation_in_one_pass, median
 from windows.databases.refused import Refused
 from windows.databases.urls import without_password
 from windows.nested import call, is_part
@@ -63,6 +64,9 @@ class DuckDB(Database):
     inline_event_values: ClassVar[bool] = True
     insertion_ordered: ClassVar[bool] = True
     uses_indexes: ClassVar[bool] = False
+    python_aggregates: ClassVar[Mapping[type[exp.Expr], PythonAggregate]] = MappingProxyType(
+        {exp.Stddev: deviation_in_one_pass, exp.StddevSamp: deviation_in_one_pass, exp.Median: median}
+    )
 
     def __init__(self, place: str | duckdb.DuckDBPyConnection = ":memory:") -> None:
         """`place`: what follows `duckdb:///` in a URL, `file?setting=value&…`, or an open connection."""

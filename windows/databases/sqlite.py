@@ -10,7 +10,8 @@ import math
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar, cast
 
 import sqlalchemy as sa
@@ -19,6 +20,7 @@ from sqlglot import exp
 from windows.databases.alchemy import Alchemy, decimal_of
 from windows.databases.base import LOCK_TIMEOUT, NESTED_LOOP, Convert
 from windows.databases.own_types import OwnType
+from windows.databases.python_aggregates import PythonAggregate, deviation_in_two_passes
 from windows.databases.refused import OtherBridge, Refused
 from windows.databases.sqlite_json import SQLiteJson
 from windows.databases.triggers import ChangeTriggers, NotedColumn, sqlite_triggers
@@ -52,6 +54,9 @@ class SQLite(SQLiteJson, Alchemy):
     python_types = frozenset({"SMALLINT", "INTEGER", "BIGINT", "DOUBLE", "VARCHAR"})
     lists_aggregates: ClassVar[bool] = True
     compensates_sums = sqlite3.sqlite_version_info >= (3, 43)
+    python_aggregates: ClassVar[Mapping[type[exp.Expr], PythonAggregate]] = MappingProxyType(
+        {exp.Stddev: deviation_in_two_passes, exp.StddevSamp: deviation_in_two_passes}
+    )
     ordered_aggregates = sqlite3.sqlite_version_info >= (3, 44)
     inline_event_values: ClassVar[bool] = True
     chunk_size: ClassVar[int] = 1_000
@@ -362,12 +367,7 @@ class _StandardDeviation:
             self._values.popleft()
 
     def value(self) -> float | None:
-        count = len(self._values)
-        if count < 2:
-            return None
-        mean = sum(self._values) / count
-        distances = [value - mean for value in self._values]
-        return math.sqrt(sum(distance * distance for distance in distances) / (count - 1))
+        return deviation_in_two_passes(self._values)
 
     finalize = value
 

@@ -1,0 +1,243 @@
+"""The rows of a window that a SELECT reads for an event, recognised by the form of its FROM and WHERE.
+
+They are rows of a window table which have the event's keys and are in the window: not older than it is long, or among its
+latest rows, perhaps of each value of other columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from sqlglot import exp
+
+from bridge.engine.computed import KINDS
+from bridge.engine.window_rows import LatestRows, WindowRows
+from windows.times import NEVER
+
+
+class UnknownFormError(Exception):
+    """The statement has another form."""
+
+
+class WindowInsertion(NamedTuple):
+    """What an INSERT adds to a window table for an event: the columns that are values of the event, by their places.
+
+    `constants`: those that are the same number in every row. `condition`: where the INSERT adds no row for some events.
+    `is_safe`: whether its other columns cannot fail, so that they may be computed later.
+    """
+
+    table: str
+    places: Mapping[str, int]
+    constants: Mapping[str, int]
+    condition: exp.Expr | None
+    is_safe: bool
+
+
+def insertion_of(insert: exp.Expr, place_of: Callable[[exp.Expr], int | None]) -> WindowInsertion | None:
+    """What an INSERT adds, over the values of an event; None where it adds more than a row or reads a table."""
+    select = insert.expression if isinstance(insert, exp.Insert) else None
+    if not isinstance(select, exp.Select) or any(
+        v and p not in ("expressions", "where") for p, v in select.args.items()
+    ):
+        return None
+    places, constants, is_safe = dict[str, int](), dict[str, int](), True
+    for item in select.expressions:
+        value, place = item.unalias(), place_of(item.unalias())
+        if place is not None:
+            places[item.alias_or_name] = place
+        elif isinstance(value, exp.Literal) and not value.is_string and value.name.isdecimal():
+            constants[item.alias_or_name] = int(value.name)
+        else:
+            is_safe &= _is_sum_of_time(value, place_of)
+    where = select.args.get("where")
+    return WindowInsertion(insert.this.name, places, constants, None if where is None else where.this, is_safe)
+
+
+def _is_sum_of_time(value: exp.Expr, place_of: Callable[[exp.Expr], int | None]) -> bool:
+    """Whether a value is the timestamp and a number, or a number with a type."""
+    if isinstance(value, exp.Cast):
+        return isinstance(value.this, exp.Literal)
+    return isinstance(value, exp.Add) and place_of(value.this) == 0 and isinstance(value.expression, exp.Literal)
+
+
+class WindowContent:
+    """The rows that a SELECT reads, in parts.
+
+    `keys`: the columns that must have values of the event, by their places; `equal`: those of them whose NULL is not a value.
+    `conditions`: those of the SELECT that are over values of the event alone.
+    """
+
+    def __init__(
+        self, select: exp.Select, insertions: Mapping[str, WindowInsertion], place_of: Callable[[exp.Expr], int | None]
+    ) -> None:
+        self._place_of = place_of
+        self.keys: dict[str, int] = {}
+        self.equal: set[str] = set()
+        self.conditions: list[exp.Expr] = []
+        self._span: int | None = None
+        self._count: int | None = None
+        self._evicted: tuple[str, int, frozenset[str]] | None = None
+        """The column that has the row which evicts a row, which one after it that is, and the keys of that window."""
+        source = select.args["from_"].this
+        self._alias = source.alias_or_name
+        if isinstance(source, exp.Subquery):
+            source = self._rows_with_evictions(source.this)
+        if not isinstance(source, exp.Table) or source.name not in insertions:
+            raise UnknownFormError
+        self.insertion = insertions[source.name]
+        if (self.insertion.places.get("ts"), self.insertion.places.get("seq")) != (0, 1):
+            raise UnknownFormError
+        self._take_all(conjuncts(select.args["where"].this) if select.args.get("where") else [])
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that tell which rows are read, as `rows` has them in memory."""
+        return [*self.keys, *self._others]
+
+    @property
+    def _others(self) -> list[str]:
+        """The columns by which rows evict each other where these are not the keys."""
+        keys = self.keys.keys() if self._evicted is None else self._evicted[2]
+        return [] if keys == self.keys.keys() else sorted(keys)
+
+    def rows(self, columns: Sequence[str], types: Sequence[str]) -> WindowRows:
+        """What has these rows in memory, with these columns; `types`: those of the event's values."""
+        table, keys = self.insertion.table, list(self.keys)
+        kinds = [KINDS[types[self.place(name)]] for name in [*self.columns, *columns]]
+        if self._evicted is None or self._evicted[2] == self.keys.keys():
+            return WindowRows(table, keys, columns, kinds, self._span, self._count)
+        if self._span is not None or self._count is None:
+            raise UnknownFormError
+        return LatestRows(table, keys, self._others, columns, kinds, self._count)
+
+    def place(self, name: str) -> int:
+        """The place of a column's value in the event's row."""
+        if name not in self.insertion.places:
+            raise UnknownFormError
+        return self.insertion.places[name]
+
+    def _rows_with_evictions(self, select: exp.Expr) -> exp.Table:
+        """The window table of a SELECT of its rows, each with the number of the row that evicts it."""
+        refuse_other_clauses(select, ("expressions", "from_"))
+        for item in select.expressions:
+            match item.unalias():
+                case exp.Column(name=name) if name == item.alias_or_name:
+                    pass
+                case exp.Literal() | exp.Window(this=exp.RowNumber()):
+                    pass  # nothing that is recognised reads it
+                case exp.Window(this=exp.Lead(this=exp.Column(name="ts"))):
+                    pass
+                case exp.Window(this=exp.Lead() as lead) as window if _orders_by_seq(window):
+                    keys = frozenset(
+                        key.name for key in window.args.get("partition_by") or () if isinstance(key, exp.Column)
+                    )
+                    if lead.this.name != "seq" or len(keys) < len(window.args.get("partition_by") or ()):
+                        raise UnknownFormError
+                    self._evicted = item.alias_or_name, _number(lead.args["offset"]), keys
+                case _:
+                    raise UnknownFormError
+        source = select.args["from_"].this
+        if not isinstance(source, exp.Table):
+            raise UnknownFormError
+        return source
+
+    def _take_all(self, conditions: Sequence[exp.Expr]) -> None:
+        for condition in conditions:
+            self._take(condition)
+        if self._evicted is not None:
+            column, _, evicting = self._evicted
+            if self._count is None or not (column or evicting <= self.keys.keys()):
+                raise UnknownFormError
+
+    def _take(self, condition: exp.Expr) -> None:
+        """Notes what a condition says of the window's rows."""
+        if condition.find(exp.Column) is None:
+            self.conditions.append(condition.copy())
+            return
+        left, right = condition.this, condition.expression if isinstance(condition, exp.Binary) else None
+        names = (self.name_of(left), self.name_of(right))
+        places = (self._place_of(left), None if right is None else self._place_of(right))
+        match condition:
+            case exp.LTE() if (names[0], places[1]) in (("ts", 0), ("seq", 1)):
+                pass  # they have come already
+            case exp.LT() if places[0] == 0 and self.insertion.constants.get(names[1] or "") == NEVER:
+                pass
+            case exp.LT() if places[0] == 1 and self._evicted is not None and names[1] == self._evicted[0]:
+                self._count = self._evicted[1]
+            case exp.GTE() if names[0] == "seq" and isinstance(right, exp.Coalesce):
+                self._count, keys = self._first_of_count(right)
+                self._evicted = "", self._count, keys
+            case exp.GT() if names[0] == "ts" and isinstance(right, exp.Sub) and self._place_of(right.this) == 0:
+                self._span = _number(right.expression)
+            case exp.NullSafeEQ() | exp.EQ() if names[0] is not None and places[1] is not None:
+                self._add_key(names[0], places[1], isinstance(condition, exp.EQ))
+            case exp.NullSafeEQ() | exp.EQ() if names[1] is not None and places[0] is not None:
+                self._add_key(names[1], places[0], isinstance(condition, exp.EQ))
+            case _:
+                raise UnknownFormError
+
+    def _add_key(self, name: str, place: int, is_equal: bool) -> None:
+        """Notes a column that must have the event's value of the same column, which is of the same type."""
+        if self.place(name) != place:
+            raise UnknownFormError
+        self.keys[name] = place
+        if is_equal:
+            self.equal.add(name)
+
+    def _first_of_count(self, first: exp.Coalesce) -> tuple[int, frozenset[str]]:
+        """The number of rows in a window that begins with this one, and its keys: the row so many rows before the event."""
+        select = first.this.this if isinstance(first.this, exp.Subquery) else None
+        if select is None or [each.sql() for each in first.expressions] != ["0"]:
+            raise UnknownFormError
+        refuse_other_clauses(select, ("expressions", "from_", "where", "order", "limit", "offset"))
+        source, order = select.args["from_"].this, select.args["order"].expressions
+        is_newest = len(order) == 1 and order[0].this.name == "seq" and bool(order[0].args.get("desc"))
+        if not isinstance(source, exp.Table) or source.name != self.insertion.table or not is_newest:
+            raise UnknownFormError
+        keys = set[str]()
+        for condition in conjuncts(select.args["where"].this):
+            left, right = condition.this, condition.expression
+            match condition:
+                case exp.LT() if left.name == "seq" and self._place_of(right) == 1:
+                    pass
+                case exp.NullSafeEQ() if isinstance(left, exp.Column) and self._place_of(right) is not None:
+                    keys.add(left.name)
+                case _:
+                    raise UnknownFormError
+        if [item.name for item in select.expressions] != ["seq"] or _number(select.args["limit"].expression) != 1:
+            raise UnknownFormError
+        return _number(select.args["offset"].expression) + 2, frozenset(keys)
+
+    def name_of(self, node: exp.Expr | None) -> str | None:
+        """The name of a column of the window table."""
+        return node.name if isinstance(node, exp.Column) and node.table in ("", self._alias) else None
+
+
+def refuse_other_clauses(select: exp.Expr, clauses: Collection[str]) -> None:
+    """Raises UnknownFormError for a SELECT that has any other clause."""
+    if any(value and part not in clauses for part, value in select.args.items()):
+        raise UnknownFormError
+
+
+def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
+    """The conditions that AND connects."""
+    condition = condition.unnest()
+    if isinstance(condition, exp.And):
+        return [*conjuncts(condition.this), *conjuncts(condition.expression)]
+    return [condition]
+
+
+def _orders_by_seq(window: exp.Window) -> bool:
+    order = window.args.get("order")
+    terms = order.expressions if order is not None else []
+    plain = not any(
+        value for part, value in window.args.items() if part not in ("this", "partition_by", "order", "over")
+    )
+    return plain and [term.this.name for term in terms] == ["seq"] and not terms[0].args.get("desc")
+
+
+def _number(node: exp.Expr) -> int:
+    if not isinstance(node, exp.Literal) or node.is_string or not node.name.isdecimal():
+        raise UnknownFormError
+    return int(node.name)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from sqlglot import exp
 
 from bridge.engine.catalogue import StreamEntry
 from bridge.engine.computed import Compute, computed, has_only_values
+from bridge.engine.previous_rows import PreviousRows, previous_rows
 from bridge.engine.window_aggregates import WindowAggregate
 from bridge.engine.window_content import WindowInsertion, insertion_of
 from bridge.engine.window_recognition import AggregateFunctions, window_aggregate
+from bridge.patterns.live.statements import Arrivals
 from bridge.rewrite.optimize import optimize
 from bridge.rewrite.optimize.rule import Facts, OneRow
 from windows.databases import Database
@@ -80,6 +83,30 @@ class BoundStatements:
             tree, found.tree = found.tree or write(), None
             found.bound[key] = _bound(tree, Facts(key, self.row), self._types, self._database)
         return found.bound[key]
+
+    def of_arrivals(
+        self, arrivals: Arrivals, insertion: WindowInsertion, empty: Collection[str]
+    ) -> tuple[BoundStatement | None, PreviousRows]:
+        """The SELECT of arrivals that read earlier rows, whose values follow those of the event, and what has these rows.
+
+        Raises Unbound where Python does not know what an event adds to them.
+        """
+        previous = previous_rows(
+            arrivals, insertion, _place_of, self._mark_value, self._types, self._database.python_types
+        )
+        if previous is None:
+            raise Unbound
+        marks, types = dict[exp.Expr, exp.Expr](), list(self._types)
+        for each in arrivals.previous:
+            kind = types[insertion.places[each.column]]
+            marks[each.placeholder] = self._mark_value(len(types), kind)
+            types.append(kind)
+        facts = Facts(frozenset(empty), self.row)
+        return _bound(arrivals.select.copy(), facts, types, self._database, marks), previous
+
+    def _mark_value(self, place: int, kind: str) -> exp.Expr:
+        """The parameter at a place, cast to the type of the database for values of this type."""
+        return _parameter(place, str(self._database.value_type(Attribute("value", kind))), self._database)
 
     def insertion(self, source: object, write: Callable[[], exp.Expr]) -> WindowInsertion | None:
         """What an INSERT adds for an event; None where it adds more than a row of its values."""
@@ -163,12 +190,13 @@ def _values(stream: StreamEntry, database: Database) -> dict[str, exp.Expr] | No
     kinds = {each.name: database.value_type(each) for each in (*system, *stream.schema)}
     if None in kinds.values():
         return None
-    return {
-        name: exp.Cast(
-            this=exp.var(f"cep_value_{place}_cep"), to=exp.DataType.build(str(kind), dialect=database.dialect, udt=True)
-        )
-        for place, (name, kind) in enumerate(kinds.items())
-    }
+    return {name: _parameter(place, str(kind), database) for place, (name, kind) in enumerate(kinds.items())}
+
+
+def _parameter(place: int, kind: str, database: Database) -> exp.Expr:
+    """The value at a place of an event's row, cast to a type of the database."""
+    to = exp.DataType.build(kind, dialect=database.dialect, udt=True)
+    return exp.Cast(this=exp.var(f"cep_value_{place}_cep"), to=to)
 
 
 def _types(stream: StreamEntry) -> list[str]:
@@ -187,13 +215,24 @@ def _mark(place: int, kind: str) -> exp.Expr:
     return exp.Cast(this=exp.var(f"cep_value_{place}_cep"), to=exp.DataType.build(kind))
 
 
-def _bound(statement: exp.Expr, facts: Facts, types: Sequence[str], database: Database) -> BoundStatement | None:
-    """The statement with the event's values wherever its inbox stood; None where it reads or writes no row."""
+def _bound(
+    statement: exp.Expr,
+    facts: Facts,
+    types: Sequence[str],
+    database: Database,
+    marks: Mapping[exp.Expr, exp.Expr] = MappingProxyType({}),
+) -> BoundStatement | None:
+    """The statement with the event's values wherever its inbox stood; None where it reads or writes no row.
+
+    `marks`: the values that stand for other columns.
+    """
     if _has_mark(statement):
         raise Unbound
     optimized = optimize(statement, facts)
     if optimized is None:
         return None
+    if marks:
+        optimized = optimized.transform(lambda node: marks[node].copy() if node in marks else node)
     compute = None
     if has_only_values(optimized):
         compute = computed(optimized, _place_of, types, database.python_types)

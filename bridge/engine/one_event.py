@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from bridge.engine.bound_statements import BoundStatement, Row
 from bridge.engine.boundaries import BoundaryTimes
 from bridge.engine.in_process import InProcess
+from bridge.engine.previous_rows import PreviousRows
 from bridge.engine.results import Results, ResultStatement
 from bridge.patterns.live.statements import Rows
 from bridge.rewrite.plan import Insert, RowCall
@@ -34,25 +35,48 @@ class EventStatement(NamedTuple):
         return self.whole if reported else self.quiet
 
 
+class MachineRead(NamedTuple):
+    """What reads rows of an event for a machine; None: there are none. `previous`: what has earlier rows that it reads, too."""
+
+    statement: BoundStatement | None
+    previous: PreviousRows | None = None
+
+    def rows(self, database: Database, rows: Sequence[Row]) -> list[Row]:
+        """The machine's rows for these events."""
+        statement, previous = self
+        if statement is None:
+            return []
+        found: list[Row] = []
+        for row in rows:
+            if previous is None:
+                found += statement.read(database, row)
+            else:
+                found += statement.read(database, (*row, *previous.values(database, row)))
+                previous.add(row)
+        return found
+
+
 class MachineStep(NamedTuple):
-    """A machine, what reads its rows of an event (None: there are none), and what stores them."""
+    """A machine, what reads its rows of an event, and what stores them."""
 
     machine: RowCall
-    reads: Sequence[BoundStatement | None]
+    reads: Sequence[MachineRead]
     inserts: Sequence[BoundStatement]
+
+    @property
+    def previous(self) -> list[PreviousRows]:
+        """What has the earlier rows that it reads."""
+        return [read.previous for read in self.reads if read.previous is not None]
 
     def take(self, database: Database, rows: Sequence[Row], now: int, seq: int) -> pa.Table | None:
         """The results; nothing is stored."""
-        arrived = [
-            [] if bound is None else [found for row in rows for found in bound.read(database, row)]
-            for bound in self.reads
-        ]
+        arrived = [read.rows(database, rows) for read in self.reads]
         return self.machine.take(database, arrived, now, seq)
 
     @property
     def is_computed(self) -> bool:
         """Whether no statement reads its rows of an event."""
-        return all(bound is None or bound.compute is not None for bound in self.reads)
+        return all(read.statement is None or read.statement.compute is not None for read in self.reads)
 
     def store(self, database: Database, row: Row) -> None:
         """Stores what `take` has changed."""
@@ -112,14 +136,33 @@ class OneEventPlan:
         ]
         return bool(self.machines) and all(statement.quiet is None for statement in statements)
 
+    @functools.cached_property
+    def _previous(self) -> list[PreviousRows]:
+        """What has earlier rows that machines read."""
+        return [each for step in self.steps if isinstance(step, MachineStep) for each in step.previous]
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether rows of tables may be in memory."""
+        return self.in_process is not None or bool(self._previous)
+
+    def note(self, database: Database, rows: Sequence[Row]) -> None:
+        """Keeps the rows in memory up to date after events that the database has processed, inside their transaction."""
+        if self.in_process is not None:
+            self.in_process.prepare(database, rows)
+        for previous in self._previous:
+            previous.note(database, rows)
+
     def forget(self) -> None:
         """What is in memory of tables may have changed there."""
         self.boundaries.forget()
         if self.in_process is not None:
             self.in_process.forget()
+        for previous in self._previous:
+            previous.forget()
 
-    def can_store_later(self, in_process: InProcess | None) -> bool:
-        """Whether an event may be stored with later ones: what keeps its rows has them in memory, too.
+    def can_store_later(self, in_process: InProcess | None, rows: Sequence[Row]) -> bool:
+        """Whether these events may be stored with later ones: what keeps their rows has them in memory, too.
 
         `in_process`: what reads the results without the database; None where the database reads them.
         """
@@ -128,6 +171,7 @@ class OneEventPlan:
             in_memory
             and not self.can_fail
             and all(each.is_restored and not each.is_checkpoint_due for each in self.machines)
+            and all(each.is_loaded and all(map(each.is_known, rows)) for each in self._previous)
         )
 
     @functools.cached_property

@@ -8,11 +8,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from sqlglot import exp
 
-from bridge.engine.bound_statements import BoundStatement, BoundStatements, Unbound, row_of
+from bridge.engine.bound_statements import BoundStatements, Unbound, row_of
 from bridge.engine.boundaries import BoundaryTimes
 from bridge.engine.catalogue import StreamEntry
 from bridge.engine.in_process import InProcess, Reader
-from bridge.engine.one_event import EventStatement, MachineStep, OneEventPlan
+from bridge.engine.one_event import EventStatement, MachineRead, MachineStep, OneEventPlan
 from bridge.engine.reports import report_reader
 from bridge.engine.results import ResultStatement
 from bridge.engine.window_content import WindowInsertion
@@ -192,14 +192,21 @@ class _Planning:
             raise Unbound
         steps = [inserts[each.table] for each in machine.arrivals]
         stored = (self._bound.of(step, functools.partial(_of_step, step), self._empty) for step in steps)
-        reads = [self._arrivals(each) for each in machine.arrivals]
+        reads = [self._arrivals(each, machine, inserts[each.table]) for each in machine.arrivals]
         return MachineStep(machine, reads, [insert for insert in stored if insert is not None])
 
-    def _arrivals(self, arrivals: Arrivals) -> BoundStatement | None:
+    def _arrivals(self, arrivals: Arrivals, machine: RowCall, insert: Insert) -> MachineRead:
         """What reads the rows of the event; raises Unbound where they are results of another operator."""
         if not self._bound.tables(arrivals, arrivals.select.copy).isdisjoint(self._derived):
             raise Unbound
-        return self._bound.of(arrivals, arrivals.select.copy, self._empty)
+        if not arrivals.previous:
+            return MachineRead(self._bound.of(arrivals, arrivals.select.copy, self._empty))
+        own = frozenset([self._bound.stream])
+        insertion = self._bound.insertion(insert, functools.partial(_of_step, insert))
+        sources = [each.sources for each in self._operators if id(machine) in map(id, each.steps)]
+        if insertion is None or sources != [own]:
+            raise Unbound
+        return MachineRead(*self._bound.of_arrivals(arrivals, insertion, self._empty))
 
 
 def _of_step(step: Insert | Purge) -> exp.Expr:

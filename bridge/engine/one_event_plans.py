@@ -49,8 +49,8 @@ class OneEventPlans:
         `most`: the number of events of a push up to which its rows are added to those in memory.
         """
         plan = self._known.get(batches[0].stream.name.lower()) if len(batches) == 1 else None
-        if plan is not None and plan.in_process is not None and 0 < len(batches[0].rows) <= most:
-            plan.in_process.prepare(self._database, batches[0].rows)
+        if plan is not None and plan.keeps_rows and 0 < len(batches[0].rows) <= most:
+            plan.note(self._database, batches[0].rows)
         else:
             self.forget(streams)
 

@@ -95,7 +95,7 @@ class SmallPushes(Transactions):
         is_passed = bool(plan.boundaries) and plan.boundaries.are_passed(self.now, ts)
         in_process = plan.in_process if count <= self.most_in_process and not is_passed else None
         may_postpone = self.has_connection_alone and not (is_computed or is_noted or is_passed or self._one_by_one())
-        can_postpone = may_postpone and plan.can_store_later(in_process)
+        can_postpone = may_postpone and plan.can_store_later(in_process, batches[0].rows)
         is_in_process = can_postpone and in_process is not None
         if self._housekeeping.is_due(count):
             if not is_in_process and not is_computed:

@@ -94,7 +94,8 @@ class LiveMachine(abc.ABC):
     table: str
     """The name of the result table."""
     arrivals: tuple[Arrivals, ...] = dataclasses.field(default=(), kw_only=True)
-    """What it reads of a push, one per table of rows; empty where a row's values depend on those of other rows."""
+    """What it reads of a push, one per table of rows; empty where a row's values depend on later rows, or on computed values
+    of earlier ones."""
 
     def __post_init__(self) -> None:
         self._is_restored = False

@@ -7,17 +7,38 @@ from typing import Any, NamedTuple, TypeAlias
 
 from sqlglot import exp
 
+from windows.sql import column_of
+
 Rows: TypeAlias = "list[tuple[Any, ...]]"
+
+
+PREVIOUS = "_previous"
+"""The name that qualifies values of earlier rows in the SELECT of `Arrivals`."""
+
+
+class PreviousValue(NamedTuple):
+    """The value of a column `back` rows before a row of the same partition; NULL where there is no such row."""
+
+    column: str
+    back: int
+
+    @property
+    def placeholder(self) -> exp.Column:
+        """What stands for it in a SELECT."""
+        return column_of(PREVIOUS, f"{self.back}.{self.column}")
 
 
 class Arrivals(NamedTuple):
     """What a machine reads of the rows of a push that are stored in a table: a SELECT over the inboxes, not over the table.
 
-    It computes all that is stored of a row, so what cannot be stored fails with it.
+    It computes all that is stored of a row, so what cannot be stored fails with it. `previous`: the values of earlier rows that
+    it reads, `keys`: the columns of the partition.
     """
 
     table: str
     select: exp.Select
+    previous: tuple[PreviousValue, ...] = ()
+    keys: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

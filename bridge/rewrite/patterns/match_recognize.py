@@ -23,6 +23,7 @@ from bridge.rewrite.patterns.tables import (
     is_of_this_push,
     newest_first,
     place_in_event,
+    previous_values,
     probes,
     program_of,
     row_id,
@@ -33,6 +34,7 @@ from bridge.rewrite.patterns.tables import (
     shifts,
     typed,
     with_neighbours,
+    with_placeholders,
 )
 from bridge.rewrite.plan import Insert, Operator, Purge
 from bridge.rewrite.state_tables import add_table
@@ -160,7 +162,10 @@ class _MatchRecognizePlan:
         task = LiveTask(self.clause, self.conditions, program, self.measures, expressions, self.fields, behind)
         forgets = self._forgets_partitions(program, behind, ahead)
         bulk = self.network.settings.bulk_events
-        arrivals = () if by else (Arrivals(self.rows, self._of_arrivals(values)),)
+        previous = previous_values(values)
+        arrivals = (
+            () if previous is None else (Arrivals(self.rows, self._of_arrivals(values), previous, (*self.keys,)),)
+        )
         machine = DecidedMachine(self.results, task, statements, ahead, forgets, bulk, arrivals=arrivals)
         self.operator.steps.append(machine)
         self.operator.stored = self._stored_state(behind, ahead, forgets)
@@ -177,7 +182,7 @@ class _MatchRecognizePlan:
     def _of_arrivals(self, values: Sequence[exp.Expr]) -> exp.Select:
         """`_retained` of the rows of this push, from the inbox; followed by the columns that are only stored."""
         rest = [name for name in self.below.names if name not in self.keys and column(name) not in values]
-        select = exp.select(*self._known(values), *map(column, rest))
+        select = exp.select(*self._known([with_placeholders(value) for value in values]), *map(column, rest))
         return select.from_(derived_table(self.stored, "r"), copy=False)
 
     def _rows_behind(self, expressions: Sequence[exp.Expr]) -> int:

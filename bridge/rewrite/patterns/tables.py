@@ -9,6 +9,7 @@ from sqlglot import exp
 from bridge.check import row_pattern as resolve
 from bridge.errors import QueryError
 from bridge.patterns.conditions import Condition
+from bridge.patterns.live.statements import PreviousValue
 from bridge.patterns.values import Atom, MatchAggregate, MatchExpression, Value, lag_or_lead, shift_of
 from bridge.query.row_pattern import RowPattern
 from bridge.rewrite.flow import Flow, Selection
@@ -88,6 +89,27 @@ def with_neighbours(expression: exp.Expr, keys: Sequence[str]) -> exp.Expr:
         return over(lag_or_lead(node.expressions[0], by), map(column, keys), map(column, ROW_ID))
 
     return expression.transform(window)
+
+
+def previous_values(expressions: Iterable[exp.Expr]) -> tuple[PreviousValue, ...] | None:
+    """What `with_placeholders` reads of earlier rows; None where expressions read later rows, or more than columns."""
+    nodes = [node for each in expressions for node in each.walk() if shift_of(node) is not None]
+    if any((shift_of(node) or 0) >= 0 or not isinstance(node.expressions[0], exp.Column) for node in nodes):
+        return None
+    return tuple(dict.fromkeys(map(_previous_value, nodes)))
+
+
+def with_placeholders(expression: exp.Expr) -> exp.Expr:
+    """The expression with a placeholder for each value of an earlier row that `_SHIFT` reads."""
+
+    def placeholder(node: exp.Expr) -> exp.Expr:
+        return node if shift_of(node) is None else _previous_value(node).placeholder
+
+    return expression.transform(placeholder)
+
+
+def _previous_value(node: exp.Expr) -> PreviousValue:
+    return PreviousValue(node.expressions[0].name, -(shift_of(node) or 0))
 
 
 def shifts(expressions: Iterable[exp.Expr]) -> list[int]:

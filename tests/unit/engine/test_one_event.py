@@ -259,6 +259,10 @@ def test_a_plan_that_binds_only_what_is_new_equals_one_from_anew(seed: int) -> N
             "sql",
             "SELECT * FROM s MATCH_RECOGNIZE (MEASURES A.a AS p PATTERN (A B) WITHIN {} MS DEFINE B AS B.c > A.c)",
         ),
+        "falls": (
+            "sql",
+            "SELECT * FROM s MATCH_RECOGNIZE (MEASURES A.a AS p PATTERN (A B) WITHIN {} MS DEFINE B AS c < PREV(c))",
+        ),
         "epl": ("epl", "select x.a as p from pattern [every x=s(a > {}) -> y=s(b = x.b)]"),
         "pairs": (
             "sql",
@@ -292,7 +296,11 @@ def shown(plan: OneEventPlan | None) -> object:
         return None
     statements = [each[:2] for each in ([s.whole[:2], s.quiet and s.quiet[:2]] for _, s in plan.results)]
     steps = [
-        (id(step.machine), [read and read[:2] for read in step.reads], [each[:2] for each in step.inserts])
+        (
+            id(step.machine),
+            [read.statement and read.statement[:2] for read in step.reads],
+            [each[:2] for each in step.inserts],
+        )
         if isinstance(step, MachineStep)
         else (step.whole[:2], step.quiet and step.quiet[:2])
         for step in plan.steps

@@ -28,6 +28,8 @@ embedded = one_of([database for database in DATABASES if database.name in ("duck
 SCHEMA = "k VARCHAR, i INTEGER, d DOUBLE"
 ROWS = """SELECT * FROM s MATCH_RECOGNIZE ({} MEASURES A.d AS a, B.i AS b PATTERN ({}) WITHIN 9 MS
     DEFINE A AS A.i > 2, B AS B.i < A.i)"""
+FALLS = """SELECT * FROM {1} MATCH_RECOGNIZE ({0} MEASURES A.i AS a, LAST(B.i) AS b, COUNT(*) AS n PATTERN (A B+ C?)
+    WITHIN 9 MS DEFINE B AS B.i < PREV(B.i), C AS C.i > PREV(C.i, 2) OR C.k = PREV(C.k) OR PREV(C.d) IS NULL)"""
 QUERIES = {
     "range": ("sql", "SELECT k, AVG(d) AS m, COUNT(*) AS n FROM s WINDOW(RANGE 9 MS) GROUP BY k"),
     "range of some": ("sql", "SELECT SUM(i) AS t, MIN(d) AS l FROM s WINDOW(RANGE 4 MS) WHERE i > 1 HAVING COUNT(d) > 1"),
@@ -38,6 +40,11 @@ QUERIES = {
     "filter": ("sql", "SELECT k, i FROM s WHERE i > 3"),
     "sequence": ("sql", ROWS.format("", "A B")),
     "of a key": ("sql", ROWS.format("PARTITION BY k", "A Z*? B")),
+    "falls": ("sql", FALLS.format("PARTITION BY k", "s")),
+    "falls of some": ("sql", FALLS.format("", "(SELECT k, i, d FROM s WHERE i > 1)")),
+    "unique": ("sql", "SELECT SUM(d) AS t, STDDEV(i) AS s FROM s WINDOW(PARTITION BY k ROWS 1)"),
+    "latest of a key": ("sql", "SELECT k, AVG(i) AS m FROM s WINDOW(ROWS 5) GROUP BY k"),
+    "sub-query": ("epl", "select i, (select max(d) from s#length(3) where k = x.k) as m from s as x"),
     "jumping": ("sql", "SELECT k, SUM(i) AS t, COUNT(d) AS n FROM s WINDOW(RANGE 20 MS SLIDE 20 MS) GROUP BY k"),
     "hopping": ("sql", "SELECT k, i FROM s WINDOW(RANGE 30 MS SLIDE 10 MS OFFSET 4 MS) WHERE i > 2"),
     "batch": ("epl", "select k, max(i) as h, count(*) as n from s#time_batch(25 msec) group by k"),
@@ -51,6 +58,7 @@ QUERIES = {
 TOGETHER = [
     ["range"], ["range", "filter"], ["rows", "sequence"], ["rows of a key"], ["all", "of a key"], ["long", "every"],
     ["range", "rows", "long"], ["jumping", "range"], ["batch"], ["hopping", "filter", "jumping"], ["batch", "sequence"],
+    ["falls"], ["falls of some", "rows"], ["unique", "falls"], ["latest of a key", "sub-query"],
     ["joined", "jumping"], ["after batches", "hopping"], ["range of some", "range"],
 ]  # fmt: skip
 """The queries of a bridge; those of the last one are read by the database, as it alone can read one of them."""
@@ -159,7 +167,9 @@ def test_rows_do_not_depend_on_the_pushes(database: Database, names: list[str], 
     assert is_in_process == ("run_in_process" in places)
 
 
-@pytest.mark.parametrize("name", ["range", "rows", "rows of a key", "long", "sequence", "of a key", "every"])
+@pytest.mark.parametrize(
+    "name", ["range", "rows", "rows of a key", "long", "sequence", "of a key", "every", "falls", "unique"]
+)
 def test_a_push_refused_after_it_was_computed_in_this_process_leaves_nothing(embedded: Database, name: str) -> None:
     """It may come again, or another one may come in its place."""
     events = events_of(random.Random(3), 60)

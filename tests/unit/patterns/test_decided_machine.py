@@ -14,6 +14,7 @@ import pytest
 import bridge
 from bridge import query
 from bridge.errors import Closed, DatabaseError, QueryError
+from tests.support.refused_pushes import refused_push
 from tests.support.row_pattern_generate import COLUMNS, Example, generate
 from tests.support.row_patterns import NowhereError, recognize
 
@@ -201,18 +202,8 @@ def test_a_push_that_fails_leaves_the_matcher_where_it_was(live: Watched) -> Non
             with pytest.raises(DatabaseError):
                 live.push((4, -7))
     else:
-        before = live.cep.database.insert
-        live.cep.database.insert = refused  # type: ignore[assignment,method-assign]
-        with pytest.raises(DatabaseError):
-            live.push((4, 7))
-        live.cep.database.insert = before  # type: ignore[method-assign]
+        refused_push(live.cep, lambda: live.push((4, 7)))
     assert live.push((4, 7), (5, 9), (6, 5)) == [(6, "A", 10.0, 6.0, 9.0, 5)]
-
-
-def refused(*_: object) -> None:
-    from windows.databases import Refused
-
-    raise Refused("the disk is full")
 
 
 def test_state_stays_small(live: Watched) -> None:

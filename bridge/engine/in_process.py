@@ -30,6 +30,11 @@ class InProcess:
     def _windows(self) -> list[WindowAggregate]:
         return [reader for _, reader in self.readers if isinstance(reader, WindowAggregate)]
 
+    @functools.cached_property
+    def is_joined(self) -> bool:
+        """Whether a statement over many events may join each with its rows."""
+        return any(window.is_joined for window in self._windows)
+
     @property
     def is_ready(self) -> bool:
         """Whether the rows of all windows are in memory."""

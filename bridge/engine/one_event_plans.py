@@ -43,13 +43,15 @@ class OneEventPlans:
             if plan is not None and (streams is None or name in streams):
                 plan.forget()
 
-    def note(self, batches: Sequence[EventBatch], streams: Collection[str], most: int) -> None:
+    def note(
+        self, batches: Sequence[EventBatch], streams: Collection[str], most: Callable[[OneEventPlan], int]
+    ) -> None:
         """Keeps the rows in memory up to date after a push into these streams that the database has processed.
 
-        `most`: the number of events of a push up to which its rows are added to those in memory.
+        `most`: the number of events of a push up to which the rows of a plan are added to those in memory.
         """
         plan = self._known.get(batches[0].stream.name.lower()) if len(batches) == 1 else None
-        if plan is not None and plan.keeps_rows and 0 < len(batches[0].rows) <= most:
+        if plan is not None and plan.keeps_rows and 0 < len(batches[0].rows) <= most(plan):
             plan.note(self._database, batches[0].rows)
         else:
             self.forget(streams)

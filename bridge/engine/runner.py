@@ -73,7 +73,7 @@ class Runner(SmallPushes):
         self._follow_settings()
         if not self._is_set:
             self._set_constants()
-        for push in self.results.outdated(None if self._one_by_one() else count, self.most_in_process):
+        for push in self.results.outdated(None if self._one_by_one() else count, self.most_of_any_plan):
             self._regroup(push)
 
     def set_clock(self, before: int, now: int, seq: int) -> None:
@@ -217,7 +217,7 @@ class Runner(SmallPushes):
             results = self.results.read(self.database, streams, count, final, ts - first)
             filled |= plan.inboxes
         if self.most_in_process:
-            self._one_event_plans.note(batches, streams, self.most_in_process)
+            self._one_event_plans.note(batches, streams, self.most_of)
         for step in housekeeping.pane_inserts(self.seq, count):
             self.database.execute(self._tables.text(step))
         if due:

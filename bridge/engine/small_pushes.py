@@ -67,6 +67,17 @@ class SmallPushes(Transactions):
         is_possible = self.has_connection_alone and not self.is_durable and self._has_python_types
         return self.network.settings.in_process if is_possible else 0
 
+    @property
+    def most_of_any_plan(self) -> int:
+        """The same for the plan that takes the most."""
+        most, settings = self.most_in_process, self.network.settings
+        return max(most, settings.in_process_joined) if most and self.database.nested_loops_only else most
+
+    def most_of(self, plan: OneEventPlan) -> int:
+        """The same for events of this plan."""
+        is_joined = plan.in_process is not None and plan.in_process.is_joined
+        return self.most_of_any_plan if is_joined else self.most_in_process
+
     @functools.cached_property
     def _has_python_types(self) -> bool:
         """Whether this process can compute with any values as the database does."""
@@ -93,7 +104,7 @@ class SmallPushes(Transactions):
             return None
         is_computed = plan.is_one_select and plan.takes_several
         is_passed = bool(plan.boundaries) and plan.boundaries.are_passed(self.now, ts)
-        in_process = plan.in_process if count <= self.most_in_process and not is_passed else None
+        in_process = plan.in_process if count <= self.most_of(plan) and not is_passed else None
         may_postpone = self.has_connection_alone and not (is_computed or is_noted or is_passed or self._one_by_one())
         can_postpone = may_postpone and plan.can_store_later(in_process, batches[0].rows)
         is_in_process = can_postpone and in_process is not None
@@ -117,11 +128,14 @@ class SmallPushes(Transactions):
 
     def _plan_of(self, batches: Sequence[EventBatch], count: int) -> OneEventPlan | None:
         """The plan that runs these events without a transaction, if there is one."""
-        is_small = count == 1 or count <= max(self.network.settings.few, self.most_in_process)
+        few = self.network.settings.few
+        is_small = count == 1 or count <= max(few, self.most_of_any_plan)
         if not is_small or len(batches) != 1 or not batches[0].rows or not self.results.are_made("few"):
             return None
         plan = self._one_event_plans.of(batches[0].stream)
-        return plan if plan is None or count == 1 or plan.takes_several else None
+        if plan is None or count == 1:
+            return plan
+        return plan if plan.takes_several and count <= max(few, self.most_of(plan)) else None
 
     def _purge_before(self) -> None:
         """Removes expired rows before a push that runs no transaction."""

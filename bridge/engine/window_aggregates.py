@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from bridge.engine.computed import Compute, Row
-from bridge.engine.window_rows import KeyRows, WindowRows
+from bridge.engine.window_rows import KeyRows, LatestRows, WindowRows
 from windows.databases.python_aggregates import PythonAggregate
 from windows.times import NEVER
 
@@ -48,6 +48,11 @@ class ColumnAggregate(NamedTuple):
     of_doubles: PythonAggregate | None = None
 
     @property
+    def is_joined(self) -> bool:
+        """Whether not every database has it over window frames."""
+        return self.name == "count distinct"
+
+    @property
     def function(self) -> Callable[[Values], Any]:
         """What computes it of values that are not NULL."""
         return _FUNCTIONS[self.name] if self.of_doubles is None else functools.partial(_of_doubles, self.of_doubles)
@@ -65,6 +70,8 @@ class WindowAggregate:
         aggregates: Sequence[ColumnAggregate], columns: Sequence[str], finish: Compute, reports_empty: bool,
     ) -> None:  # fmt: skip
         self.rows = rows
+        self.is_joined = reports_empty or isinstance(rows, LatestRows) or any(each.is_joined for each in aggregates)
+        """Whether statements over many events may join each with its rows, as window frames do not compute it."""
         self._arrive, self._key, self._equal, self._finish = arrive, key, equal, finish
         self._none = KeyRows(len(columns)) if reports_empty else None
         self._functions = [

@@ -28,6 +28,8 @@ class Capabilities:
     """True if the database is built for many events at once: statements then rather search than write rows in vain."""
     index_range_joins: ClassVar[bool] = True
     """True if an index serves a range whose bounds are another row's values."""
+    nested_loops_only: ClassVar[bool] = False
+    """True if every join and correlated sub-query takes time for each pair of rows."""
     fast_sliding_min_max: ClassVar[bool] = False
     """True if MIN and MAX over a sliding frame are as fast as over a growing one."""
     side_by_side_frames: ClassVar[bool] = False

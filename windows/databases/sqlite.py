@@ -61,6 +61,7 @@ class SQLite(SQLiteJson, Alchemy):
     inline_event_values: ClassVar[bool] = True
     chunk_size: ClassVar[int] = 1_000
     covering_indexes: ClassVar[bool] = True
+    nested_loops_only: ClassVar[bool] = True
     fast_sliding_min_max: ClassVar[bool] = True
     pane_sizes: ClassVar[tuple[int, ...]] = (64, 4_096, 262_144)
 

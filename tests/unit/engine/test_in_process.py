@@ -16,6 +16,7 @@ from bridge.engine.window_aggregates import WindowAggregate
 from bridge.rewrite.settings import Settings
 from tests.support.some_events import push_some
 from windows.databases import Refused
+from windows.databases.python_aggregates import deviation_in_one_pass, median
 
 if TYPE_CHECKING:
     from tests.support.databases import Database
@@ -304,6 +305,50 @@ def test_what_the_library_reads_itself_leaves_the_path_on() -> None:
         for ts in range(1, 5):
             cep.push_event("s", ["A", 1, 1, 0.5, True], ts)
         assert cep._runner._postponed
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("sql", "SELECT COUNT(DISTINCT i) AS n FROM s WINDOW(RANGE 300 MS)"),
+        ("epl", "select sum(d) as m from s#unique(i)"),
+        ("epl", "select (select max(d) from s#length(100) where k = x.k) as m from s as x"),
+    ],
+)
+def test_large_batches_whose_events_sqlite_would_join_with_rows_run_no_statement(language: str, text: str) -> None:
+    draw, found = random.Random(1), list[list[Any]]()
+    events = [([draw.choice("AB"), draw.randrange(50), 1, float(draw.randrange(99)), True], ts) for ts in range(1500)]
+    for most in (1_000, 0):
+        with bridge.connect("sqlite://") as cep:
+            cep._runner.network.settings = Settings(in_process=min(most, 200), in_process_joined=most)
+            cep.register_stream("s", SCHEMA)
+            cep.create_query("q", text, language=language)
+            rows: list[Any] = []
+            cep.add_output_processor("q", lambda event, rows=rows: rows.append((event.timestamp, event.payload)))
+            for start in range(0, 1200, 300):
+                cep.push_events("s", events[start : start + 300])
+            statements: list[str] = []
+            cep.add_tracer(lambda sql, seconds, rows, statements=statements: statements.append(sql))
+            cep.push_events("s", events[1200:])
+            assert any(sql.startswith("INSERT") for sql in statements) == (not most)
+            found.append(rows)
+    assert len(found[0]) == 1500
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_functions_in_python_give_what_duckdb_does_bit_by_bit(seed: int) -> None:
+    draw = random.Random(seed)
+    functions = {"stddev": deviation_in_one_pass, "median": median}
+    with bridge.connect("duckdb://") as cep:
+        for kind, values in {
+            "BIGINT": [draw.randrange(-(2**63), 2**63) >> draw.randrange(60) for _ in range(draw.randrange(1, 60))],
+            "DOUBLE": [draw.uniform(-1, 1) * 10 ** draw.randrange(-9, 30) for _ in range(draw.randrange(1, 60))],
+        }.items():
+            for name, function in functions.items():
+                rows = ", ".join(f"({value!r}::{kind})" for value in values)
+                ((expected,),) = cep.database.fetch(f"SELECT {name}(x) FROM (VALUES {rows}) AS t (x)")
+                assert function([float(value) for value in values]) == expected
 
 
 def test_keys_that_never_come_again_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

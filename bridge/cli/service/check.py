@@ -28,6 +28,7 @@ from bridge.rewrite.state_tables import CLOCK
 from windows.databases import Database, Refused, open_database
 from windows.databases.base import PREFIX
 from windows.schema import Schema
+from windows.sql import table_of
 
 
 def report(settings: WatchSettings) -> str:
@@ -271,10 +272,11 @@ class _Rehearsal:
         *schema, _ = name.split(".")
         there = self._database.relation(name)
         assert there is not None
-        columns = ", ".join(f"{cep.database.quoted(each.name)} {cep.database.column_type(each)}" for each in there)
-        if schema:
-            cep.database.execute(f"CREATE SCHEMA IF NOT EXISTS {schema[-1]}")
-        cep.database.execute(f"CREATE TABLE {name} ({columns})")
+        own = cep.database
+        columns = ", ".join(f"{own.quoted(each.name)} {own.column_type(each)}" for each in there)
+        if schema and own.dialect != "sqlite":  # which has the schema main
+            own.execute(f"CREATE SCHEMA IF NOT EXISTS {own.quoted(schema[-1])}")
+        own.execute(f"CREATE TABLE {table_of(name).sql(own.dialect)} ({columns})")
 
 
 def _without_streams(script: ReplayScript, streams: dict[str, Schema]) -> ReplayScript:

@@ -318,6 +318,19 @@ def test_check_refuses_what_the_start_refuses(tmp_path: pathlib.Path, before: st
     assert "remove_stream" not in output
 
 
+def test_check_of_tables_with_names_in_quotes_and_schemas(tmp_path: pathlib.Path) -> None:
+    url = f"sqlite:///{tmp_path}/state.db"
+    with bridge.connect(url) as cep:
+        cep.database.execute('CREATE TABLE "my orders" (id INTEGER PRIMARY KEY, amount INTEGER)')
+        cep.database.execute('CREATE TABLE "order" (id INTEGER, amount INTEGER)')
+    text = """CREATE STREAM o FROM TABLE "my orders" (POSITION id);
+        CREATE QUERY q AS SELECT o.amount FROM o WINDOW(NOW), {} p WHERE o.id = p.id"""
+    for table in '"my orders"', '"order"', 'main."order"':
+        code, output = check(url, tmp_path, text.format(table))
+        assert code == 0, output
+        assert "  q: new\n" in output
+
+
 def test_check_names_the_tables_that_are_made(tmp_path: pathlib.Path) -> None:
     url = f"sqlite:///{tmp_path}/state.db"
     with bridge.connect(url) as cep:

@@ -281,5 +281,5 @@ def test_the_command(tmp_path: Any) -> None:
     done = CliRunner().invoke(main, [*words, "--row", "k=p", "--row", "ts=2"])
     assert done.exit_code == 0, done.output
     assert done.stdout.startswith("row 2 of 2 of the partition k = 'p': ts = 2, a = 7\n")
-    assert "error: no row has k = 'z'" in CliRunner().invoke(main, [*words, "--row", "k=z"]).stderr
+    assert f"error: {tmp_path}/q.sql: no row has k = 'z'" in CliRunner().invoke(main, [*words, "--row", "k=z"]).stderr
     assert CliRunner().invoke(main, [*words, "--row", "k"]).exit_code == 2

@@ -36,6 +36,11 @@ class InProcess:
         return any(window.is_joined for window in self._windows)
 
     @property
+    def has_few_rows(self) -> bool:
+        """Whether each key of the windows has few rows, so that Python computes many events faster than a statement."""
+        return bool(self._windows) and all(window.rows.has_few_rows for window in self._windows)
+
+    @property
     def is_ready(self) -> bool:
         """Whether the rows of all windows are in memory."""
         return all(window.rows.is_loaded for window in self._windows)

@@ -70,13 +70,16 @@ class SmallPushes(Transactions):
     @property
     def most_of_any_plan(self) -> int:
         """The same for the plan that takes the most."""
-        most, settings = self.most_in_process, self.network.settings
-        return max(most, settings.in_process_joined) if most and self.database.nested_loops_only else most
+        most = self.most_in_process
+        return max(most, self.network.settings.in_process_quick) if most else 0
 
     def most_of(self, plan: OneEventPlan) -> int:
         """The same for events of this plan."""
-        is_joined = plan.in_process is not None and plan.in_process.is_joined
-        return self.most_of_any_plan if is_joined else self.most_in_process
+        found = plan.in_process
+        if found is None:
+            return self.most_in_process
+        is_quick = found.has_few_rows or (found.is_joined and self.database.nested_loops_only)
+        return self.most_of_any_plan if is_quick else self.most_in_process
 
     @functools.cached_property
     def _has_python_types(self) -> bool:

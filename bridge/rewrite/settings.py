@@ -22,8 +22,9 @@ class Settings:
     in_process: int = 200
     """Events in a push up to which it is computed in the process, where that takes no statement of the database."""
 
-    in_process_joined: int = 1_000
-    """The same where a statement would join each event with its rows, on a database that only has nested loops."""
+    in_process_quick: int = 1_000
+    """The same where the process is quicker than a statement: each key has few rows, or the statement joins each event with
+    its rows on a database that only has nested loops."""
 
     brief: int = 8
     """A push is brief if its events span at most 1/`brief` of the window."""

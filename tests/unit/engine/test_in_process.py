@@ -320,7 +320,7 @@ def test_large_batches_whose_events_sqlite_would_join_with_rows_run_no_statement
     events = [([draw.choice("AB"), draw.randrange(50), 1, float(draw.randrange(99)), True], ts) for ts in range(1500)]
     for most in (1_000, 0):
         with bridge.connect("sqlite://") as cep:
-            cep._runner.network.settings = Settings(in_process=min(most, 200), in_process_joined=most)
+            cep._runner.network.settings = Settings(in_process=min(most, 200), in_process_quick=most)
             cep.register_stream("s", SCHEMA)
             cep.create_query("q", text, language=language)
             rows: list[Any] = []
@@ -333,6 +333,30 @@ def test_large_batches_whose_events_sqlite_would_join_with_rows_run_no_statement
             assert any(sql.startswith("INSERT") for sql in statements) == (not most)
             found.append(rows)
     assert len(found[0]) == 1500
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(("key", "is_few"), [("i", True), ("k", False)])
+@pytest.mark.parametrize("url", ["duckdb://", "sqlite://"])
+def test_large_batches_run_no_statement_where_each_key_has_few_rows(url: str, key: str, is_few: bool) -> None:
+    """Of 300 rows in the window each of 50 keys has six, and each of two has 150."""
+    draw, found = random.Random(1), list[list[Any]]()
+    events = [([draw.choice("AB"), draw.randrange(50), 1, float(draw.randrange(99)), True], ts) for ts in range(3000)]
+    for most in (1_000, 0):
+        with bridge.connect(url) as cep:
+            cep._runner.network.settings = Settings(in_process=min(most, 200), in_process_quick=most)
+            cep.register_stream("s", SCHEMA)
+            cep.create_query("q", f"SELECT {key} AS k, AVG(d) AS m FROM s WINDOW(RANGE 300 MS) GROUP BY {key}")
+            rows: list[Any] = []
+            cep.add_output_processor("q", lambda event, rows=rows: rows.append((event.timestamp, event.payload)))
+            for start in range(0, 2700, 300):
+                cep.push_events("s", events[start : start + 300])
+            statements: list[str] = []
+            cep.add_tracer(lambda sql, seconds, rows, statements=statements: statements.append(sql))
+            cep.push_events("s", events[2700:])
+            assert any("AVG(" in sql or "SUM(" in sql for sql in statements) == (not most or not is_few), statements
+            found.append(rows)
+    assert len(found[0]) == 3000
     assert found[0] == found[1]
 
 

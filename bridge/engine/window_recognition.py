@@ -182,6 +182,8 @@ class _Recognition:
             return known[node.name].copy() if is_of_event else node
 
         def aggregated(node: exp.Expr) -> exp.Expr:
+            if isinstance(node, exp.SubqueryPredicate | exp.In) and node.find(exp.Select) is not None:
+                raise UnknownFormError  # it reads rows, not a value
             return self._sub_query(node.unnest(), alias) if isinstance(node, exp.Subquery) else node
 
         self._reports_empty = True
@@ -198,9 +200,10 @@ class _Recognition:
         is_shadowed = any(event in (each.alias_or_name, each.name) for each in select.find_all(exp.Table, exp.Subquery))
         if not isinstance(select, exp.Select) or select.args.get("from_") is None or (event and is_shadowed):
             raise UnknownFormError
+        if len(select.expressions) != 1:
+            raise UnknownFormError
         content = self._take(select)
-        (item,) = select.expressions
-        found = self._value(item.unalias(), content)
+        found = self._value(select.expressions[0].unalias(), content)
         if content.conditions or not self._aggregates:
             raise UnknownFormError
         return found

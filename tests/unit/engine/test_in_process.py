@@ -165,6 +165,9 @@ def sub_queries_of(draw: random.Random) -> str:
     for number in range(draw.choice((1, 1, 1, 2))):
         item = draw.choice(["max(d)", "min(i)", "sum(i)", "avg(d)", "count(*)", "count(d)", "d"])
         parts.append(f"(select {item} from s{draw.choice(views)}{draw.choice(conditions)}) as m{number}")
+    if draw.random() < 0.3:
+        test, item = draw.choice([("exists", "*"), ("not exists", "i, d"), ("exists", "count(*)"), ("i in", "i")])
+        parts.insert(0, f"{test} (select {item} from s{draw.choice(views)}{draw.choice(conditions)}) as found")
     having = draw.choice(["", "", " where i > 0", " where d < (select avg(d) from s#length(3))"])
     return f"select k, {', '.join(parts)} from s as x{having}"
 
@@ -180,6 +183,28 @@ def test_sub_queries_are_what_the_database_makes_of_them(
     monkeypatch.setattr(one_event_planning._Planning, "_in_process", lambda self, results: None)
     expected, _ = result_of(random.Random(seed), database, texts, events, "epl")
     assert found == expected, (texts, in_process)
+
+
+@embedded
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("exists (select * from s#length(2) where i = x.i)", 4),
+        ("not exists (select i, d from s#unique(k) where i > x.i)", 4),
+        ("exists (select count(*) from s#length(2) where k = 'B')", 4),
+        ("i in (select i from s#length(2))", 4),
+        ("i in (select count(*) from s#length(2))", 1),
+    ],
+)
+def test_sub_queries_that_are_no_values_are_left_to_the_database(url: str, condition: str, expected: int) -> None:
+    with bridge.connect(url) as cep:
+        cep.register_stream("s", SCHEMA)
+        cep.create_query("q", f"select i from s as x where {condition}", language="epl")
+        found: list[Any] = []
+        cep.add_output_processor("q", found.append)
+        for number in range(4):
+            cep.push_event("s", ["A", number, 1, 0.5, True], number)
+        assert len(found) == expected
 
 
 IN_MEMORY = {

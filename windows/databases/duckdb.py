@@ -247,7 +247,8 @@ class DuckDB(Database):
         return False
 
     def value_at_edge(self, value: exp.Expr, place: exp.Expr, is_last: bool) -> exp.Expr:
-        return call("ARG_MAX_NULL" if is_last else "ARG_MIN_NULL", value.copy(), place.copy())
+        name = "ARG_MAX_NULL" if is_last else "ARG_MIN_NULL"
+        return exp.AnonymousAggFunc(this=name, expressions=[value.copy(), place.copy()])
 
     def elements(self, values: exp.Expr, kind: str, alias: str) -> Elements:
         place_of = call("GENERATE_SUBSCRIPTS", values.copy(), exp.Literal.number(1))

@@ -203,7 +203,7 @@ OUT = ("_out_ts", "_out", "_out_place")
 NTH = "_nth"
 """Column of the content of a ROWS window: the row's number among those of its key."""
 
-SESSION = "_session"
+SESSION = "_segment"
 """Column of the content of a SESSION window: the number of the row's session among those of its key."""
 
 AT_LEAST = "at_least"

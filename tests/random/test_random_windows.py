@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -109,3 +109,40 @@ def check(name: str, seed: int, database: Database) -> None:
         actual, _ = results(case, database, partial(drive, rng=Random(seed)), settings)
         for query, rows in expected.items():
             assert same_rows(rows, actual[query]), f"{drive.__name__}: {queries[query]}"
+
+
+NAMES = (
+    "_index",
+    "_gone",
+    "_e",
+    "_session",
+    "_length",
+    "_begin",
+    "_is_point",
+    "_point_since",
+    "_end",
+    "_side",
+    "_points",
+    "l",
+)
+
+
+@pytest.mark.parametrize("window", ["ROWS 3 ORDER BY v", "SESSION 50 MS", "PARTITION BY v ROWS 2"])
+@pytest.mark.parametrize("emit", ["", " EMIT ON EVERY CHANGE"])
+def test_columns_may_have_any_name_that_is_not_reserved(window: str, emit: str, embedded: Database) -> None:
+    """The bridge's own columns meet none of the user's."""
+    events = [([place % 3, place % 7, place % 5], place * 10) for place in range(40)]
+    found = []
+    for name in ("plain", *NAMES):
+        with embedded.connect(Settings(many=5)) as cep:
+            cep.register_stream("s", f"k INTEGER, {name} INTEGER, v INTEGER")
+            text = f"SELECT k, SUM({name}) AS x, MAX({name}) AS m FROM s WINDOW({window}) GROUP BY k{emit}"
+            cep.create_query("q", text)
+            rows: list[Any] = []
+            cep.add_output_processor(
+                "q", lambda event, rows=rows: rows.append((event.timestamp, *event.payload.values()))
+            )
+            cep.push_events("s", events)
+            found.append(rows)
+    assert found[0]
+    assert [NAMES[at] for at, rows in enumerate(found[1:]) if rows != found[0]] == []

@@ -12,6 +12,8 @@ from windows.aggregates import filtered
 from windows.databases.alchemy import Server, aggregate_doubles, as_double
 from windows.databases.mariadb_json import TEXT_LENGTH
 from windows.databases.refused import Refused
+from windows.schema import is_reserved
+from windows.sql import table
 
 _NAME = re.compile(r"(?!\s)[^\0\U00010000-\U0010ffff]{1,64}(?<!\s)")
 
@@ -104,9 +106,11 @@ def _end_of_order(window: exp.Expr) -> exp.Expr | None:
     while an ENUM has another order in ORDER BY than in MAX.
     """
     call, order = window.this, window.args.get("order")
-    if not isinstance(call, (exp.Max, exp.Min)) or not all(map(_is_own, call.this.find_all(exp.Column))):
+    if not isinstance(call, (exp.Max, exp.Min)):
         return None
     value = call.this
+    if not all(is_reserved(each.name) for each in value.find_all(exp.Column)):
+        return None
     found = window.copy()
     if order is None and window.args.get("spec") is None:
         nulls_last = [] if isinstance(call, exp.Max) else [exp.Ordered(this=value.copy().is_(exp.null()))]
@@ -118,10 +122,6 @@ def _end_of_order(window: exp.Expr) -> exp.Expr | None:
     else:
         return None
     return found
-
-
-def _is_own(column: exp.Column) -> bool:
-    return column.name in ("ts", "seq") or column.name.startswith("_")
 
 
 def _filtered(call: exp.Expr, database: MariaDBSql) -> exp.Expr:
@@ -211,7 +211,7 @@ def _deleted(delete: exp.Expr, _: MariaDBSql) -> exp.Expr:
         return delete
     is_sought = any(found.args.get("query") for found in where.find_all(exp.In))
     if is_sought and not any(read.name == target.name and not _is_derived(read) for read in where.find_all(exp.Table)):
-        delete.set("tables", [exp.to_table(target.alias, quoted=True) if target.alias else target.copy()])
+        delete.set("tables", [table(target.alias) if target.alias else target.copy()])
     return delete
 
 

@@ -17,6 +17,7 @@ from bridge.rewrite.aggregates.frames import group_columns
 from bridge.rewrite.aggregates.join import GroupedJoin, null_without_row
 from bridge.rewrite.flow import OUT, Flow
 from windows.databases import Database
+from windows.databases.base import PREFIX
 from windows.sql import (
     add_join,
     aliased,
@@ -35,13 +36,24 @@ from windows.sql import (
 )
 from windows.times import NEVER
 
-_SINCE, _UNTIL = "_point_since", "_point_until"
+# The names of these columns are reserved, and those of these tables the bridge's own: users have no such names.
+
+_SINCE, _UNTIL = "_starts", "_stops"
 """Columns of a row: the first point at which it counts, and the first one after that at which it has left."""
 
-_LENGTH, _BEGIN = "_length", "_begin"
+_ENTERS, _LEAVES = "_e{}", "_side{}"
+"""Columns of a row: the parts of the places at which it enters and leaves."""
+
+_LENGTH, _BEGIN = "_step", "_start"
 """Columns of a stretch: its length, and the number of its first point; both in points of a group, which are counted from 0."""
 
-_POINTS, _POINT = "_points", "_is_point"
+_FIRST, _END, _IS_LAST = "_first", "_last", "_rank"
+"""The begin of the first stretch of a length in an interval, the end of the last one, and which of both it is (0 or 1)."""
+
+_POINT = "_number"
+"""The number of a point; and 1 for a point, 0 for a row."""
+
+_POINTS, _LENGTHS = f"{PREFIX}points", f"{PREFIX}lengths"
 
 
 def can_be_cut(below: Flow) -> bool:
@@ -91,8 +103,8 @@ def _rows(node: query.Aggregate, below: Flow, place: Sequence[str]) -> exp.Selec
     """The rows of the window, with the places at which they enter and leave."""
     assert below.content is not None
     names = dict.fromkeys(("ts", "seq", *below.order, *below.names))
-    entering = {f"_in{at}": column(name) for at, name in enumerate(place)}
-    leaving = {f"_gone{at}": value for at, value in enumerate(_leaving(below, len(place)))}
+    entering = {_ENTERS.format(at): column(name) for at, name in enumerate(place)}
+    leaving = {_LEAVES.format(at): value for at, value in enumerate(_leaving(below, len(place)))}
     values = {**{name: column(name) for name in names}, **group_columns(node), **entering, **leaving}
     return below.content.project(values).select()
 
@@ -112,10 +124,10 @@ def _leaving(below: Flow, length: int) -> list[exp.Expr]:
 
 def _intervals(points: exp.Query, rows: exp.Select, keys: Sequence[str], place: Sequence[str]) -> exp.Select:
     """The rows that count at some point, with the interval of the points of their group."""
-    names, length = rows.named_selects, range(len(place))
-    since = _points_before(rows, [f"_in{at}" for at in length], points, keys, place, _SINCE)
-    both = _points_before(since, [f"_gone{at}" for at in length], points, keys, place, _UNTIL)
-    own = [name for name in names if not name.startswith(("_in", "_gone"))]
+    enters, leaves = ([name.format(at) for at in range(len(place))] for name in (_ENTERS, _LEAVES))
+    since = _points_before(rows, enters, points, keys, place, _SINCE)
+    both = _points_before(since, leaves, points, keys, place, _UNTIL)
+    own = [name for name in rows.named_selects if name not in (*enters, *leaves)]
     some = exp.LT(this=column(_SINCE), expression=column(_UNTIL))
     return exp.select(*map(column, (*own, _SINCE, _UNTIL))).from_(derived_table(both, "i")).where(some)
 
@@ -159,11 +171,11 @@ def _paired(points: exp.Query, rows: exp.Select, keys: Sequence[str], place: Seq
 def _lengths(points: exp.Query) -> exp.Select:
     """The lengths of stretches: the powers of two up to the number of points."""
     count = exp.select(exp.Count(this=exp.Star())).from_(derived_table(points, "p"))
-    longer = exp.select(exp.Mul(this=column(_LENGTH), expression=number(2))).from_(table("l"))
+    longer = exp.select(exp.Mul(this=column(_LENGTH), expression=number(2))).from_(table(_LENGTHS))
     longer = longer.where(exp.LT(this=column(_LENGTH), expression=exp.Subquery(this=count)))
     body = exp.union(exp.select(aliased(cast_to(number(1), "BIGINT"), _LENGTH)), longer, distinct=False)
-    select = exp.select(column(_LENGTH)).from_(table("l"))
-    return select.with_(cte_name("l", [_LENGTH]), as_=body, recursive=True)
+    select = exp.select(column(_LENGTH)).from_(table(_LENGTHS))
+    return select.with_(cte_name(_LENGTHS, [_LENGTH]), as_=body, recursive=True)
 
 
 def _cut(intervals: exp.Select, lengths: exp.Expr) -> exp.Select:
@@ -175,19 +187,19 @@ def _cut(intervals: exp.Select, lengths: exp.Expr) -> exp.Select:
     up = exp.Sub(this=exp.Add(this=column(_SINCE), expression=column(_LENGTH)), expression=number(1))
     inner = exp.select(
         "*",
-        aliased(_down(exp.paren(up), column(_LENGTH)), "_first"),
-        aliased(_down(column(_UNTIL), column(_LENGTH)), "_end"),
+        aliased(_down(exp.paren(up), column(_LENGTH)), _FIRST),
+        aliased(_down(column(_UNTIL), column(_LENGTH)), _END),
     )
     inner = inner.from_(derived_table(intervals, "i")).join(lengths, on=fits)
-    sides = exp.union(exp.select(aliased(number(0), "_side")), exp.select(number(1)), distinct=False)
-    edge = exp.Case().when(column("_side").eq(0), column("_first")).else_(column("_end"))
-    last = exp.Sub(this=column("_end"), expression=column(_LENGTH))
-    begin = exp.Case().when(column("_side").eq(0), column("_first")).else_(last)
+    sides = exp.union(exp.select(aliased(number(0), _IS_LAST)), exp.select(number(1)), distinct=False)
+    edge = exp.Case().when(column(_IS_LAST).eq(0), column(_FIRST)).else_(column(_END))
+    last = exp.Sub(this=column(_END), expression=column(_LENGTH))
+    begin = exp.Case().when(column(_IS_LAST).eq(0), column(_FIRST)).else_(last)
     is_half = exp.NEQ(
         this=exp.Mod(this=exp.paren(edge), expression=exp.paren(exp.Mul(this=number(2), expression=column(_LENGTH)))),
         expression=number(0),
     )
-    inside = exp.LTE(this=column("_first"), expression=last.copy())
+    inside = exp.LTE(this=column(_FIRST), expression=last.copy())
     stretches = exp.select("*", aliased(begin, _BEGIN)).from_(derived_table(inner, "c"))
     return stretches.join(derived_table(sides, "e"), join_type="cross").where(inside, is_half)
 

@@ -30,20 +30,8 @@ from windows.types import (
 from windows.values import CONVERSION_ERRORS, PartMismatch, conversion, scalar_conversion
 
 __all__ = [
-    "TYPES",
-    "Attribute",
-    "Reader",
-    "Schema",
-    "TypeMismatch",
-    "canonical_type",
-    "checker",
-    "decimal_size",
-    "is_reserved",
-    "is_storable",
-    "quoted",
-    "reserved_advice",
-    "type_of_arrow",
-    "type_of_value",
+    "TYPES", "Attribute", "Reader", "Schema", "TypeMismatch", "canonical_type", "checker", "decimal_size", "is_reserved",
+    "is_storable", "quoted", "reserved_advice", "type_of_arrow", "type_of_value",
 ]  # fmt: skip
 
 _RESERVED = re.compile(

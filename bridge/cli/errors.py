@@ -14,7 +14,7 @@ import click
 from bridge.errors import BridgeError, ProcessorError, QueryError
 
 _SCRIPTS = f"{__name__}.scripts"
-"""The key in a command's context under which the paths of the scripts are that it has read, by their texts."""
+"""The key in a command's context for the scripts that it has read: their paths, by their texts."""
 
 
 def note_script(path: str, text: str) -> None:

@@ -10,6 +10,7 @@ import click
 
 import bridge
 from bridge.cli.errors import note_script
+from bridge.engine.create import LANGUAGES
 from bridge.engine.session import session_of
 from bridge.errors import QueryError, SourceError
 from windows.databases.urls import without_password
@@ -17,7 +18,6 @@ from windows.databases.urls import without_password
 if TYPE_CHECKING:
     from bridge.history.script import ReplayScript
 
-LANGUAGES = ("sql", "epl", "cpl")
 FORMATS = ("ndjson", "csv", "parquet")
 
 Decorator = Callable[[Any], Any]

@@ -55,6 +55,7 @@ class PreviousRows:
         self._reads = [(self._columns.index(each.column), each.back) for each in arrivals.previous]
         self._most = max(each.back for each in arrivals.previous)
         self._key, self._arrive, self._arrivals = places, arrive, arrivals
+        self._text: str | None = None
         kinds = [KINDS[kind] for kind in types]
         self._rows = WindowRows(arrivals.table, arrivals.keys, self._columns, kinds, None, self._most)
 
@@ -79,12 +80,13 @@ class PreviousRows:
 
     def _stored(self, database: Database, row: Row) -> tuple[Any, ...]:
         """The values, read from the table."""
-        order = [exp.Ordered(this=column(name), desc=True) for name in ("ts", "seq")]
-        same = [exp.NullSafeEQ(this=column(key), expression=exp.Placeholder()) for key in self._arrivals.keys]
-        select = exp.select(*map(column, self._columns)).from_(table(self._arrivals.table)).where(*same)
-        text = database.render(select.order_by(*order).limit(self._most))
+        if self._text is None:
+            order = [exp.Ordered(this=column(name), desc=True) for name in ("ts", "seq")]
+            same = [exp.NullSafeEQ(this=column(key), expression=exp.Placeholder()) for key in self._arrivals.keys]
+            select = exp.select(*map(column, self._columns)).from_(table(self._arrivals.table)).where(*same)
+            self._text = database.render(select.order_by(*order).limit(self._most))
         keys = [row[place] for place in self._key]
-        rows = database.fetch_bound(text, keys) if keys else database.fetch(text)
+        rows = database.fetch_bound(self._text, keys) if keys else database.fetch(self._text)
         return tuple([rows[back - 1][place] if back <= len(rows) else None for place, back in self._reads])
 
     def add(self, row: Row) -> None:

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from bridge.engine.computed import KINDS
 from bridge.engine.window_rows import LatestRows, WindowRows
+from windows.sql import conjuncts
 from windows.times import NEVER
 
 
@@ -218,14 +219,6 @@ def refuse_other_clauses(select: exp.Expr, clauses: Collection[str]) -> None:
     """Raises UnknownFormError for a SELECT that has any other clause."""
     if any(value and part not in clauses for part, value in select.args.items()):
         raise UnknownFormError
-
-
-def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
-    """The conditions that AND connects."""
-    condition = condition.unnest()
-    if isinstance(condition, exp.And):
-        return [*conjuncts(condition.this), *conjuncts(condition.expression)]
-    return [condition]
 
 
 def _orders_by_seq(window: exp.Window) -> bool:

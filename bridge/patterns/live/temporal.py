@@ -26,7 +26,7 @@ from nfa.temporal.instance import Bound
 from nfa.temporal.listeners import Equality
 from nfa.temporal.machine import TemporalMatcher
 from windows.databases import Database
-from windows.sql import column
+from windows.sql import column, conjuncts
 
 
 class PatternEvent(NamedTuple):
@@ -98,14 +98,10 @@ class EventReader:
         if condition is None or scalar(condition.expression, len(condition.atoms)) is None:
             return None
         atoms = {column(f"_v{place}"): atom for place, atom in enumerate(condition.atoms)}
-        whole = condition.expression.unnest()
-        for part in whole.flatten() if isinstance(whole, exp.And) else [whole]:
-            conjunct = part.unnest()
-            sides = (
-                [atoms.get(each) for each in (conjunct.this, conjunct.expression)]
-                if isinstance(conjunct, exp.EQ)
-                else []
-            )
+        for conjunct in conjuncts(condition.expression):
+            if not isinstance(conjunct, exp.EQ):
+                continue
+            sides = [atoms.get(each) for each in (conjunct.this, conjunct.expression)]
             own, others = ([side for side in sides if _is_of(side, kind) == is_own] for is_own in (True, False))
             if len(own) == len(others) == 1 and isinstance(own[0], Value) and isinstance(others[0], Value):
                 return _equality(kind, self._reader(own[0]), self._reader(others[0]))

@@ -19,11 +19,17 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.rewrite.aggregates.frames import ReportedRows, frame_columns, group_columns, sessions, with_aggregates
+from bridge.rewrite.aggregates.frames import (
+    ReportedRows,
+    begins_at_first,
+    frame_columns,
+    group_columns,
+    sessions,
+    with_aggregates,
+)
 from bridge.rewrite.aggregates.partials import known
 from bridge.rewrite.flow import NTH, Flow
 from windows.sql import aliased, column, derived_table, floor_to_multiple, over, running_frame
-from windows.times import NEVER
 
 _BLOCK = "_block"
 
@@ -61,7 +67,7 @@ class _Frames:
     def __init__(self, keys: Sequence[exp.Expr], below: Flow, can_move: Callable[[exp.Expr], bool]) -> None:
         self.keys = keys
         self.axis, self.size = (NTH, below.last.size) if below.last is not None else ("ts", below.size or 1)
-        self._grows = below.size == NEVER or below.sessions_of is not None
+        self._grows = begins_at_first(below)
         self._partition, self._order = [*keys, *sessions(below)], [column(name) for name in below.key]
         self._can_move = can_move
         self._levels: tuple[dict[exp.Expr, str], dict[exp.Expr, str]] = ({}, {})

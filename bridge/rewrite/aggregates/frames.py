@@ -72,7 +72,7 @@ def _rows_before(partition: list[exp.Expr], order: list[exp.Expr], below: Flow) 
     if below.last is not None:
         return exp.Sub(this=counted(number(below.last.size - 1), NTH), expression=number(1))
     place = exp.Sub(this=over(exp.RowNumber(), partition, order), expression=number(1))
-    if below.size == NEVER or below.sessions_of is not None:
+    if begins_at_first(below):
         return place
     assert below.size is not None
     expired = exp.Sub(this=counted("UNBOUNDED"), expression=counted(number(below.size - 1)))
@@ -149,6 +149,11 @@ def leaves_together(node: query.Aggregate, below: Flow) -> bool:
     assert below.content is not None
     groups = [below.content.value(key) for key in node.group_by]
     return SESSION in below.content.columns and all(key in groups for key in below.sessions_of)
+
+
+def begins_at_first(below: Flow) -> bool:
+    """Whether each frame of such a window begins with the first row of its partition."""
+    return below.size == NEVER or below.sessions_of is not None
 
 
 def sessions(below: Flow) -> list[exp.Expr]:

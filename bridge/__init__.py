@@ -56,11 +56,14 @@ from bridge.query.expressions import col, lit
 from bridge.query.match import Definition, Match
 from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Output, Relation, Stream, Union, Window
 from bridge.query.scripts import IntoTable, MultiFilter, ReadSQL, Script, Statement, UpdateSQL
-from bridge.stores.outbox import Letter
+from bridge.stores.outbox import DeadLetter
 from windows.extents import Batch, Now, Range, Rows, Unbounded
 from windows.schema import Attribute, Schema
 
 __version__ = "0.1.0"
+
+Letter = DeadLetter
+"""The former name of `DeadLetter`."""
 
 
 def replay(
@@ -206,11 +209,10 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "Aggregate", "Attribute", "Batch", "Bridge", "BridgeError", "Closed", "Correlate", "DatabaseError", "Definition", "Event",
-    "Filter", "InUse", "IntoTable", "LateEvent", "Letter", "Limits", "Map", "Match", "MultiFilter", "NameTaken", "Now",
-    "OrderError", "Output", "ProcessorError", "Push", "QueryError", "QueryStatus",
-    "Range", "ReadSQL", "Relation", "Result", "Rows", "Schema", "SchemaError", "Script", "SourceError", "Statement",
-    "StatementTimes", "Status", "Stream",
-    "Unbounded", "Union", "UnknownName", "UpdateSQL", "Window", "col", "connect", "file_sink", "file_source", "lit", "replay",
-    "stream",
+    "Aggregate", "Attribute", "Batch", "Bridge", "BridgeError", "Closed", "Correlate", "DatabaseError", "DeadLetter",
+    "Definition", "Event", "Filter", "InUse", "IntoTable", "LateEvent", "Letter", "Limits", "Map", "Match", "MultiFilter",
+    "NameTaken", "Now", "OrderError", "Output", "ProcessorError", "Push", "QueryError", "QueryStatus", "Range", "ReadSQL",
+    "Relation", "Result", "Rows", "Schema", "SchemaError", "Script", "SourceError", "Statement", "StatementTimes", "Status",
+    "Stream", "Unbounded", "Union", "UnknownName", "UpdateSQL", "Window", "col", "connect", "file_sink", "file_source", "lit",
+    "replay", "stream",
 ]  # fmt: skip

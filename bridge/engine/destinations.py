@@ -10,7 +10,7 @@ from bridge.engine.access import Access, locked
 from bridge.engine.catalogue import Processor
 from bridge.engine.event import LateEvent
 from bridge.errors import ProcessorError, UnknownName
-from bridge.stores.outbox import Letter
+from bridge.stores.outbox import DeadLetter
 
 
 class Destinations(Access):
@@ -135,7 +135,7 @@ class Destinations(Access):
         self._go_on_resuming()
 
     @locked
-    def dead_letters(self) -> list[Letter]:
+    def dead_letters(self) -> list[DeadLetter]:
         """The rows that a data store has refused for good, the oldest first; the table `dead_letters` has them, too.
 
         >>> import bridge

@@ -27,7 +27,7 @@ OBJECTS = "objects"
 
 
 def discard_state(database: Database) -> None:
-    """Removes the state of a durable bridge from a database, but no result tables and no letters that wait."""
+    """Removes the state of a durable bridge from a database, but no result tables and no writes that wait."""
     from sqlglot import exp
 
     from bridge.rewrite.state_tables import CLOCK

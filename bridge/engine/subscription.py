@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from bridge.engine.named_processors import NamedProcessors, Result
 from bridge.engine.runner import Runner
-from bridge.stores.outbox import Letter
+from bridge.stores.outbox import DeadLetter
 
 if TYPE_CHECKING:
     from bridge.engine.bridge import Bridge
@@ -47,17 +47,17 @@ class Subscription:
         """Ends it: results are no more stored for it."""
         self._cep._with_named_processors(lambda _, named: named.unsubscribe(self.query, self.name))
 
-    def give_up(self, number: int, letter: Letter) -> None:
+    def give_up(self, number: int, letter: DeadLetter) -> None:
         """The result of this number is a dead letter, and all before it are done with."""
 
-        def bury(runner: Runner, named: NamedProcessors) -> None:
+        def add(runner: Runner, named: NamedProcessors) -> None:
             outbox = runner.catalogue.outbox
             outbox.prepare()
             with runner.transaction():
-                outbox.bury(letter)
+                outbox.add_dead_letter(letter)
                 named.advance(self.query, self.name, number)
 
-        self._cep._with_named_processors(bury)
+        self._cep._with_named_processors(add)
 
 
 def subscribers(cep: Bridge, query: str) -> list[str]:

@@ -70,14 +70,14 @@ class WriteTarget:
 
     def _prepare(self, there: Database) -> None:
         if there.relation(RUNS) is None:
-            there.execute(f"CREATE TABLE {RUNS} (run VARCHAR(200), letters BIGINT)")
+            there.execute(f"CREATE TABLE {RUNS} (run VARCHAR(200), {WRITTEN} BIGINT)")
         if self._done(there) is None:
             there.begin()
             there.execute_bound(f"INSERT INTO {RUNS} VALUES ({there.placeholder}, {there.placeholder})", [self.run, 0])
             there.commit()
 
     def _done(self, there: Database) -> int | None:
-        found = there.fetch_bound(f"SELECT letters FROM {RUNS} WHERE run = {there.placeholder}", [self.run])
+        found = there.fetch_bound(f"SELECT {WRITTEN} FROM {RUNS} WHERE run = {there.placeholder}", [self.run])
         return int(found[0][0]) if found else None
 
     def _take(self, there: Database, start: int, chunk: list[WriteRequest]) -> None:
@@ -93,7 +93,7 @@ class WriteTarget:
             there.execute_bound(text, [sent[place] for place in order])
         if done < start + len(chunk):
             there.execute_bound(
-                f"UPDATE {RUNS} SET letters = {there.placeholder} WHERE run = {there.placeholder}",
+                f"UPDATE {RUNS} SET {WRITTEN} = {there.placeholder} WHERE run = {there.placeholder}",
                 [start + len(chunk), self.run],
             )
         there.commit()
@@ -172,6 +172,10 @@ def _in_order(frame: DataFrame, writers: Iterable[int]) -> Iterator[WriteRequest
 
 RUNS = "cep_runs"
 """The table of runs in each database that they write to, with the number of requests that were written."""
+
+
+WRITTEN = "letters"
+"""The column of that number; existing tables have it under this name."""
 
 
 AT_ONCE = 1_000

@@ -1,7 +1,7 @@
-"""What is to be written to data stores: letters in a table, delivered after the commit, in order, at least once.
+"""The transactional outbox: writes to data stores, kept in a table and delivered after the commit, in order, at least once.
 
-A letter leaves the outbox when its store has taken it; one that the store refuses again and again is kept in
-`dead_letters`, with the reason. What is in either table stays when the bridge is closed, so nothing is lost with it.
+A write is deleted from the outbox when its store has accepted it. One that the store has refused `ATTEMPTS` times is moved to
+the table `dead_letters`, with the reason. Both tables stay when the bridge is closed, so no write is lost.
 """
 
 from __future__ import annotations
@@ -18,16 +18,19 @@ from windows.schema import Attribute, type_of_value
 OUTBOX, DEAD_LETTERS = "cep_outbox", "dead_letters"
 
 ATTEMPTS = 5
-"""So often a letter that its store refuses is tried."""
+"""The number of attempts at a write that its store refuses."""
 
 AT_ONCE = 500
-"""Letters in one transaction of a store."""
+"""The number of writes in one transaction of a store."""
 
 
-class Letter(NamedTuple):
-    """A row on its way to a data store, or (in `dead_letters`) one that did not arrive.
+class DeadLetter(NamedTuple):
+    """A write that its data store, or a result that its webhook, has refused for good.
 
-    >>> letter = Letter("bills/1000/7/0", "crm", "bills", "UPDATE t SET a = ?", [1], 1000, 5, "no such table: t")
+    `id` identifies the row that was to be written, `timestamp` is its time in milliseconds, `attempts` the number of times that
+    it was tried, and `reason` the last error.
+
+    >>> letter = DeadLetter("bills/1000/7/0", "crm", "bills", "UPDATE t SET a = ?", [1], 1000, 5, "no such table: t")
     >>> letter.store, letter.parameters, letter.reason
     ('crm', [1], 'no such table: t')
     """
@@ -59,7 +62,7 @@ class Outbox:
         self._outbox, self._dead_letters = map(database.own_name, (OUTBOX, DEAD_LETTERS))
 
     def prepare(self) -> None:
-        """Makes the tables, if they are not there."""
+        """Creates the tables, if they do not exist."""
         columns = ", ".join(f"{self.database.quoted(name)} {kind}" for name, kind in _COLUMNS.items())
         for name in (self._outbox, self._dead_letters):
             if not self.database.has_own(name):
@@ -72,37 +75,37 @@ class Outbox:
                 self.database.execute(f"DROP TABLE {name}")
 
     def find(self) -> None:
-        """Looks whether letters of before are still there, as after a crash."""
+        """Finds out whether writes of an earlier process still wait, as after a crash."""
         if self.database.has_own(self._outbox):
             self.waiting = bool(self.database.fetch(f"SELECT 1 FROM {self._outbox} LIMIT 1"))
 
-    def put(self, store: str, query: str, text: str, letters: Iterable[tuple[str, int, str]]) -> None:
-        """New letters (id, ts, parameters), inside the push's transaction."""
+    def put(self, store: str, query: str, text: str, writes: Iterable[tuple[str, int, str]]) -> None:
+        """Adds writes (id, ts, parameters), inside the push's transaction."""
         ((last,),) = self.database.fetch(
             f"SELECT COALESCE(MAX({self.database.quoted('number')}), 0) FROM {self._outbox}"
         )
         rows = [
             (int(last) + place, name, store, query, text, values, ts, 0, "")
-            for place, (name, ts, values) in enumerate(letters, 1)
+            for place, (name, ts, values) in enumerate(writes, 1)
         ]
         if rows:
             self.database.insert(self._outbox, len(_COLUMNS), rows)
             self.waiting = True
 
-    def bury(self, letter: Letter) -> None:
+    def add_dead_letter(self, letter: DeadLetter) -> None:
         """Adds a dead letter that was not in the outbox, inside a transaction."""
         name, store, query, text, values, ts, attempts, reason = letter
         row = (0, name, store, query, text, dumped(values), ts, attempts, reason)
         self.database.insert(self._dead_letters, len(_COLUMNS), [row])
 
-    def dead_letters(self) -> list[Letter]:
+    def dead_letters(self) -> list[DeadLetter]:
         """All dead letters, the oldest first."""
         if not self.database.has_own(self._dead_letters):
             return []
         return [_dead_letter(row) for row in self._rows(self._dead_letters)]
 
     def deliver(self) -> int:
-        """Tries to deliver all letters; gives the number of those that still wait."""
+        """Tries to deliver all writes; gives the number of those that still wait."""
         if not self.waiting:
             return 0
         for store in self.stores.known.values():
@@ -113,7 +116,7 @@ class Outbox:
         return int(left)
 
     def _deliver_to(self, store: Store) -> bool:
-        """The next letters of a store; whether there may be more."""
+        """Delivers the next writes of a store; tells whether there may be more."""
         rows = self._rows(self._outbox, store.name)[:AT_ONCE]
         if not rows:
             return False
@@ -127,7 +130,7 @@ class Outbox:
         return len(rows) == AT_ONCE
 
     def _singly(self, store: Store, rows: Sequence[tuple[Any, ...]]) -> bool:
-        """One by one up to the one that the store refuses; that one is tried again later, or given up."""
+        """Delivers writes one by one, up to the first that the store refuses; that one is tried again later, or given up."""
         for row in rows:
             try:
                 self._written(store, [row])
@@ -182,9 +185,9 @@ class Outbox:
         return [tuple(row) for row in rows if store is None or row[2].lower() == store.lower()]
 
 
-def _dead_letter(row: tuple[Any, ...]) -> Letter:
+def _dead_letter(row: tuple[Any, ...]) -> DeadLetter:
     _, name, store, query, text, values, ts, attempts, reason = row
-    return Letter(name, store, query, text, loaded(values), ts, attempts, reason)
+    return DeadLetter(name, store, query, text, loaded(values), ts, attempts, reason)
 
 
 def encoder_of(value: Any, there: Database) -> Convert | None:

@@ -1,4 +1,4 @@
-"""The steps of an UpdateSQL: in the bridge's own database a part of the push, else a letter in the outbox."""
+"""The steps of an UpdateSQL: in the bridge's own database a part of the push, else a write in the outbox."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Update:
 
 @dataclasses.dataclass
 class Post:
-    """Puts a letter for each row of this push into the outbox, from where it goes to the store after the commit."""
+    """Puts a write for each row of this push into the outbox, which delivers it to the store after the commit."""
 
     node: UpdateSQL
     table: str
@@ -65,11 +65,11 @@ class Post:
     width: int
 
     def run(self, database: Database, now: int, seq: int, final: bool) -> None:
-        letters = []
+        writes = []
         for row in database.fetch(self.arrived):
             values = parameters(row, self.width, self.ids, self.node.writer, self.decoders)
-            letters.append((result_id(row, self.node.writer), row[0], dumped(values)))
-        self.outbox.put(self.node.store or "", self.node.writer, self.node.statement, letters)
+            writes.append((result_id(row, self.node.writer), row[0], dumped(values)))
+        self.outbox.put(self.node.store or "", self.node.writer, self.node.statement, writes)
 
     def forget(self) -> None:
         """It remembers nothing."""

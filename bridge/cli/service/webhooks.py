@@ -11,7 +11,7 @@ from bridge.cli.service.target import Target
 from bridge.engine.named_processors import Result
 from bridge.engine.subscription import Subscription
 from bridge.errors import BridgeError, Closed
-from bridge.stores.outbox import Letter
+from bridge.stores.outbox import DeadLetter
 from windows.databases import Refused
 
 IDLE = 0.1
@@ -95,7 +95,7 @@ class Webhook:
 
     def _give_up(self, number: int, result: Result, body: str) -> None:
         query, reason = self._subscription.query, str(self.error)
-        letter = Letter(
+        letter = DeadLetter(
             result.id, "webhook", query, str(self._target), [body], result.timestamp, self._attempts, reason
         )
         self._subscription.give_up(number, letter)

@@ -8,7 +8,7 @@ from typing import Any
 
 from bridge.query.scripts import ReadSQL
 from bridge.rewrite.network import Network
-from bridge.stores.outbox import Letter
+from bridge.stores.outbox import DeadLetter
 from bridge.stores.statement import Convert, Sql, converted, dumped, joins, loaded
 from bridge.stores.store import Answers, Question, Store, Unreachable, Values
 from windows.arrow import arrow_type
@@ -100,7 +100,7 @@ class Read:
         """Makes dead letters of the rows that still wait."""
         if self.waiting:
             for row in database.fetch(f"SELECT * FROM {self.waiting}"):
-                self._dead(self._parameters(row), NO_ANSWER)
+                self._add_dead_letter(self._parameters(row), NO_ANSWER)
             database.execute(f"DELETE FROM {self.waiting}")
 
     def forget(self) -> None:
@@ -167,12 +167,12 @@ class Read:
                 with store.opened() as there:
                     found[key] = self.conversion.question.answers([key], there)[key]
             except Refused as error:
-                self._dead(key, str(error))
+                self._add_dead_letter(key, str(error))
         return found
 
-    def _dead(self, values: Values, reason: str) -> None:
-        letter = Letter("", self.node.store or "", self.node.table, self.node.statement, list(values), 0, 1, reason)
-        self.network.outbox.bury(letter)
+    def _add_dead_letter(self, values: Values, reason: str) -> None:
+        letter = DeadLetter("", self.node.store or "", self.node.table, self.node.statement, list(values), 0, 1, reason)
+        self.network.outbox.add_dead_letter(letter)
 
     # Results ------------------------------------------------------------------------------------------------------------
 
@@ -190,7 +190,7 @@ class Read:
             try:
                 results.append((ts, seq, NEVER, row[2], *given, *self.conversion.back(read)))
             except TypeMismatch as error:
-                self._dead(self._parameters(row), f"{error}: {read!r}")
+                self._add_dead_letter(self._parameters(row), f"{error}: {read!r}")
         if not answer and self.node.left:
             results.append((ts, seq, NEVER, row[2], *given, *[None] * len(self.node.columns)))
         return results
@@ -200,7 +200,7 @@ class Read:
         if final:
             self.give_up(database)
             for row in rows:
-                self._dead(self._parameters(row), NO_ANSWER)
+                self._add_dead_letter(self._parameters(row), NO_ANSWER)
             return
         assert self.waiting is not None
         if rows:

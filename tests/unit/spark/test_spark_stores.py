@@ -218,7 +218,7 @@ def test_letters_are_written_once_however_often_it_fails(tmp_path: pathlib.Path,
     database = Failing(sa.create_engine("sqlite://", poolclass=sa.StaticPool))
     database.execute("CREATE TABLE t (a INTEGER, id VARCHAR(40))")
     writer = UpdateSQL(Stream("s"), "INSERT INTO t VALUES (?, ?)", ["a", "result_id"], writer="notes")
-    letters = [WriteRequest(n // 2, n + 1, 0, 0, [n, None]) for n in range(30)]
+    requests = [WriteRequest(n // 2, n + 1, 0, 0, [n, None]) for n in range(30)]
     rng, tries = random.Random(1), 0
     database.fails = iter(lambda: rng.random() < 0.15, None)
     while True:
@@ -226,7 +226,7 @@ def test_letters_are_written_once_however_often_it_fails(tmp_path: pathlib.Path,
         target.add(0, writer, {})
         tries += 1
         try:
-            target.write(iter(letters))
+            target.write(iter(requests))
             break
         except bridge.DatabaseError:
             continue
@@ -236,5 +236,5 @@ def test_letters_are_written_once_however_often_it_fails(tmp_path: pathlib.Path,
     other = WriteTarget(Store("t", database), "july")
     other.add(0, writer, {})
     database.fails = itertools.repeat(False)
-    other.write(iter(letters[:3]))
+    other.write(iter(requests[:3]))
     assert len(database.fetch("SELECT * FROM t")) == 33

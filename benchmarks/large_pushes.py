@@ -1,10 +1,10 @@
-"""How the cost of one push grows with its events: aggregates over every kind of window.
+"""The cost of one push of thousands of events, by their number, for aggregates over every kind of window.
 
-    python -m benchmarks.growth                                  # DuckDB in memory
-    python -m benchmarks.growth sqlite:// --sizes 1000,4000 --window "SESSION" --aggregate "COUNT(*)"
+    python -m benchmarks.large_pushes                                  # DuckDB in memory
+    python -m benchmarks.large_pushes sqlite:// --sizes 1000,4000 --window "SESSION 50 MS" --aggregate "COUNT(*)"
 
-The figures are seconds of CPU time of this process per push; the last one says how many times as much the largest push takes
-as the one before. A window that is full costs the same per event, so with sizes that grow fourfold 4 is linear, and 16 quadratic.
+The figures are seconds of CPU time of this process per push. The last column is the ratio of the largest push to the one before.
+With sizes that grow fourfold, a ratio of 4 means that the cost is linear in the number of events, and 16 that it is quadratic.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ SCHEMA = {"k": "BIGINT", "u": "BIGINT", "v": "BIGINT", "t": "BIGINT"}
 
 
 @dataclasses.dataclass(frozen=True)
-class PushGrowth:
-    """The seconds of CPU time of pushes of each size; fewer than asked for where they would take too long."""
+class LargePushCost:
+    """The seconds of CPU time per push, by size; sizes that would take too long are left out at the end."""
 
     query: str
     seconds: tuple[float, ...]
 
     @property
-    def factor(self) -> float:
-        """How many times as much the largest push takes as the one before."""
+    def ratio(self) -> float:
+        """The cost of the largest push divided by that of the one before; 0 if there is only one."""
         return self.seconds[-1] / self.seconds[-2] if len(self.seconds) > 1 else 0.0
 
 
 def queries(windows: tuple[str, ...], aggregates: tuple[str, ...]) -> Iterator[str]:
-    """All combinations of windows and aggregates, with and without groups, as the window changes and as rows enter."""
+    """All combinations of windows and aggregates, with and without groups, with each EMIT clause."""
     for window in windows:
         for aggregate in aggregates:
             for key, groups in (("", ""), ("k, ", " GROUP BY k")):
@@ -63,8 +63,8 @@ def some_events(count: int) -> pyarrow.Table:
     return pyarrow.table(dict(zip(("ts", *SCHEMA), map(list, zip(*rows, strict=True)), strict=True)))
 
 
-def measure(url: str, query: str, tables: list[pyarrow.Table], limit: float) -> PushGrowth:
-    """The cost of one push per table, each into a bridge of its own; until the next would take more than `limit` seconds."""
+def measure(url: str, query: str, tables: list[pyarrow.Table], limit: float) -> LargePushCost:
+    """The cost of one push per table, each into a new bridge. Ends when the next push may take more than `limit` seconds."""
     seconds: list[float] = []
     for events in tables:
         if seconds and seconds[-1] * (len(events) / len(tables[len(seconds) - 1])) ** 2 > limit * 4:
@@ -76,20 +76,24 @@ def measure(url: str, query: str, tables: list[pyarrow.Table], limit: float) -> 
             before = time.process_time()
             cep.push_events("s", events)
             seconds.append(time.process_time() - before)
-    return PushGrowth(query, tuple(seconds))
+    return LargePushCost(query, tuple(seconds))
 
 
 @click.command()
 @click.argument("url", default="duckdb://")
-@click.option("--sizes", default="2000,8000,32000", show_default=True, help="The numbers of events of a push.")
-@click.option("--window", multiple=True, help="A window. Repeatable. Default: every kind.")
-@click.option("--aggregate", multiple=True, help="An aggregate. Repeatable. Default: six.")
-@click.option("--limit", default=10.0, show_default=True, help="Seconds of CPU time that a push may take, about.")
+@click.option(
+    "--sizes", default="2000,8000,32000", show_default=True, help="Numbers of events per push, separated by commas."
+)
+@click.option("--window", multiple=True, help="The text in WINDOW( … ). Repeatable. Default: every kind.")
+@click.option("--aggregate", multiple=True, help="An aggregate over the columns k, u, v, t. Repeatable. Default: six.")
+@click.option(
+    "--limit", default=10.0, show_default=True, help="Leave out pushes that may take more seconds of CPU time."
+)
 def main(url: str, sizes: str, window: tuple[str, ...], aggregate: tuple[str, ...], limit: float) -> None:
-    """Measure how the cost of a push grows with its events."""
+    """Measure the cost of one push by its number of events."""
     counts = [int(size) for size in sizes.split(",")]
     tables = [some_events(count) for count in counts]
-    click.echo(f"| seconds per push, by its events | {' | '.join(map('{:,}'.format, counts))} | growth |")
+    click.echo(f"| query, seconds per push of | {' | '.join(map('{:,}'.format, counts))} | ratio |")
     click.echo(f"|---|{'---:|' * (len(counts) + 1)}")
     for query in queries(window or WINDOWS, aggregate or AGGREGATES):
         try:
@@ -97,7 +101,7 @@ def main(url: str, sizes: str, window: tuple[str, ...], aggregate: tuple[str, ..
         except QueryError:
             continue  # EMIT ON CHANGE is refused for most windows, and databases lack some aggregates
         cells = [f"{each:.3f}" for each in found.seconds] + ["–"] * (len(counts) - len(found.seconds))
-        click.echo(f"| `{query}` | {' | '.join(cells)} | {found.factor:.1f} |")
+        click.echo(f"| `{query}` | {' | '.join(cells)} | {found.ratio:.1f} |")
 
 
 if __name__ == "__main__":

@@ -328,10 +328,10 @@ class StatementMerger:
         """One statement where the constants can be rows of a table, or the results stand side by side; else several."""
         if len(members) > 1:
             variant = members[0].variant(push, shared=True)
-            apart: dict[Hashable, list[QueryEntry]] = {}
+            by_signature: dict[Hashable, list[QueryEntry]] = {}
             for entry in members:
-                apart.setdefault(entry.results.of(variant).signature, []).append(entry)
-            if len(apart) == 1:
+                by_signature.setdefault(entry.results.of(variant).signature, []).append(entry)
+            if len(by_signature) == 1:
                 with contextlib.suppress(NotAlike, Refused):
                     return [self._family(members, variant)]
             if self._database.side_by_side_frames:
@@ -339,18 +339,18 @@ class StatementMerger:
                     most = self.settings.side_by_side
                     parts = [members[start : start + most] for start in range(0, len(members), most)]
                     return [self._side_by_side(some, variant) for some in parts]
-            if len(apart) > 1:
-                return [report for alike in apart.values() for report in self.statements(alike, push)]
-        return [self._alone(entry, entry.variant(push, shared=False)) for entry in members]
+            if len(by_signature) > 1:
+                return [report for alike in by_signature.values() for report in self.statements(alike, push)]
+        return [self._of_one_query(entry, entry.variant(push, shared=False)) for entry in members]
 
-    def _alone(self, entry: QueryEntry, variant: str) -> ResultStatement:
+    def _of_one_query(self, entry: QueryEntry, variant: str) -> ResultStatement:
         query = entry.results.of(variant)
         unordered = unordered_sql(entry, query.statement, self._database)
         report = ResultStatement(
             [entry], query.statement, query.text, unordered=unordered, arrow_from=self.settings.arrow_from
         )
         if variant == "any" and entry.results.brief is not None:
-            make = functools.partial(self._apart, [entry], "brief")
+            make = functools.partial(self._one_per_query, [entry], "brief")
             report.special_pushes.append(ShortPush([entry], make, self.settings.brief))
         return self._with_large_push(report, variant)
 
@@ -358,13 +358,13 @@ class StatementMerger:
         """The statement, which for thousands of events is replaced by one per query, if these have one for so many."""
         members = report.members
         if variant == "any" and any(entry.results.many is not None for entry in members):
-            make = functools.partial(self._apart, members, "many")
+            make = functools.partial(self._one_per_query, members, "many")
             report.special_pushes.append(LargePush(make, self.settings.many))
         return report
 
-    def _apart(self, members: Sequence[QueryEntry], push: str) -> list[ResultStatement]:
+    def _one_per_query(self, members: Sequence[QueryEntry], push: str) -> list[ResultStatement]:
         """A statement per query, for pushes of this kind."""
-        return [self._alone(entry, entry.results.kind(push)) for entry in members]
+        return [self._of_one_query(entry, entry.results.kind(push)) for entry in members]
 
     def _side_by_side(self, members: Sequence[QueryEntry], variant: str) -> ResultStatement:
         """One statement with the results of all queries in each row; raises NotAlike or Refused where it cannot be."""
@@ -373,7 +373,7 @@ class StatementMerger:
         self._database.fetch(text)
         report = ResultStatement(members, one.statement, text, places=one.places, arrow_from=self.settings.arrow_from)
         if variant == "any" and all(entry.results.brief is not None for entry in members):
-            make = functools.partial(self._apart, members, "brief")
+            make = functools.partial(self._one_per_query, members, "brief")
             report.special_pushes.append(ShortPush(members, make, self.settings.brief, self.settings.side_by_side_rows))
         return report
 

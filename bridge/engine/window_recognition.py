@@ -139,7 +139,7 @@ class _Recognition:
     def _items(self, select: exp.Expr) -> dict[str, exp.Expr]:
         """The values of a SELECT's columns by their names, and adds its conditions."""
         if has_only_values(select):
-            return self._beside_sub_query(select, None)
+            return self._items_with_sub_query(select, None)
         source = select.args["from_"].this if isinstance(select, exp.Select) and select.args.get("from_") else None
         if not isinstance(select, exp.Select) or not isinstance(source, exp.Table | exp.Subquery):
             raise UnknownFormError
@@ -148,7 +148,7 @@ class _Recognition:
             return self._innermost(select)
         refuse_other_clauses(select, ("expressions", "from_", "where", "order"))
         if has_only_values(source.this) and source.this.find(exp.Subquery) is None:
-            return self._beside_sub_query(select, source)
+            return self._items_with_sub_query(select, source)
         known = self._items(source.this)
 
         def value(node: exp.Expr) -> exp.Expr:
@@ -172,7 +172,7 @@ class _Recognition:
         self._conditions += content.conditions
         return {item.alias_or_name: self._value(item.unalias(), content) for item in select.expressions}
 
-    def _beside_sub_query(self, select: exp.Select, event: exp.Expr | None) -> dict[str, exp.Expr]:
+    def _items_with_sub_query(self, select: exp.Select, event: exp.Expr | None) -> dict[str, exp.Expr]:
         """The values of a SELECT of values of the event, which `event` may name, with a sub-query."""
         alias = "" if event is None else event.alias
         known = {} if event is None else {item.alias_or_name: item.unalias() for item in event.this.expressions}

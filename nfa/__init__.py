@@ -15,7 +15,7 @@ none of them.
 from nfa.automaton import Automaton, compile_automaton
 from nfa.errors import BudgetError, PatternError, SkipError
 from nfa.graph import Diagram, Graph, diagram
-from nfa.match import Match, Membership
+from nfa.match import Membership, PatternMatch
 from nfa.parse import parse_pattern
 from nfa.pattern import (
     Alternation,
@@ -46,12 +46,12 @@ __all__ = [
     "Empty",
     "Exclusion",
     "Graph",
-    "Match",
     "Matcher",
     "Membership",
     "Path",
     "Pattern",
     "PatternError",
+    "PatternMatch",
     "Permutation",
     "Program",
     "Quantified",

@@ -15,7 +15,7 @@ class Membership(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class PatternMatch:
     """The preferred match from one start; `number` is MATCH_NUMBER(), which counts empty matches too (rule S2).
 
     A partial match, whose time was over before it was one, has the number 0.

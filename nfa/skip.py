@@ -12,17 +12,17 @@ from functools import partial
 from typing import TypeAlias
 
 from nfa.errors import SkipError
-from nfa.match import Match
+from nfa.match import PatternMatch
 
-Skip: TypeAlias = "Callable[[Match], int]"
+Skip: TypeAlias = "Callable[[PatternMatch], int]"
 
 
-def past_last_row(match: Match) -> int:
+def past_last_row(match: PatternMatch) -> int:
     """AFTER MATCH SKIP PAST LAST ROW, the default: matches do not overlap."""
     return match.memberships[-1].row + 1
 
 
-def to_next_row(match: Match) -> int:
+def to_next_row(match: PatternMatch) -> int:
     """AFTER MATCH SKIP TO NEXT ROW: every row may begin a match."""
     return match.start + 1
 
@@ -45,7 +45,7 @@ def to_last(*symbols: str) -> Skip:
     return partial(_to, symbols=symbols, place=-1)
 
 
-def search_on(skip: Skip, match: Match) -> int:
+def search_on(skip: Skip, match: PatternMatch) -> int:
     """The row to go on with; raises SkipError for a mode that would not move on."""
     after = skip(match) if match.memberships else match.start + 1
     if after <= match.start:
@@ -53,7 +53,7 @@ def search_on(skip: Skip, match: Match) -> int:
     return after
 
 
-def _to(match: Match, symbols: tuple[str, ...], place: int) -> int:
+def _to(match: PatternMatch, symbols: tuple[str, ...], place: int) -> int:
     rows = [member.row for member in match.memberships if member.symbol in symbols]
     if not rows:
         raise SkipError(f"{_shown(match)} has no row {_any(symbols)} to skip to")
@@ -62,7 +62,7 @@ def _to(match: Match, symbols: tuple[str, ...], place: int) -> int:
     return rows[place]
 
 
-def _shown(match: Match) -> str:
+def _shown(match: PatternMatch) -> str:
     return f"match {match.number} (rows {match.start} to {match.memberships[-1].row})"
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from nfa.arrays.lockstep import alone_price, price
 from nfa.arrays.matches import Codes, Matches, Rows, offsets
 from nfa.errors import ExhaustedError
-from nfa.match import Match, Membership
+from nfa.match import Membership, PatternMatch
 from nfa.program import MatchSymbol
 from nfa.skip import Skip, past_last_row, search_on, to_first, to_next_row
 from nfa.threads.transitions import Transitions
@@ -194,9 +194,11 @@ def next_start(skip: Skip, transitions: Transitions) -> NextStart:
     return lambda number, start, codes: search_on(skip, match_of(transitions, number, start, codes))
 
 
-def match_of(transitions: Transitions, number: int, start: int, codes: Sequence[int]) -> Match:
+def match_of(transitions: Transitions, number: int, start: int, codes: Sequence[int]) -> PatternMatch:
     """The match as the thread machine gives it."""
-    return Match(number, start, tuple(_member(transitions, code, start + place) for place, code in enumerate(codes)))
+    return PatternMatch(
+        number, start, tuple(_member(transitions, code, start + place) for place, code in enumerate(codes))
+    )
 
 
 def _member(transitions: Transitions, code: int, row: int) -> Membership:

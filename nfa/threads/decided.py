@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Generic
 
-from nfa.match import Match, Membership
+from nfa.match import Membership, PatternMatch
 from nfa.parse import parse_pattern
 from nfa.pattern import Pattern
 from nfa.program import MatchSymbol, Program, compile_program
@@ -142,7 +142,7 @@ class Matcher(Generic[Row]):
         self._start = self._count = index
         self._matches = matches
 
-    def feed(self, row: Row) -> list[Match]:
+    def feed(self, row: Row) -> list[PatternMatch]:
         """Adds the next row of the partition; returns the matches that it decides."""
         if self._finished:
             raise ValueError("the partition is finished")
@@ -153,12 +153,12 @@ class Matcher(Generic[Row]):
         self._count += 1
         return self._decide()
 
-    def advance_time(self, ts: int) -> list[Match]:
+    def advance_time(self, ts: int) -> list[PatternMatch]:
         """Says that no row older than `ts` will come; returns the matches that this decides."""
         self._advance_to(max(ts, ts if self._now is None else self._now))
         return self._decide()
 
-    def finish(self) -> list[Match]:
+    def finish(self) -> list[PatternMatch]:
         """Says that no row will come any more; returns the remaining matches."""
         self._finished = True
         return self._decide()
@@ -168,8 +168,8 @@ class Matcher(Generic[Row]):
             raise ValueError(f"a row of time {ts} comes after time {self._now}")
         self._now = ts
 
-    def _decide(self) -> list[Match]:
-        matches: list[Match] = []
+    def _decide(self) -> list[PatternMatch]:
+        matches: list[PatternMatch] = []
         while self._start < self._count:
             first = self._first = self._first or Track(self._machine.begin(self._start), self._start)
             track, best = self._run(first)
@@ -178,7 +178,7 @@ class Matcher(Generic[Row]):
             if self._absent is not None:
                 self._report_absence(first, track, best, matches)
             elif self._timed_out and best is None and self._is_partial(track):
-                matches.append(Match(0, self._start, self._memberships(first, track, 0)))
+                matches.append(PatternMatch(0, self._start, self._memberships(first, track, 0)))
                 self._continue(self._start + 1)
             else:
                 self._report(first, *self._outcome(track, best), matches)
@@ -189,7 +189,7 @@ class Matcher(Generic[Row]):
         return not self._finished and bool(track.threads) and track.position > self._start
 
     def _report_absence(
-        self, first: Track[Row], track: Track[Row], best: Track[Row] | None, matches: list[Match]
+        self, first: Track[Row], track: Track[Row], best: Track[Row] | None, matches: list[PatternMatch]
     ) -> None:
         assert self._absent is not None
         after = self._start + 1
@@ -198,7 +198,7 @@ class Matcher(Generic[Row]):
             rows = self._memberships(first, track, place)
             taken = tuple(row for row in rows if row.symbol != self._absent[0])
             self._matches += 1
-            match = Match(self._matches, self._start, taken)
+            match = PatternMatch(self._matches, self._start, taken)
             after = search_on(self._skip, match)
             matches.append(match)
         self._continue(after)
@@ -255,11 +255,11 @@ class Matcher(Generic[Row]):
                 return track, place
         return best, -1
 
-    def _report(self, first: Track[Row], last: Track[Row] | None, place: int, matches: list[Match]) -> None:
+    def _report(self, first: Track[Row], last: Track[Row] | None, place: int, matches: list[PatternMatch]) -> None:
         after = self._start + 1
         if last is not None:
             self._matches += 1
-            match = Match(self._matches, self._start, self._memberships(first, last, place))
+            match = PatternMatch(self._matches, self._start, self._memberships(first, last, place))
             after = search_on(self._skip, match)
             matches.append(match)
         self._continue(after)
@@ -321,7 +321,7 @@ def find_all(
     skip: Skip = past_last_row,
     within: int | None = None,
     time: Callable[[Row], int] | None = None,
-) -> list[Match]:
+) -> list[PatternMatch]:
     """All matches in bounded data; the pattern may be a text, a tree or a program, the other arguments are those of `Matcher`.
 
     >>> [match.memberships for match in find_all("A B?", "ab a", lambda symbol, row, path: row == symbol.lower())]

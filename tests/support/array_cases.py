@@ -13,7 +13,7 @@ from nfa import (
     Concatenation,
     Empty,
     Exclusion,
-    Match,
+    PatternMatch,
     Permutation,
     Quantified,
     Symbol,
@@ -107,7 +107,7 @@ def expected_from_first(tree, symbol_sets_at, ends, skip):
                 row += 1
                 continue
             members = [member._replace(row=row - first + n) for n, member in enumerate(match.memberships)]
-            found.append(Match(len(found) + 1, row - first, tuple(members)))
+            found.append(PatternMatch(len(found) + 1, row - first, tuple(members)))
             row = first + search_on(skip, found[-1])
         return found
 

@@ -15,9 +15,9 @@ from nfa import (
     Concatenation,
     Empty,
     Exclusion,
-    Match,
     Membership,
     Pattern,
+    PatternMatch,
     Permutation,
     Quantified,
     Symbol,
@@ -142,11 +142,11 @@ def by_definition(
     tree: Pattern,
     count: int,
     holds: Condition,
-    skip: Callable[[Match], int] = past_last_row,
+    skip: Callable[[PatternMatch], int] = past_last_row,
     times: Sequence[int] | None = None,
     within: int | None = None,
-) -> list[Match]:
-    found: list[Match] = []
+) -> list[PatternMatch]:
+    found: list[PatternMatch] = []
     start = 0
 
     def in_time(symbol: str, at: int, bound: Bound) -> bool:
@@ -158,7 +158,7 @@ def by_definition(
         bound = first_way(tree, start, count, in_time)
         after = start + 1
         if bound is not None:
-            found.append(Match(len(found) + 1, start, bound))
+            found.append(PatternMatch(len(found) + 1, start, bound))
             after = skip(found[-1]) if bound else after
         start = after
     return found
@@ -189,15 +189,15 @@ def in_sequence(parts: Sequence[Pattern], longest: int) -> set[tuple[str, ...]]:
     return found
 
 
-def spelled(match: Match) -> str:
+def spelled(match: PatternMatch) -> str:
     """A match as `start:symbols`, lower case where excluded.
 
-    >>> spelled(Match(1, 4, (Membership("A", 4), Membership("B", 5, True))))
+    >>> spelled(PatternMatch(1, 4, (Membership("A", 4), Membership("B", 5, True))))
     '4:Ab'
     """
     return f"{match.start}:" + "".join(m.symbol.lower() if m.excluded else m.symbol for m in match.memberships)
 
 
-def fed(matcher: Any, rows: Sequence[Any]) -> list[list[Match]]:
+def fed(matcher: Any, rows: Sequence[Any]) -> list[list[PatternMatch]]:
     """What each row decides, and at last what the end decides."""
     return [*(matcher.feed(row) for row in rows), matcher.finish()]

@@ -24,7 +24,7 @@ from bridge.patterns.live.statements import DecidedStatements, Rows
 from bridge.patterns.strategies.machine import PathConditions
 from bridge.query.row_pattern import PerMatch
 from nfa.errors import BudgetError, ExhaustedError, SkipError
-from nfa.match import Match
+from nfa.match import PatternMatch
 from nfa.program import MatchSymbol
 from nfa.threads.decided import Matcher
 from windows.databases import Database
@@ -231,7 +231,7 @@ class DecidedState(MachineState[MatchReport]):
         self.deadlines.add(self.rows.time_of[partition.row(start)] + within, (start, key))
 
     def _reports(
-        self, key: Key, partition: DecidedPartition, matches: list[Match], ts: int, seq: int
+        self, key: Key, partition: DecidedPartition, matches: list[PatternMatch], ts: int, seq: int
     ) -> Iterator[MatchReport]:
         """The matches, with WITH UNMATCHED ROWS among them the rows that are in none."""
         unmatched = self.task.clause.per_match is PerMatch.WITH_UNMATCHED

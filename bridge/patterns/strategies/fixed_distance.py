@@ -21,7 +21,7 @@ from bridge.patterns.task import MOST_SYMBOLS, Task
 from bridge.patterns.values import CURRENT, Atom, Classifier, MatchExpression, Value, shift_of, shifted
 from bridge.query.row_pattern import RowPattern
 from nfa.arrays.matches import Matches
-from nfa.match import Match
+from nfa.match import PatternMatch
 from nfa.program import (
     AnchorEnd,
     AnchorStart,
@@ -113,7 +113,7 @@ def _renaming(task: Task) -> Skip:
     if task.clause.skip.variable is None:
         return own
 
-    def skip(match: Match) -> int:
+    def skip(match: PatternMatch) -> int:
         members = tuple(member._replace(symbol=_own(member.symbol)) for member in match.memberships)
         return own(dataclasses.replace(match, memberships=members))
 

@@ -27,7 +27,7 @@ from bridge.patterns.values import (
 from bridge.query.row_pattern import RowPattern, absent_symbols
 from nfa import skip as modes
 from nfa.arrays.matches import Matches, matches_of
-from nfa.match import Match
+from nfa.match import PatternMatch
 from nfa.pattern import symbols
 from nfa.program import MatchSymbol, Program
 from nfa.threads.decided import Matcher, for_another_partition
@@ -57,7 +57,7 @@ def find(task: Task) -> Matches:
     return matches_of(starts, lengths, codes)
 
 
-def _matches(matcher: Matcher[int], first: int, end: int) -> list[Match]:
+def _matches(matcher: Matcher[int], first: int, end: int) -> list[PatternMatch]:
     found = [match for row in range(first, end) for match in matcher.feed(row)]
     return found + matcher.finish()
 

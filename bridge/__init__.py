@@ -67,71 +67,38 @@ Letter = DeadLetter
 
 
 def replay(
-    source: Any,
-    queries: Any,
-    engine: str = "local",
-    *,
-    language: str = "sql",
-    database: Any = IN_MEMORY,
-    timestamp: str | Mapping[str, str] | None = None,
-    timestamp_unit: str | Mapping[str, str] | None = None,
-    sort: bool = False,
-    schemas: Mapping[str, Any] | None = None,
-    relations: Mapping[str, Any] | None = None,
-    stores: Mapping[str, Any] | None = None,
-    end: Any = None,
-    out: str | os.PathLike[str] | None = None,
-    into: Bridge | None = None,
-    spark: Any = None,
-    pieces: int | None = None,
-    run: str | None = None,
-    untrusted: bool = False,
-    tables: Sequence[str] = (),
-) -> Mapping[str, Any]:
-    """Runs queries over a history, and returns the results that pushing it would have had.
+    source: Any, queries: Any, engine: str = "local", *, language: str = "sql", database: Any = IN_MEMORY,
+    timestamp: str | Mapping[str, str] | None = None, timestamp_unit: str | Mapping[str, str] | None = None, sort: bool = False,
+    schemas: Mapping[str, Any] | None = None, relations: Mapping[str, Any] | None = None,
+    stores: Mapping[str, Any] | None = None, end: Any = None, out: str | os.PathLike[str] | None = None,
+    into: Bridge | None = None, spark: Any = None, pieces: int | None = None, run: str | None = None,
+    untrusted: bool = False, tables: Sequence[str] = (),
+) -> Mapping[str, Any]:  # fmt: skip
+    """Runs queries over a history, and returns the results that pushing it would have had; docs/replay.md has more.
 
     Args:
-        source: The events, by stream: a path or a pattern of CSV, NDJSON or Parquet files, an Arrow table, a pandas or
-            polars frame, a DuckDB relation, mappings such as dictionaries
-            and SQLAlchemy rows, or (payload, timestamp) pairs. With `engine="spark"` also a frame or a table of
-            Spark; with `engine="local"` also one iterable of (stream, payload, timestamp) for all streams. Timestamps are
-            milliseconds since 1970, or times, which are UTC if they have no zone. They must not go back, unless `sort` is given.
+        source: The events by stream: file paths or patterns, Arrow tables, frames, mappings, or (payload, timestamp) pairs.
         queries: The queries, by name, as texts or query objects; or one script.
         engine: "local" (this machine) or "spark" (needs the extra `cep-bridge[spark]` and Java).
         language: The language of the texts: "sql", "epl" or "cpl".
-        database: Where the queries run: a URL, a DuckDB connection or an SQLAlchemy engine. On the default database, DuckDB
-            in memory, all cores work on slices of the history if all results look back a bounded time (windows of time,
-            patterns WITHIN) and `into` and `stores` are not given. On Spark, executors run DuckDB, and `database` holds the
-            tables that a script reads and writes.
-        timestamp: The column with the timestamps, for all streams or by stream. By default it is guessed.
-        timestamp_unit: The unit of timestamps that are numbers: "s", "ms", "us" or "ns", for all streams or by stream; "auto"
-            takes the one that puts the first timestamp nearest to the present. By default they are whole milliseconds.
-        sort: Order the events by time before they are pushed; those of a stream with equal timestamps stay in their order.
-            What memory does not hold goes to temporary files. Spark always does it.
+        database: Where the queries run: a URL, a DuckDB connection or an SQLAlchemy engine.
+        timestamp, timestamp_unit: The column of timestamps, by default guessed; their unit: "s", "ms", "us", "ns" or "auto".
+        sort: Order the events by time first. Otherwise their timestamps must not go back.
         schemas: Attributes and types by stream, for streams that no query declares and no file describes.
-        relations: Arrow tables or frames by name, which queries join with. Not with `into`.
-        stores: URLs of data stores by name, which CPL scripts read and write.
-        end: The last timestamp to read: milliseconds, or a datetime with a time zone. Time advances to it;
-            without it an absence that is due after the newest event is not reported.
-        out: A directory for the results, as one Parquet file per query (on Spark one directory per query), each complete
-            when it appears.
-        into: An open bridge in which the queries are created and go on running. What waits for later events goes on
-            waiting, and output processors that are added afterwards get what follows, without a gap or a duplicate.
-        spark: The Spark session; by default the active one, or a new one. Only with `engine="spark"`, as are the next two.
-        pieces: The number of pieces that the history is cut into. By default it follows from the size.
-        run: A name for this run. What a script writes to tables and data stores is written once per name.
-        untrusted: Refuse queries that do what is not known to be harmless; see docs/security.md.
-        tables: The tables of the database that untrusted queries may read beside streams and `relations`.
+        relations, stores: Arrow tables or frames that queries join with; URLs of data stores of CPL scripts. Both by name.
+        end: The last timestamp to read, to which time advances: milliseconds, or a datetime with a time zone.
+        out: A directory for the results: one Parquet file per query, on Spark one directory.
+        into: An open bridge in which the queries are created, and go on running after the history.
+        spark, pieces, run: The Spark session, the number of pieces of the history, and a name under which writes happen once.
+        untrusted, tables: Refuse queries that are not known to be harmless; the tables that they may read (docs/security.md).
 
     Returns:
-        The results by query. Locally each is an Arrow table whose first column is `ts`, in milliseconds; with `out` a file
-        is read each time its query is looked up. On Spark each is a frame, which is computed when it is used, or at once
-        where slices of one partition have to be joined.
+        The results by query: Arrow tables whose first column is `ts`, in milliseconds; on Spark, frames.
 
     Raises:
-        BridgeError: For an unknown engine, and for arguments that the engine does not take.
-        SourceError: For a source or a relation that cannot be read, and for the first event that does not fit or is older
-            than one before it. For one iterable of all streams these are SchemaError and OrderError, as for `push_all`.
+        BridgeError: For arguments that the engine does not take.
+        SourceError: For a source or relation that cannot be read, and the first event that does not fit or is too old. For
+            an iterable of all streams these events raise SchemaError and OrderError, as in `push_all`.
         QueryError: For a query that is wrong, with its place.
         UnknownName: For a stream of `source` that no query reads.
 
@@ -140,38 +107,53 @@ def replay(
     >>> replay({"trades": trades}, {"high": "SELECT price FROM trades WHERE price > 10"})["high"].to_pylist()
     [{'ts': 2, 'price': 11.0}]
     """
-    from bridge.history.script import ReplayScript, refuse_unnamed
     from bridge.sources.options import HistoryOptions
 
     options = {
         "reading": HistoryOptions(timestamp, timestamp_unit, sort=sort), "schemas": schemas, "relations": relations,
-        "stores": stores, "database": database, "end": end,
+        "stores": stores, "database": database, "end": end, "out": out, "into": into,
     }  # fmt: skip
+    readable = [*tables, *(relations or ())] if untrusted else None
     if engine == "spark":
-        from bridge.spark import replay as replay_on_spark
-
-        directory = None if out is None else os.fspath(out)
-        script = ReplayScript.of(queries, language=language)
-        script.readable = [*tables, *(relations or ())] if untrusted else None
-        return replay_on_spark(source, script, out=directory, into=into, spark=spark, pieces=pieces, run=run, **options)
+        return _replay_on_spark(source, queries, language, readable, options, spark=spark, pieces=pieces, run=run)
     if engine != "local":
         raise BridgeError(f"unknown engine {engine!r}; use 'local' or 'spark'")
     if run is not None:
         raise BridgeError("run=… needs engine='spark': the local engine writes in the transactions of its pushes")
     if pieces is not None:
         raise BridgeError("pieces=… needs engine='spark': the local engine cuts the history by itself")
-    refuse_unnamed(source)
+    return _replay_here(source, queries, language, readable, options)
+
+
+def _replay_on_spark(
+    source: Any, queries: Any, language: str, readable: list[str] | None, options: dict[str, Any], **of_spark: Any
+) -> Mapping[str, Any]:
+    from bridge.history.script import ReplayScript
+    from bridge.spark import replay as replay_on_spark
+
+    directory = None if options["out"] is None else os.fspath(options["out"])
+    script = ReplayScript.of(queries, language=language)
+    script.readable = readable
+    return replay_on_spark(source, script, **{**options, "out": directory}, **of_spark)
+
+
+def _replay_here(
+    source: Any, queries: Any, language: str, readable: list[str] | None, options: dict[str, Any]
+) -> Mapping[str, Any]:
     from bridge.engine.session import session_of
     from bridge.history.replay import replay as replay_here
+    from bridge.history.script import ReplayScript, refuse_unnamed
     from windows.databases import dialect_of
 
+    refuse_unnamed(source)
+    into, database = options["into"], options["database"]
     if into is not None and not isinstance(into, Bridge):
         raise BridgeError(f"into= is an open bridge, not {into!r}")
     script = ReplayScript.of(
         queries, language=language, dialect=dialect_of(database if into is None else session_of(into).database)
     )
-    script.readable = [*tables, *(relations or ())] if untrusted else None
-    return replay_here(source, script, out=out, into=into, **options)
+    script.readable = readable
+    return replay_here(source, script, **options)
 
 
 def stream(source: Any, queries: Any, *, lateness: Any = 0, **options: Any) -> dict[str, Any]:

@@ -56,6 +56,25 @@ def test_imports_point_one_way(place: str) -> None:
     assert wrong == []
 
 
+def functions(path: pathlib.Path) -> Iterator[tuple[str, int]]:
+    """The functions of a file, as `path:line name`, and how many lines each has without its docstring."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            first, last = node.body[0], node.end_lineno or node.lineno
+            docstring = (
+                (first.end_lineno or 0) - first.lineno + 1 if ast.get_docstring(node, clean=False) is not None else 0
+            )
+            yield f"{path.relative_to(ROOT)}:{node.lineno} {node.name}", last - node.lineno + 1 - docstring
+
+
+def test_functions_and_files_are_short() -> None:
+    files = [path for package in ("bridge", "nfa", "windows") for path in sorted((ROOT / package).rglob("*.py"))]
+    assert [name for path in files for name, lines in functions(path) if lines > 45] == []
+    assert [
+        str(path.relative_to(ROOT)) for path in files if len(path.read_text(encoding="utf-8").splitlines()) > 400
+    ] == []
+
+
 def test_the_documentation_shows_the_packages_as_they_are(request: pytest.FixtureRequest) -> None:
     page = ROOT / "docs" / "how-it-works.md"
     text = page.read_text(encoding="utf-8")

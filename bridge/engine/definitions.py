@@ -31,36 +31,25 @@ class Definitions(Access):
 
     @locked
     def register_stream(
-        self,
-        name: str,
-        schema: Any = None,
-        *,
-        idle_after: Any = None,
-        max_ahead: Any = None,
-        table: str | None = None,
-        changes_of: str | None = None,
-        position: str | None = None,
-        timestamp: str | None = None,
-        timestamp_unit: str | None = None,
-        since: int | str | None = None,
-    ) -> None:
-        """Registers an event stream, which is pushed, or read from a table by `poll` and `run`.
+        self, name: str, schema: Any = None, *, idle_after: Any = None, max_ahead: Any = None, table: str | None = None,
+        changes_of: str | None = None, position: str | None = None, timestamp: str | None = None,
+        timestamp_unit: str | None = None, since: int | str | None = None,
+    ) -> None:  # fmt: skip
+        """Registers an event stream, which is pushed, or read from a table by `poll` and `run` (docs/watch.md).
 
         Args:
             name: Its name; names ignore case, as in SQL.
-            schema: Attribute names mapped to types, or a text such as "symbol VARCHAR, price DOUBLE". For a table it may be left
-                out: the attributes are then all columns whose types the bridge knows.
-            idle_after: Events of other streams wait until this one has come to their time, or has been silent for longer than
-                this: milliseconds, or a text such as "30 S". It is measured by the wall clock with `clock="system"`, else by
-                the events of the other streams (rule T5).
+            schema: Attribute names mapped to types, or a text such as "symbol VARCHAR, price DOUBLE". The default, for a table
+                only: all columns whose types the bridge knows.
+            idle_after: Events of other streams wait until this one has reached their time, or has been silent for longer than
+                this: milliseconds, or a text such as "30 S" (rule T5).
             max_ahead: An event that is further ahead is a late event of the kind "ahead", and does not move time (rule T6).
             table: The table of the bridge's database whose rows are the events; other programs insert them.
-            changes_of: The table whose inserts, updates and deletes are the events; see docs/watch.md.
+            changes_of: The table whose inserts, updates and deletes are the events.
             position: The column of `table` with unique whole numbers that grow as a rule, such as its primary key.
             timestamp: The column with the time of an event; None for the time at which its row is read.
-            timestamp_unit: The unit of that column where it holds numbers: "s", "ms" (the default), "us" or "ns".
-            since: Which rows of `table` are events: "now", those that are committed from now on (the default), "beginning", or
-                the position that they come after.
+            timestamp_unit: The unit of that column if it holds numbers: "s", "ms" (the default), "us" or "ns".
+            since: The rows that are events: "now" (committed from now on), "beginning", or the position that they come after.
 
         Raises:
             NameTaken: A stream, query, script or table has this name.
@@ -99,40 +88,26 @@ class Definitions(Access):
 
     @locked
     def create_query(
-        self,
-        name: str,
-        definition: objects.Node | Script | StateTable | str,
-        language: str = "sql",
-        *,
-        into: str | None = None,
-        keep: Any = None,
-        replace: bool = False,
-        untrusted: bool = False,
-        tables: Sequence[str] = (),
-        on_error: str = "refuse",
+        self, name: str, definition: objects.Node | Script | StateTable | str, language: str = "sql", *, into: str | None = None,
+        keep: Any = None, replace: bool = False, untrusted: bool = False, tables: Sequence[str] = (), on_error: str = "refuse",
         limits: Limits | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Creates a continuous query; its results are a stream of that name, which other queries may read.
 
-        The same definition again changes nothing, so a cell of a notebook can be run again, and with a durable bridge a
-        program that declares its queries can simply be started again (rule D6).
+        The same definition again changes nothing, so a program that declares its queries can be started again (rule D6).
 
         Args:
             name: The name of the query, or of a script: each output of a script is a query of its own name.
             definition: Query objects (see `bridge.query`), or a text.
             language: The language of a text: "sql", "epl" (Esper's) or "cpl" (a script of PaaS-CEP's).
-            into: A table of the bridge's database that gets each result exactly once: in the transaction of the push that
-                brought it. It is created where there is none, with `result_id`, `ts` and the query's columns, and stays when
-                the bridge is closed; other programs may read it at any time.
+            into: A table of the bridge's database that gets each result exactly once; see docs/durability.md.
             keep: How long a row stays in that table: milliseconds, or a text such as "7 D". By default for ever.
-            replace: Replace a query of this name that is defined otherwise, in one transaction; what both have in common
-                keeps its state (rule D7).
+            replace: Replace another query of this name in one transaction; what both have in common keeps its state (D7).
             untrusted: Refuse whatever is not known to be harmless; see docs/security.md.
             tables: The tables of the database that an untrusted query may read beside streams and queries.
-            on_error: What happens to a push in which the query fails, as by a division by zero: it is refused ("refuse"), or
-                takes effect without this query, just then ("skip") or from then on ("stop", until `resume_query`).
-            limits: The seconds that a push with this query may take, the rows that it may report in one, and that a table of
-                its state may hold: more is an error of the query. It needs `on_error=`.
+            on_error: A push in which the query fails is refused ("refuse"), or takes effect without the query: this push
+                only ("skip"), or all from now on ("stop", until `resume_query`).
+            limits: The most seconds and results of a push, and rows of a table of its state; more is an error. Needs `on_error=`.
 
         Raises:
             QueryError: The query is wrong; the error has the place in the text. Nothing of it is left behind.
@@ -147,18 +122,14 @@ class Definitions(Access):
         ...     list(cep.queries)
         ['high', 'alert']
         """
-        runner = self._runner
-        call = call_of(name, definition, language, runner, into, keep).with_options(
-            on_error=check_policy(on_error, limits)
-        )
+        policy = check_policy(on_error, limits)
+        call = call_of(name, definition, language, self._runner, into, keep).with_options(on_error=policy)
         queries = set(self._catalogue.queries)
         trust = Trust(self._runner.database.dialect, tables).and_table(into) if untrusted else None
         with self._catalogue.trusting(trust):
             self._create_query(name, definition, call, replace)
         created = self._entries_of(name, set(self._catalogue.queries) - queries)
-        for entry in created:
-            entry.language = entry.language or call.language
-        self._set_policy(created, on_error, limits)
+        self._set_policy(created, call.language, on_error, limits)
         self._pushes.follow_streams()
 
     def _entries_of(self, name: Any, created: Collection[str] = ()) -> list[QueryEntry]:
@@ -168,9 +139,10 @@ class Definitions(Access):
         names = {str(name).lower(), *created, *(map(str.lower, script.outputs) if script is not None else ())}
         return [known.queries[each] for each in names if each in known.queries]
 
-    def _set_policy(self, entries: Iterable[QueryEntry], on_error: str, limits: Limits | None) -> None:
-        """Lets these queries have this policy and limits."""
+    def _set_policy(self, entries: Iterable[QueryEntry], language: str, on_error: str, limits: Limits | None) -> None:
+        """Lets these queries have this policy and limits, and this language if they have none."""
         for entry in entries:
+            entry.language = entry.language or language
             entry.on_error, entry.limits = on_error, limits
         self._runner.exclude(())
 
@@ -264,7 +236,7 @@ class Definitions(Access):
         Redefinition(self._runner, self._pushes.calls.named).replace(entry.name, entry.definition, entry.text, call)
         new = self._catalogue.query_entry(name)
         new.language = entry.language
-        self._set_policy(self._entries_of(name), entry.on_error, entry.limits)
+        self._set_policy(self._entries_of(name), entry.language, entry.on_error, entry.limits)
 
     @locked
     def remove_stream(self, name: str) -> None:

@@ -116,13 +116,7 @@ class Inspection(Access):
         >>> with bridge.connect() as cep:
         ...     cep.register_stream("trades", {"symbol": "VARCHAR", "price": "DOUBLE"})
         ...     cep.create_query("high", "SELECT symbol FROM trades WHERE price > 10")
-        ...     print(cep.explain("high").partition("-- state")[2])
-        <BLANKLINE>
-        CREATE TABLE "cep_clock" AS
-        SELECT CAST(0 AS BIGINT) AS "before", CAST(0 AS BIGINT) AS "now", CAST(0 AS BIGINT) AS "seq";
-        CREATE TABLE "cep_inbox_trades" ("ts" BIGINT, "seq" BIGINT, "symbol" TEXT, "price" DOUBLE);
-        <BLANKLINE>
-        -- results of a push
+        ...     print(cep.explain("high").partition("-- results of a push")[2].lstrip())
         SELECT "ts", "symbol"
         FROM (SELECT "ts", "seq", "symbol" FROM "cep_inbox_trades" WHERE "price" > 10) AS "r"
         ORDER BY "ts", "seq";

@@ -28,16 +28,14 @@ def file_source(
         path: The path, or a pattern of several files such as `logs/*.csv`. The format is that of the ending (.csv, .ndjson,
             .parquet), else that of the first bytes; CSV and NDJSON may be compressed by gzip, bzip2 or xz.
         schema: The attributes and their types, as `register_stream` takes them. By default those of the file.
-        timestamp: The column with the timestamps. By default it is guessed by its name or type.
-        timestamp_unit: The unit of timestamps that are numbers, as for `bridge.replay`.
-        sort: Order the events by time, as for `bridge.replay`.
+        timestamp, timestamp_unit, sort: The column with the timestamps, their unit, and whether to order the events by them,
+            as for `bridge.replay`.
 
     Returns:
         Arrow batches of `ts`, in milliseconds, and the attributes.
 
     Raises:
-        SourceError: For a file that cannot be read or does not have these columns; while the batches are read, also for a
-            row that does not fit.
+        SourceError: For a file that cannot be read or lacks a column; while the batches are read, for a row that does not fit.
 
     >>> import bridge, pathlib
     >>> size = pathlib.Path("calls.csv").write_text("ts,caller,seconds\\n1000,ann,5\\n2000,bob,7\\n")
@@ -55,17 +53,20 @@ def file_source(
     from bridge.sources.times import unit_of
     from windows.arrow import arrow_type
 
-    try:
-        declared = None if schema is None else Schema.of(schema)
-    except TypeMismatch as error:
-        raise SourceError(f"the schema of {_path_of(path)}: {error}") from None
-    source = open_source(
-        _path_of(path), _path_of(path), declared, ReadOptions(timestamp, unit_of(timestamp_unit), sort=sort)
-    )
+    name, declared = _path_of(path), _schema_of(path, schema)
+    source = open_source(name, name, declared, ReadOptions(timestamp, unit_of(timestamp_unit), sort=sort))
     columns = [("ts", pa.int64()), *((attribute.name, arrow_type(attribute.type)) for attribute in source.schema)]
     kinds = pa.schema(columns)
     batches = (batch for table in source.tables() for batch in _named(table, kinds).to_batches())
     return pa.RecordBatchReader.from_batches(kinds, batches)
+
+
+def _schema_of(path: str | os.PathLike[str], schema: Any) -> Schema | None:
+    """The schema that is declared for a file, if one is. Raises SourceError."""
+    try:
+        return None if schema is None else Schema.of(schema)
+    except TypeMismatch as error:
+        raise SourceError(f"the schema of {_path_of(path)}: {error}") from None
 
 
 def _named(table: pa.Table, kinds: pa.Schema) -> pa.Table:

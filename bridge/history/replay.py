@@ -49,11 +49,7 @@ def replay(
     """`bridge.replay` with `engine="local"`; see there for the arguments."""
     from bridge.history.results import ResultFiles, ResultTables
 
-    for option, value in (("schemas", schemas), ("relations", relations), ("stores", stores)):
-        if value is not None and not isinstance(value, Mapping):
-            raise BridgeError(f"{option}= is a mapping by names, not {value!r}")
-    if out is not None and not isinstance(out, (str, os.PathLike)):
-        raise BridgeError(f"out= is a directory, not {out!r}")
+    _check_options(out, schemas=schemas, relations=relations, stores=stores)
     script.streams.update({name: schema_for(name, schema) for name, schema in (schemas or {}).items()})
     results = ResultTables() if out is None else ResultFiles(Path(out), "parquet")
     with contextlib.ExitStack() as stack:
@@ -79,6 +75,15 @@ def replay(
             workers = install_queries(script, cep, sources, results, relations or {} if is_separate else None)
             feed(cep, sources, last, final=into is None, workers=workers)
     return results.tables
+
+
+def _check_options(out: object, **mappings: object) -> None:
+    """Raises BridgeError for a directory or a mapping that is none."""
+    for option, value in mappings.items():
+        if value is not None and not isinstance(value, Mapping):
+            raise BridgeError(f"{option}= is a mapping by names, not {value!r}")
+    if out is not None and not isinstance(out, (str, os.PathLike)):
+        raise BridgeError(f"out= is a directory, not {out!r}")
 
 
 def _push(cep: Bridge, script: ReplayScript, source: Any, results: ResultTables, end: int | None, final: bool) -> None:

@@ -87,12 +87,8 @@ def source_of(
     TABLE orders (POSITION id, SINCE NOW)
     """
     given = {
-        "table": table,
-        "changes_of": changes_of,
-        "position": position,
-        "timestamp": timestamp,
-        "timestamp_unit": unit,
-    }
+        "table": table, "changes_of": changes_of, "position": position, "timestamp": timestamp, "timestamp_unit": unit,
+    }  # fmt: skip
     for name, text in given.items():
         if text is not None and (not isinstance(text, str) or not text):
             raise SchemaError(f"{name} is a name, not {text!r}")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from nfa.errors import BudgetError
@@ -30,16 +32,17 @@ class Equality:
 
 
 class Listeners:
-    """The instances of `Once` that wait for an event, by their number, and by the value of an equality where one is known.
+    """The instances of `Once` that wait for an event, by their number and the value that their equality demands.
 
-    Values are compared by hash only where that is what a database does: integers with integers and texts with texts. An
-    event with another value reaches all instances, and an instance with another value gets all events.
+    Values are compared by hash only if a database compares them alike: integers with integers and texts with texts. An
+    event with another value reaches all instances. An instance without an equality, or with another value, has the value
+    None here: it gets all events.
     """
 
     def __init__(self, equalities: Mapping[int, Equality]) -> None:
         self._equalities = equalities
-        self._all: dict[int, _States] = {}
-        self._by_value: dict[tuple[int, int | str | None], _States] = {}
+        self._by_value: dict[int, dict[int | str | None, _States]] = defaultdict(partial(defaultdict, dict))
+        self._counts: dict[int, int] = defaultdict(int)
 
     def add(self, state: OnceState) -> None:
         """Adds an instance.
@@ -47,34 +50,34 @@ class Listeners:
         Raises:
             BudgetError: There are too many.
         """
-        waiting = self._all.setdefault(state.number, {})
-        waiting[state.at] = state
-        if state.number in self._equalities:
-            self._by_value.setdefault(self._place(state), {})[state.at] = state
-        if len(waiting) > INSTANCE_LIMIT:
-            raise BudgetError(f"the pattern has {len(waiting)} instances under way; the limit is {INSTANCE_LIMIT}")
+        number = state.number
+        value = self._value_of(state) if number in self._equalities else None
+        self._by_value[number][value][state.at] = state
+        self._counts[number] = count = self._counts[number] + 1
+        if count > INSTANCE_LIMIT:
+            raise BudgetError(f"the pattern has {count} instances under way; the limit is {INSTANCE_LIMIT}")
 
     def remove(self, state: OnceState) -> None:
         """Removes an instance, if it is there."""
-        self._all.get(state.number, {}).pop(state.at, None)
-        if state.number in self._equalities:
-            place = self._place(state)
-            states = self._by_value.get(place, {})
-            states.pop(state.at, None)
-            if not states:
-                self._by_value.pop(place, None)
+        number = state.number
+        value = self._value_of(state) if number in self._equalities else None
+        states = self._by_value[number][value]
+        if states.pop(state.at, None) is not None:
+            self._counts[number] -= 1
+        if not states and value is not None:
+            del self._by_value[number][value]
 
     def reached_by(self, event: Any, number: int) -> Collection[OnceState]:
         """The instances for which an event of this number can be the one."""
-        equality = self._equalities.get(number)
-        value = None if equality is None else _hashed(equality.of_event(event))
-        if value is None:
-            return self._all.get(number, {}).values()
-        found = (self._by_value.get((number, each), {}) for each in (value, None))
+        by_value, equality = self._by_value[number], self._equalities.get(number)
+        if equality is None:
+            return by_value[None].values()
+        value = _hashed(equality.of_event(event))
+        found = by_value.values() if value is None else (by_value.get(value, {}), by_value.get(None, {}))
         return [state for states in found for state in states.values()]
 
-    def _place(self, state: OnceState) -> tuple[int, int | str | None]:
-        return state.number, _hashed(self._equalities[state.number].of_bound(state.begin))
+    def _value_of(self, state: OnceState) -> int | str | None:
+        return _hashed(self._equalities[state.number].of_bound(state.begin))
 
 
 def _hashed(value: Any) -> int | str | None:

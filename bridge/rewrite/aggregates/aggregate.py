@@ -286,7 +286,7 @@ def joined(node: query.Aggregate, below: Flow, database: Database, by_scan: bool
     ]
     trigger = [column_of("t", name) for name in ("ts", "seq", *order)]
     expires = column_of("t", "_expires")
-    age = [column_of("w", name) for name in ("ts", "seq", *below.order)]
+    age = [column_of("w", name) for name in below.key]
     oldest = exp.Min(this=sortable_text(part.copy() for part in age))
     empty_too = node.on_change and not node.group_by
     grouped = GroupedJoin(
@@ -295,7 +295,7 @@ def joined(node: query.Aggregate, below: Flow, database: Database, by_scan: bool
         keys,
         [*trigger, expires],
         exp.Count(this=column_of("w", "seq")),
-        age if below.timed or below.order else [column_of("w", "seq")],
+        age,
         order=[column_of("t", "_place"), oldest] if node.on_change else (),
         database=database,
     )

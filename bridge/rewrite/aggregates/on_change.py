@@ -63,7 +63,7 @@ def at_points(
         keys,
         [column_of("t", name) for name in ("ts", "seq", "_expires")],
         exp.Count(this=column_of("w", "seq")),
-        [column_of("w", name) for name in ("ts", "seq", *below.order)],
+        [column_of("w", name) for name in below.key],
         order=[exp.Min(this=column_of("t", "_age"))],
     )
     joined = exp.select().from_(derived_table(points, "t"))

@@ -83,14 +83,13 @@ def at_changes(node: query.Aggregate, below: Flow, points: exp.Query, database: 
 def _grouped(
     node: query.Aggregate, below: Flow, trigger: Sequence[exp.Expr], database: Database, is_outer: bool = False
 ) -> GroupedJoin:
-    plain = not (below.timed or below.order)
     return GroupedJoin(
         node,
         lambda value: qualify_columns((null_without_row(value) if is_outer else value).copy(), "w"),
         [column_of("t", name) for name in group_columns(node)],
         trigger,
         exp.Count(this=column_of("w", "seq")),
-        [column_of("w", name) for name in (("seq",) if plain else ("ts", "seq", *below.order))],
+        [column_of("w", name) for name in below.key],
         order=[exp.Min(this=column_of("t", "_age"))] if is_outer else (),
         database=database,
     )

@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from bridge.engine.catalogue import QueryEntry, ResultQuery
 from bridge.engine.delivery import as_arrow
+from bridge.engine.special_pushes import LargePush, ShortPush, SpecialPush
 from bridge.engine.tables import Tables
 from bridge.query.nodes import Stream
 from bridge.rewrite import Network
@@ -31,46 +32,6 @@ PIECE = 64
 
 Results = list[tuple[QueryEntry, Any]]
 """The rows of each query that has any: tuples, or an Arrow table."""
-
-
-class ShortPush:
-    """The statements for pushes that are short beside the windows of some queries, made with the first such push.
-
-    `ratio`: how many times as long as the push the shortest window is, at least. `rows`: the rows that this window holds,
-    at least, judged by the rate of the push's events.
-    """
-
-    def __init__(
-        self, members: Sequence[QueryEntry], make: Callable[[], list[ResultStatement]], ratio: int, rows: int = 0
-    ) -> None:
-        self.ratio = ratio
-        self.window = min(entry.flow.window for entry in members)
-        self.rows = rows
-        self._members = members
-        self._make = make
-
-    def is_for(self, count: int, lasting: int) -> bool:
-        """Whether a push of `count` events that lasts `lasting` milliseconds is short beside the windows as they are now."""
-        is_brief = lasting * self.ratio <= self.window and count * self.window >= lasting * self.rows
-        return is_brief and all(entry.has_short_variant for entry in self._members)
-
-    @functools.cached_property
-    def statements(self) -> list[ResultStatement]:
-        return self._make()
-
-
-class LargePush:
-    """The statements for pushes of at least `many` events, made with the first such push."""
-
-    def __init__(self, make: Callable[[], list[ResultStatement]], many: int) -> None:
-        self._make, self._many = make, many
-
-    def is_for(self, count: int, lasting: int) -> bool:
-        return count >= self._many
-
-    @functools.cached_property
-    def statements(self) -> list[ResultStatement]:
-        return self._make()
 
 
 class ResultStatement:
@@ -98,7 +59,7 @@ class ResultStatement:
         self.places = places
         self.arrow_from = arrow_from if as_arrow(members[0]) else NEVER
         self.timed, self.sources = members[0].timed, members[0].sources
-        self.special_pushes: list[ShortPush | LargePush] = []
+        self.special_pushes: list[SpecialPush[ResultStatement]] = []
 
     def read(self, database: Database, count: int, lasting: int) -> Results:
         """The results of a push of `count` events that lasts `lasting` milliseconds.

@@ -143,7 +143,7 @@ class BoundStatements:
                 known = window_aggregate(tree, insertions, _place_of, _mark, self._types, functions)
             found.aggregate = (known,)
         if (aggregate := found.aggregate[0]) is not None:
-            aggregate.rows.forget()
+            aggregate.forget()
         return aggregate
 
     def _source(self, source: object, write: Callable[[], exp.Expr]) -> _Source:

@@ -43,21 +43,17 @@ class InProcess:
     @property
     def is_ready(self) -> bool:
         """Whether the rows of all windows are in memory."""
-        return all(window.rows.is_loaded for window in self._windows)
+        return all(window.is_loaded for window in self._windows)
 
     def prepare(self, database: Database, rows: Sequence[Row]) -> None:
         """Keeps the rows in memory up to date after events that the database has processed, inside their transaction."""
         for window in self._windows:
-            if window.rows.is_loaded:
-                for row in rows:
-                    window.add(row)
-            else:
-                window.rows.prepare(database, rows[-1][0], rows[-1][1])
+            window.prepare(database, rows)
 
     def forget(self) -> None:
         """The tables of windows have changed otherwise."""
         for window in self._windows:
-            window.rows.forget()
+            window.forget()
 
     def of_events(self, rows: Sequence[Row]) -> Results | None:
         """The results that values and windows give for these events; None where the database has to compute one."""

@@ -151,7 +151,7 @@ class OneEventPlan:
         if self.in_process is not None:
             self.in_process.prepare(database, rows)
         for previous in self._previous:
-            previous.note(database, rows)
+            previous.prepare(database, rows)
 
     def forget(self) -> None:
         """What is in memory of tables may have changed there."""

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from bridge.engine.computed import KINDS, Compute, Row, computed
 from bridge.engine.window_content import WindowInsertion
-from bridge.engine.window_rows import WindowRows
+from bridge.engine.window_rows import MaintainedRows, WindowRows
 from bridge.patterns.live.statements import Arrivals
 from windows.databases import Database
 from windows.sql import column, table
@@ -46,7 +46,7 @@ def previous_rows(
     return PreviousRows(arrivals, places[: len(arrivals.keys)], arrive, [types[place] for place in places])
 
 
-class PreviousRows:
+class PreviousRows(MaintainedRows):
     """The latest rows of each partition in a machine's table, with the columns that `arrivals` read of them."""
 
     def __init__(self, arrivals: Arrivals, places: Sequence[int], arrive: Compute, types: Sequence[str]) -> None:
@@ -54,15 +54,10 @@ class PreviousRows:
         self._columns = list(dict.fromkeys(each.column for each in arrivals.previous))
         self._reads = [(self._columns.index(each.column), each.back) for each in arrivals.previous]
         self._most = max(each.back for each in arrivals.previous)
-        self._key, self._arrive, self._arrivals = places, arrive, arrivals
+        self._key, self._arrivals = places, arrivals
         self._text: str | None = None
         kinds = [KINDS[kind] for kind in types]
-        self._rows = WindowRows(arrivals.table, arrivals.keys, self._columns, kinds, None, self._most)
-
-    @property
-    def is_loaded(self) -> bool:
-        """Whether they are in memory."""
-        return self._rows.is_loaded
+        super().__init__(WindowRows(arrivals.table, arrivals.keys, self._columns, kinds, None, self._most), arrive)
 
     def is_known(self, row: Row) -> bool:
         """Whether what the event adds can be kept in memory."""
@@ -72,7 +67,7 @@ class PreviousRows:
         """The values that an event reads, which is not among the rows yet."""
         if not self.is_loaded:
             return self._stored(database, row)
-        own = self._rows.of(tuple([row[place] for place in self._key]), row[0])
+        own = self.rows.of(tuple([row[place] for place in self._key]), row[0])
         if own is None:
             return (None,) * len(self._reads)
         count = len(own.times)
@@ -88,25 +83,3 @@ class PreviousRows:
         keys = [row[place] for place in self._key]
         rows = database.fetch_bound(self._text, keys) if keys else database.fetch(self._text)
         return tuple([rows[back - 1][place] if back <= len(rows) else None for place, back in self._reads])
-
-    def add(self, row: Row) -> None:
-        """The event's row has come."""
-        if not self.is_loaded:
-            return
-        rows = self._arrive(row)
-        if rows is None:
-            self._rows.forget()
-        else:
-            self._rows.add(row[1], row[0], rows)
-
-    def note(self, database: Database, rows: Sequence[Row]) -> None:
-        """The database has processed these events, inside their transaction."""
-        if self.is_loaded:
-            for row in rows:
-                self.add(row)
-        else:
-            self._rows.prepare(database, rows[-1][0], rows[-1][1])
-
-    def forget(self) -> None:
-        """The table has changed otherwise."""
-        self._rows.forget()

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from bridge.engine.computed import Compute, Row
-from bridge.engine.window_rows import KeyRows, LatestRows, WindowRows
+from bridge.engine.window_rows import KeyRows, LatestRows, MaintainedRows, WindowRows
 from windows.databases.python_aggregates import PythonAggregate
 from windows.times import NEVER
 
@@ -58,7 +58,7 @@ class ColumnAggregate(NamedTuple):
         return _FUNCTIONS[self.name] if self.of_doubles is None else functools.partial(_of_doubles, self.of_doubles)
 
 
-class WindowAggregate:
+class WindowAggregate(MaintainedRows):
     """A SELECT of aggregates over the rows of a window, computed in this process after an event has come.
 
     `key`: the places of the event's values that select its rows; where one of `equal` is NULL, it selects none.
@@ -69,10 +69,10 @@ class WindowAggregate:
         self, rows: WindowRows, arrive: Compute, key: Sequence[int], equal: Sequence[int],
         aggregates: Sequence[ColumnAggregate], columns: Sequence[str], finish: Compute, reports_empty: bool,
     ) -> None:  # fmt: skip
-        self.rows = rows
+        super().__init__(rows, arrive)
         self.is_joined = reports_empty or isinstance(rows, LatestRows) or any(each.is_joined for each in aggregates)
         """Whether statements over many events may join each with its rows, as window frames do not compute it."""
-        self._arrive, self._key, self._equal, self._finish = arrive, key, equal, finish
+        self._key, self._equal, self._finish = key, equal, finish
         self._none = KeyRows(len(columns)) if reports_empty else None
         self._functions = [
             (each.function, None if each.column is None else columns.index(each.column)) for each in aggregates
@@ -80,14 +80,6 @@ class WindowAggregate:
         self._most = MOST_OF_KEY if any(each.column is not None for each in aggregates) else None
         if any(each.of_doubles is not None for each in aggregates):
             self._most = MOST_OF_SLOW
-
-    def add(self, row: Row) -> bool:
-        """Adds what the event adds to the window; False where only the database knows what that is."""
-        if (rows := self._arrive(row)) is None:
-            self.rows.forget()
-            return False
-        self.rows.add(row[1], row[0], rows)
-        return self.rows.is_loaded
 
     def take(self, row: Row) -> list[Row] | None:
         """Adds what the event adds, and gives the rows of the SELECT for it; None where the database has to compute them."""

@@ -1,4 +1,4 @@
-"""The rows of a window table in memory, for aggregates that this process computes."""
+"""The rows of a window table in memory, for aggregates and earlier rows that this process reads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from bridge.engine.computed import Row
+from bridge.engine.computed import Compute, Row
 from windows.databases import Database
 from windows.sql import column, table
 
@@ -224,3 +224,37 @@ class LatestRows(WindowRows):
         found.columns = [[row[place] for row in own.values()] for place in range(1, len(self._names) - self._keys + 1)]
         found.nulls = self._has_nulls
         return found
+
+
+class MaintainedRows:
+    """Rows of a window table in memory, to which each event adds what it adds to the table, as `arrive` computes it."""
+
+    def __init__(self, rows: WindowRows, arrive: Compute) -> None:
+        self.rows, self._arrive = rows, arrive
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the rows are in memory."""
+        return self.rows.is_loaded
+
+    def add(self, row: Row) -> bool:
+        """Adds what the event adds; tells whether the rows are in memory then: only the database may know what that is."""
+        if not self.rows.is_loaded:
+            return False
+        if (rows := self._arrive(row)) is None:
+            self.rows.forget()
+        else:
+            self.rows.add(row[1], row[0], rows)
+        return self.rows.is_loaded
+
+    def prepare(self, database: Database, rows: Sequence[Row]) -> None:
+        """Adds the events that the database has processed, inside their transaction; or reads the table."""
+        if not self.is_loaded:
+            self.rows.prepare(database, rows[-1][0], rows[-1][1])
+            return
+        for row in rows:
+            self.add(row)
+
+    def forget(self) -> None:
+        """The table has changed otherwise."""
+        self.rows.forget()

@@ -414,6 +414,20 @@ def test_keys_that_never_come_again_are_forgotten(monkeypatch: pytest.MonkeyPatc
         assert len(window.rows._rows) < 25
 
 
+def test_rows_after_one_that_only_the_database_computes_count_once() -> None:
+    """A batch that is written with its position goes to the database; a NaN in it makes the rows in memory invalid."""
+    with bridge.connect("duckdb://") as cep:
+        cep.create_query("q", "SELECT COUNT(v) AS n FROM s[v DOUBLE] WINDOW(RANGE 1 S)")
+        counts: list[int] = []
+        cep.add_output_processor("q", lambda event: counts.append(event.payload["n"]))
+        for ts in range(0, 5000, 500):
+            cep.push_event("s", [1.0], ts)
+        cep.push_events("s", [([float("nan")], 10_000), ([5.0], 10_900)], source="file", position=1)
+        for ts in range(11_050, 11_850, 100):
+            cep.push_event("s", [1.0], ts)
+    assert counts[-10:] == [1, 2, 2, 3, 4, 5, 6, 7, 8, 9]
+
+
 PLAIN = ["A", 1, 1, 0.5]
 LARGE = ["A", 1, 2**63 - 1, 0.5]
 

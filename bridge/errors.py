@@ -167,3 +167,12 @@ def closest(name: str, names: list[str]) -> str:
 
     close = difflib.get_close_matches(name.lower(), {other.lower(): other for other in names}, n=1)
     return f"; did you mean {next(other for other in names if other.lower() == close[0])!r}?" if close else ""
+
+
+def quantity(number: int, what: str = "event") -> str:
+    """A number with what it counts, in singular or plural.
+
+    >>> quantity(1), quantity(1200), quantity(2, "wrong line")
+    ('1 event', '1,200 events', '2 wrong lines')
+    """
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -14,7 +14,7 @@ import click
 import bridge
 from bridge.cli import options
 from bridge.cli.errors import exit_on_error, note
-from bridge.errors import SourceError
+from bridge.errors import SourceError, quantity
 
 if TYPE_CHECKING:
     from bridge.history.results import ResultTables
@@ -156,8 +156,6 @@ class _EventRun:
             raise stop
 
     def _summarize(self) -> None:
-        from bridge.history.results import quantity
-
         seconds = time.monotonic() - self.started
         results = ", ".join(f"{name} {count:,}" for name, count in self.results.counts.items())
         click.echo(f"{quantity(self.events)}, results: {results}; {seconds:.2f} s", err=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from bridge.history.results import quantity
+from bridge.errors import quantity
 from bridge.history.script import ReplayScript
 
 

@@ -11,7 +11,7 @@ from bridge.engine.create import text_of
 from bridge.engine.durable import CatalogueTables, LoggedCall
 from bridge.engine.own_place import has_schema, own_place
 from bridge.engine.resume import OBJECTS
-from bridge.errors import DatabaseError
+from bridge.errors import DatabaseError, quantity
 from bridge.query.codec import loaded
 from bridge.query.nodes import Node
 from bridge.query.scripts import Script
@@ -37,14 +37,15 @@ class StoredStatus:
     dead_letters: int = 0
 
     def __str__(self) -> str:
-        events = f"{self.seq:,} event{'s' * (self.seq != 1)} so far"
         newest = "" if self.now is None else f", the newest at {self.now} ms{_utc(self.now)}"
-        lines = [f"{self.database}: {events}{newest}", *(f"  {_line(each)}" for each in self.definitions)]
-        total = sum(self.state_rows.values())
-        lines.append(f"  {total:,} row{'s' * (total != 1)} of state, in these tables:")
-        lines += [f"    {name}: {count:,} row{'s' * (count != 1)}" for name, count in sorted(self.state_rows.items())]
+        lines = [
+            f"{self.database}: {quantity(self.seq)} so far{newest}",
+            *(f"  {_line(each)}" for each in self.definitions),
+        ]
+        lines.append(f"  {quantity(sum(self.state_rows.values()), 'row')} of state, in these tables:")
+        lines += [f"    {name}: {quantity(count, 'row')}" for name, count in sorted(self.state_rows.items())]
         if self.dead_letters:
-            lines.append(f"  {self.dead_letters} dead letter{'s' * (self.dead_letters > 1)} in the table dead_letters")
+            lines.append(f"  {quantity(self.dead_letters, 'dead letter')} in the table dead_letters")
         return "\n".join(lines)
 
 

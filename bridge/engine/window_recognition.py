@@ -98,13 +98,8 @@ class _Recognition:
         self, insertions: Mapping[str, WindowInsertion], place_of: Callable[[exp.Expr], int | None],
         mark: Callable[[int, str], exp.Expr], types: Sequence[str], functions: AggregateFunctions,
     ) -> None:  # fmt: skip
-        self._all, self._place_of, self._mark, self._types, self._functions = (
-            insertions,
-            place_of,
-            mark,
-            types,
-            functions,
-        )
+        self._insertions, self._place_of, self._mark = insertions, place_of, mark
+        self._types, self._functions = types, functions
         self._aggregates: list[ColumnAggregate] = []
         self._conditions: list[exp.Expr] = []
         self._content: WindowContent | None = None
@@ -212,7 +207,7 @@ class _Recognition:
         """The rows that a SELECT reads, the only one that reads any."""
         if self._content is not None:
             raise UnknownFormError
-        self._content = content = WindowContent(select, self._all, self._place_of)
+        self._content = content = WindowContent(select, self._insertions, self._place_of)
         return content
 
     def _value(self, value: exp.Expr, content: WindowContent) -> exp.Expr:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from bridge.engine.bridge import Bridge
 from bridge.engine.connect import IN_MEMORY, connect
 from bridge.engine.session import session_of
-from bridge.errors import BridgeError, SourceError
+from bridge.errors import BridgeError, SourceError, quantity
 from bridge.history.script import (
     HasSchema,
     ReplayScript,
@@ -202,7 +202,6 @@ def _finish(cep: Bridge, end: int | None, final: bool) -> None:
 
 def _warn_of_dead_letters(cep: Bridge) -> None:
     """Warns of rows that did not reach their data store; a database in memory forgets them."""
-    from bridge.history.results import quantity
     from bridge.stores.outbox import ATTEMPTS
 
     waiting, dead = min(cep.deliver() for _ in range(ATTEMPTS)), cep.dead_letters()

@@ -349,12 +349,3 @@ def _concatenate(parts: list[pa.Table]) -> pa.Table:
 
 def _unfinished(path: Path) -> Path:
     return path.with_name(f".{path.name}.part")
-
-
-def quantity(number: int, what: str = "event") -> str:
-    """A number with what it counts, in singular or plural.
-
-    >>> quantity(1), quantity(1200), quantity(2, "wrong line")
-    ('1 event', '1,200 events', '2 wrong lines')
-    """
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

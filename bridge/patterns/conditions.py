@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
+from bridge.errors import quantity
 from bridge.patterns.values import (
     CURRENT,
     Atom,
@@ -212,7 +213,7 @@ def atom_text(atom: Atom) -> str:
         case MatchAggregate(call=call, symbols=symbols):
             return f"{text(call)} over the rows so far{'' if symbols is None else ' that are ' + _any(symbols)}"
         case Classifier(place, shift):
-            moved = f", {abs(shift)} row{'s' * (abs(shift) > 1)} {'later' if shift > 0 else 'earlier'}" if shift else ""
+            moved = f", {quantity(abs(shift), 'row')} {'later' if shift > 0 else 'earlier'}" if shift else ""
             return f"CLASSIFIER() of {place_text(place)}{moved}"
     return f"{text(atom.row)} of {place_text(atom.place)}"
 

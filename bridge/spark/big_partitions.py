@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
+from bridge.errors import quantity
 from bridge.history.pieces import Path
 from bridge.spark.bounded import BoundedQuery, match_number_columns
 from bridge.spark.columns import FIRST_AT, FIRST_PLACE, ORDER, PIECE, PLACE, REPORT, SLICE, TIME, spark_schema
@@ -61,11 +62,7 @@ class BigPartitions:
     @property
     def description(self) -> str:
         """A text on how they are computed."""
-        whose = (
-            "its rows"
-            if not self.has_others
-            else f"the rows of {len(self.partitions)} key{'s' * (len(self.partitions) > 1)}"
-        )
+        whose = f"the rows of {quantity(len(self.partitions), 'key')}" if self.has_others else "its rows"
         return f"slices of {whose}, joined where their searches come together"
 
     @property

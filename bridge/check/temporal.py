@@ -1,4 +1,4 @@
-"""EPL's pattern [ … ] checked: its tags, the columns they give, and what each condition may name."""
+"""Checks EPL's pattern [ … ]: its tags, the columns of its results, and the names that each condition may use."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def _(node: query.TemporalMatch, names: Namespace) -> ResolvedNode:
             raise QueryError("a pattern reads streams, not windows of them: timer:within bounds how long it waits")
     if len({len(event.keys) for event in node.events}) > 1:
         raise QueryError("all events of a pattern have as many keys")
-    there = numbers(node.pattern)
-    if sorted(there) != list(range(len(node.events))):
-        raise QueryError(f"the pattern names the events {sorted(there)}, and there are {len(node.events)}")
+    named = numbers(node.pattern)
+    if sorted(named) != list(range(len(node.events))):
+        raise QueryError(f"the pattern names the events {sorted(named)}, and there are {len(node.events)}")
     bound = _bound(node.pattern)
     if set(bound.values) != set(range(len(node.values))):
         raise QueryError(f"the pattern names the values {sorted(bound.values)}, and there are {len(node.values)}")
@@ -45,12 +45,15 @@ def _(node: query.TemporalMatch, names: Namespace) -> ResolvedNode:
 
 
 def tag_field(tag: str, name: str) -> str:
-    """What a condition calls the column of an event before, once it is resolved."""
+    """The name of an earlier event's column in a resolved condition."""
     return f"{tag}.{name}"
 
 
 class Tagged(NamedTuple):
-    """What a column named by `tag_field` is: a column of the event of this number; of several, of which."""
+    """The column that a name of `tag_field` stands for: the column `name` of the event of this number.
+
+    `which`: of the several events of a repeated tag, the index of one, or LAST or COUNT.
+    """
 
     number: int
     which: int | str
@@ -58,7 +61,7 @@ class Tagged(NamedTuple):
 
 
 def tagged(node: query.TemporalMatch, columns: Callable[[int], Sequence[str]], name: str) -> Tagged | None:
-    """What a resolved condition's column is, given the columns of each event; None for one of no tag."""
+    """The column that a name in a resolved condition stands for; None for a name without a tag. `columns`: those of an event."""
     for number, tag, _ in node.tags:
         known = (*columns(number), "ts")
         if name.startswith(f"{tag}.") and name.removeprefix(f"{tag}.") in known:
@@ -72,12 +75,12 @@ def tagged(node: query.TemporalMatch, columns: Callable[[int], Sequence[str]], n
 
 @dataclasses.dataclass(frozen=True)
 class _Tags:
-    """The events of a pattern with what their inputs give."""
+    """The events of a pattern with their resolved inputs."""
 
     events: list[tuple[Occurrence, ResolvedNode]]
 
     def fields(self, expression: exp.Expr, bound: dict[int, bool]) -> list[Field]:
-        """What an expression may name of the events bound (True: several of them)."""
+        """The fields of the bound events that an expression may use. `bound`: by event, whether its tag is repeated."""
         found = list[Field]()
         for number, several in sorted(bound.items()):
             event, _ = self.events[number]
@@ -90,7 +93,7 @@ class _Tags:
         return found
 
     def columns(self, number: int, alias: str) -> list[tuple[str, str]]:
-        """The names and types of an event's columns, its time too; of how many there are, the one column."""
+        """The names and types of an event's columns and its time; of `tag[count]`, the one column with the number of events."""
         event, resolved = self.events[number]
         one = element(alias, event.tag or "")
         if one is not None and one.which == COUNT:
@@ -121,7 +124,7 @@ def _value(value: exp.Expr, fields: list[Field], is_condition: bool) -> exp.Expr
 
 @dataclasses.dataclass
 class _Bound:
-    """For each event and each value the events that may have been before, and whether these are several."""
+    """By event and by value: the earlier events that it may read, and whether the tag of each is repeated."""
 
     events: dict[int, dict[int, bool]] = dataclasses.field(default_factory=dict)
     values: dict[int, dict[int, bool]] = dataclasses.field(default_factory=dict)
@@ -167,7 +170,7 @@ def _fields(node: query.TemporalMatch, scope: _Tags) -> tuple[Field, ...]:
 
 
 def _whole(node: query.TemporalMatch, event: EventColumns, columns: Sequence[Field]) -> str:
-    """The type of an event as a value; of a list of them, where the tag is repeated."""
+    """The type of a whole event as a value, or of a list of events if the tag is repeated."""
     kind = object_type([(field.name, field.type) for field in columns], node.events[event.number].tag or "")
     return str(List(kind)) if (event.number, event.prefix, True) in node.tags else kind
 

@@ -121,9 +121,10 @@ def events_by_stream(options: tuple[str, ...], script: ReplayScript, cep: bridge
 
 
 def _only_stream(path: str, script: ReplayScript, cep: bridge.Bridge, others: Collection[str]) -> str:
-    """The stream of a file that comes without one; `others` have events already, in lower case.
+    """The stream of a file that is given without the name of its stream: the only one that has no events yet.
 
-    Where a script declares streams it is one of these: another name in a query is a mistake, or a stream of `others`.
+    `others`: the streams that have events, in lower case. If the script declares streams, the stream is one of these;
+    otherwise it is one that the queries read and that is not a table. Raises click.UsageError if it is not the only one.
     """
     declared = {name.lower() for name in script.declared}
     free = [name for name in script.reads if name.lower() not in others]

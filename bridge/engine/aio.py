@@ -1,4 +1,4 @@
-"""A bridge for asyncio: its methods are awaited, and run in a thread of their own, one after the other."""
+"""A bridge for asyncio: its methods are awaited; they run one after the other in a thread that it owns."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ PLAIN = ("streams", "queries", "now")
 class AsyncBridge:
     """A bridge whose methods are awaited; `connect` opens one.
 
-    All methods of `Bridge` are there, with the same arguments, results and errors. What tasks push at the same time is pushed
-    in the order of their calls. Output processors may be coroutine functions, which are awaited in the order of the results
-    and may push in turn. The call that has brought the results awaits them, unless another call is just doing so.
+    It has all methods of `Bridge`, with the same arguments, results and errors. Events that several tasks push at the same time
+    are pushed in the order of their calls. Output processors may be coroutine functions; these are awaited in the order of the
+    results, and may push events themselves. The call that produced the results awaits them, unless another call already does.
     """
 
     def __init__(self, cep: Bridge, executor: concurrent.futures.Executor) -> None:
@@ -72,8 +72,8 @@ class AsyncBridge:
     ) -> Any:
         """`Bridge.add_output_processor` for a function or a coroutine function.
 
-        A coroutine function with a `name` is awaited while the bridge waits for it, as its position moves then: it must not
-        use the bridge itself.
+        The bridge waits for a coroutine function with a `name`, because it stores how far the processor has come. So this
+        function must not use the bridge itself.
         """
         if not inspect.iscoroutinefunction(function):
             return await self._run(self._cep.add_output_processor, query, function, batch, name=name)
@@ -87,7 +87,7 @@ class AsyncBridge:
         return await self._run(self._cep.add_output_processor, query, plain, batch, name=name)
 
     async def run(self, poll: Any = POLL) -> None:
-        """`Bridge.run`, beside which other tasks may use the bridge; it ends by `await cep.stop()`, or when it is cancelled."""
+        """`Bridge.run`, while which other tasks may use the bridge. `await cep.stop()` or a cancellation ends it."""
         pauses = Pauses(poll)
         try:
             with contextlib.closing(Sleeper(self._cep._runner.database, self._stopped.is_set)) as sleeper:
@@ -104,7 +104,7 @@ class AsyncBridge:
             self._stopped.clear()
 
     async def _sleep(self, sleeper: Sleeper, seconds: float) -> None:
-        """Sleeps until `stop`; in a long pause also until NOTIFY, in a thread, which has ended when this is cancelled."""
+        """Sleeps for this time or until `stop`. A long sleep is in a thread, which NOTIFY wakes and a cancellation waits for."""
         if seconds <= STOP_INTERVAL:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopped.wait(), seconds)
@@ -118,7 +118,7 @@ class AsyncBridge:
             raise
 
     async def stop(self) -> None:
-        """Ends `run` after the rows that it is pushing; the next `run` where none is under way."""
+        """Ends `run` after the rows that it is pushing. If no `run` is under way, it ends the next one."""
         self._stopped.set()
 
     async def _run(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
@@ -129,7 +129,7 @@ class AsyncBridge:
             await self._deliver()
 
     async def _deliver(self) -> None:
-        """Awaits the processors of the results that are there. Raises `ProcessorError` at the end if one raised."""
+        """Awaits the processors for all results so far. Raises `ProcessorError` at the end if one of them raised."""
         if self._delivering:
             return
         self._delivering = True
@@ -164,7 +164,7 @@ def _settle(done: asyncio.Future[None]) -> None:
 
 
 class Opening:
-    """What `connect` gives: a bridge once it is awaited, or entered by `async with`."""
+    """The result of `connect`, which opens a bridge when it is awaited or entered by `async with`."""
 
     def __init__(self, open_bridge: Callable[[], Bridge]) -> None:
         self._open = open_bridge
@@ -192,7 +192,7 @@ def connect(database: Any = IN_MEMORY, **options: Any) -> Opening:
     """Opens a bridge for asyncio, with the arguments of `bridge.connect`.
 
     Returns:
-        What is awaited, or entered by `async with`, for an `AsyncBridge`.
+        An object that gives an `AsyncBridge` when it is awaited, or entered by `async with`.
 
     >>> async def main():
     ...     async with connect() as cep:

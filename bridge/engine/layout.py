@@ -1,4 +1,4 @@
-"""SQL laid out for reading: one line where it fits, else a line per clause, sub-queries indented."""
+"""Formats SQL: on one line if it fits, otherwise with a line per clause and indented sub-queries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from sqlglot.dialects.dialect import Dialect
 
 WIDTH = 112
-"""Characters a line has at most, where the text can be broken."""
+"""The most characters of a line, if the text can be broken."""
 
 _CLAUSES = frozenset(
     ("ANTI", "ASOF", "CROSS", "EXCEPT", "FROM", "FULL", "GROUP", "HAVING", "INNER", "JOIN", "LEFT", "LIMIT", "ORDER",
@@ -19,7 +19,7 @@ _CLAUSES = frozenset(
 """Words that begin a line of their own."""
 
 _JOINS = frozenset(("ANTI", "ASOF", "CROSS", "FULL", "INNER", "LEFT", "OUTER", "RIGHT", "SEMI"))
-"""Words that stand before JOIN, which then begins no line."""
+"""Words before JOIN. They begin the line, and JOIN does not."""
 
 
 def laid_out(sql: str, dialect: str, indent: int = 0) -> str:
@@ -64,7 +64,7 @@ class _Text:
         return word in _CLAUSES and not (word in ("JOIN", *_JOINS) and before in _JOINS)
 
     def _word(self, at: int) -> str:
-        """The first word of a token, in capitals; nothing for a quoted one."""
+        """The first word of a token, in capitals; an empty text for a quoted token."""
         token = self.tokens[at]
         text = self.sql[token.start : token.end + 1].upper()
         return "" if text != token.text.upper() else text.split(" ")[0]
@@ -82,7 +82,7 @@ class _Text:
         return lines
 
     def _breaks(self, start: int, end: int) -> list[int]:
-        """Where the terms of a clause begin: behind commas, or at AND, OR and ON of a condition."""
+        """The tokens at which the terms of a clause begin: after commas, or at AND, OR and ON of a condition."""
         outside = [(at, self._word(at)) for at in self._outside(start, end)]
         if self._word(start) not in ("WHERE", "HAVING", "JOIN", *_JOINS):
             return [at + 1 for at, word in outside if word == ","]
@@ -93,7 +93,7 @@ class _Text:
         return any(self._word(back) == "BETWEEN" for back in range(max(0, at - 4), at))
 
     def _term(self, start: int, end: int, indent: int) -> list[str]:
-        """A term; where it is too long its longest parentheses are opened, or the branches of its CASE stand below it."""
+        """A term. If it is too long, its longest parentheses or the branches of its CASE are put on lines of their own."""
         if indent + len(self.flat(start, end)) <= WIDTH:
             return [" " * indent + self.flat(start, end)]
         branches = [at for at in self._outside(start, end) if self._word(at) in ("WHEN", "ELSE")]
@@ -112,7 +112,7 @@ class _Text:
         return [*self._term(start, opening + 1, indent), *inside, *self._term(closing, end, indent)]
 
     def _outside(self, start: int, end: int) -> Iterator[int]:
-        """The tokens of a piece that stand in no parentheses of it."""
+        """The tokens of a piece that are not within parentheses."""
         depth = 0
         for at in range(start, end):
             depth = max(0, depth - (self._word(at) == ")"))

@@ -1,7 +1,7 @@
-"""Expressions inside a query: cut out by their tokens, read by sqlglot, and freed of what a stream query cannot say.
+"""The expressions inside a query: their tokens are found here, sqlglot parses them, and what is not supported is refused.
 
-sqlglot reads more than we can answer and drops some of what it reads; whatever it does not give back as part of the
-expression is refused here, at its place.
+sqlglot parses more than a continuous query supports, and drops some of what it parses. Both are refused here, with the
+place in the text.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _STAR = "* EXCEPT, REPLACE and the like are not supported: name the columns"
 _PARAMETERS = "a query has no parameters: write the value"
 
 
-# What a parsed expression may not hold: the message, and the words by which its place is found.
+# What a parsed expression must not contain, with the error message, and the words by which its place is found.
 _REFUSED: tuple[tuple[tuple[type[exp.Expr], ...], str, tuple[str, ...]], ...] = (
     ((exp.Query, exp.Table, exp.Values), _SUBQUERY, ("SELECT", "VALUES", "TABLE", "FROM")),
     ((exp.Window,), "OVER is not supported: WINDOW( … ) after the stream says which rows count", ("OVER",)),
@@ -42,11 +42,14 @@ _REFUSED: tuple[tuple[tuple[type[exp.Expr], ...], str, tuple[str, ...]], ...] = 
     ((exp.Columns,), "COLUMNS is not supported: name the columns", ("COLUMNS",)),
     ((exp.Aliases, exp.Command), "not understood", ()),
 )
-_LEFTOVERS = {"into": "INTO is not supported: CREATE QUERY name AS SELECT … names a result"}
+_REFUSED_CLAUSES = {"into": "INTO is not supported: CREATE QUERY name AS SELECT … names a result"}
 
 
 class TagColumns(NamedTuple):
-    """The columns of an input that are written `alias.tag.name` or `tag.name`, and called `prefix_name`; or one, `prefix`."""
+    """The columns of an input that a query writes as `alias.tag.name` or `tag.name`. Their names are `prefix_name`.
+
+    `is_one`: there is a single column, whose name is `prefix`.
+    """
 
     alias: str
     prefix: str
@@ -54,10 +57,11 @@ class TagColumns(NamedTuple):
 
 
 class Qualifiers(NamedTuple):
-    """The qualifiers an expression may use: `own` is dropped (a single input), the `kept` ones stay (a correlation).
+    """The qualifiers that an expression may use.
 
-    `inside` are qualifiers within an input of a correlation, by what stands before them (None: nothing) and their names.
-    `values` stand for whole names, `qualifier.name` in lower case.
+    `own`: the name of the single input; it is dropped. `aliases`: the inputs of a correlation; they stay. `inside`: tags
+    within an input of a correlation, by its alias (None: written without one) and their own names. `values`: values by whole
+    names, which are `qualifier.name` in lower case.
     """
 
     own: str | None
@@ -73,24 +77,24 @@ def aliases_of(node: Node) -> tuple[str, ...]:
 
 
 def expression_list(cursor: Cursor, region: Region, what: str) -> tuple[exp.Expr, ...]:
-    """The expressions of a region just stepped over; `what` says what is expected."""
+    """The expressions of a region that the cursor has passed; `what` names them in error messages."""
     columns = unchecked_list(cursor, region, what)
     refuse_foreign(cursor, region, columns)
     return columns
 
 
 def unchecked_list(cursor: Cursor, region: Region, what: str) -> tuple[exp.Expr, ...]:
-    """The same with whatever sqlglot read, for a language of its own to make sense of; then `refuse_foreign`."""
+    """The same without checks, for a language that changes the expressions first, and then calls `refuse_foreign`."""
     if region.start == region.end:
         cursor.fail(f"{what} is expected, not {cursor.shown()}")
     _require_no_gaps(cursor, region)
     select = _selected(cursor, region)
-    # Taken out of the helping SELECT: later passes look at parents.
+    # Detached from the SELECT around them, as later passes look at parents.
     return tuple(cast("exp.Expr", column.pop()) for column in list(select.expressions))
 
 
 def single_expression(cursor: Cursor, region: Region, what: str) -> exp.Expr:
-    """The one expression, without alias, of a region that ends before any comma."""
+    """The expression of a region, which must be a single one without an alias."""
     expression, *others = without_aliases(cursor, expression_list(cursor, region, what))
     if others:
         cursor.fail(f"{what} is expected, not {1 + len(others)} with commas between", cursor.span(region)[0])
@@ -100,7 +104,7 @@ def single_expression(cursor: Cursor, region: Region, what: str) -> exp.Expr:
 
 
 def without_aliases(cursor: Cursor, expressions: tuple[exp.Expr, ...]) -> tuple[exp.Expr, ...]:
-    """The same expressions, none of them with an alias, which sqlglot reads into any two words: `a b`."""
+    """The same expressions; an alias is refused, which sqlglot also finds in any two words, such as `a b`."""
     for expression in expressions:
         if isinstance(expression, exp.Alias):
             _refuse_alias(cursor, expression)
@@ -108,7 +112,7 @@ def without_aliases(cursor: Cursor, expressions: tuple[exp.Expr, ...]) -> tuple[
 
 
 def resolve(cursor: Cursor, expressions: Iterable[exp.Expr], names: Qualifiers) -> tuple[exp.Expr, ...]:
-    """The expressions with the qualifiers checked, and dropped where there is one input only."""
+    """The expressions with their qualifiers checked, and dropped if there is a single input."""
     return tuple(_resolved(cursor, expression, names) for expression in expressions)
 
 
@@ -125,14 +129,15 @@ def _selected(cursor: Cursor, region: Region) -> exp.Select:
         raise QueryError("an expression is expected", cursor.text, start)
     for key, value in tree.args.items():
         if value and key != "expressions":
-            message = _LEFTOVERS.get(key, f"{key.strip('_').upper()} is not supported here")
+            message = _REFUSED_CLAUSES.get(key, f"{key.strip('_').upper()} is not supported here")
             raise QueryError(message, cursor.text, _place(cursor, region, (key.strip("_").upper(),)))
     return tree
 
 
 def _read(cursor: Cursor, region: Region, start: int) -> exp.Expr:
-    # As a SELECT list, for a bare expression may begin with a word that opens a statement (`comment = 1`); alone, for
-    # in a long script the blanks around it would be read again and again. Its places are moved to where it stands.
+    # sqlglot parses it as a SELECT list, because an expression may begin with a word that begins a statement, as in
+    # `comment = 1`. It gets this piece of the script alone, as it would read a long script for each expression. So all
+    # offsets are moved by those of the piece.
     lead = "SELECT "
     try:
         tree = _tree(cursor, region, lead)
@@ -151,7 +156,7 @@ def _read(cursor: Cursor, region: Region, start: int) -> exp.Expr:
 
 
 def _give_stars_places(cursor: Cursor, region: Region, tree: exp.Expr) -> None:
-    """Gives each `*` that stands for columns its place, which sqlglot keeps of names alone."""
+    """Gives each `*` that means columns its offset in the text, which sqlglot stores for names only."""
     tokens = cursor.tokens[region.start : region.end]
     before = [None, *map(word_of, tokens)]
     places = [
@@ -166,7 +171,7 @@ def _give_stars_places(cursor: Cursor, region: Region, tree: exp.Expr) -> None:
 
 
 def _refuse_foreign_words(cursor: Cursor, region: Region) -> None:
-    """Refuses a sub-query, and changes of a star, by their words where sqlglot could not read them."""
+    """Refuses a sub-query or `* EXCEPT …` that sqlglot could not parse, by their words."""
     for first, second in itertools.pairwise(cursor.tokens[region.start : region.end]):
         match word_of(first), word_of(second):
             case "(", "SELECT":
@@ -181,7 +186,7 @@ def _tree(cursor: Cursor, region: Region, lead: str) -> exp.Expr:
 
 
 def _require_no_gaps(cursor: Cursor, region: Region) -> None:
-    # sqlglot overlooks a comma too many, and an AS without a name.
+    # sqlglot does not report a superfluous comma, or an AS without a name.
     before = "("
     for index in range(region.start, region.end + 1):
         word = word_of(cursor.tokens[index]) if index < region.end else ")"
@@ -194,7 +199,7 @@ def _require_no_gaps(cursor: Cursor, region: Region) -> None:
 
 
 def refuse_foreign(cursor: Cursor, region: Region, columns: tuple[exp.Expr, ...]) -> None:
-    """Refuses, at its place, what an expression over streams cannot hold."""
+    """Refuses what an expression over streams must not contain, with its place."""
     for node in (below for column in columns for below in column.walk()):
         for kinds, message, words in _REFUSED:
             if isinstance(node, kinds):
@@ -233,7 +238,7 @@ def _resolved(cursor: Cursor, expression: exp.Expr, names: Qualifiers) -> exp.Ex
     for column in list(expression.find_all(exp.Column)):
         qualifier = column.args.get("table")
         if qualifier is not None and (found := names.inside.get((column.db or None, qualifier.name))) is not None:
-            _move(cursor, column, qualifier, found)
+            _rename(cursor, column, qualifier, found)
             continue
         if qualifier is None:
             continue
@@ -246,7 +251,7 @@ def _resolved(cursor: Cursor, expression: exp.Expr, names: Qualifiers) -> exp.Ex
 
 
 def _without_own(cursor: Cursor, column: exp.Column, names: Qualifiers) -> exp.Expr:
-    """`s.a.b` as the part `b` of `a` in the input `s`, whose qualifier is dropped where it is the only one."""
+    """`s.a.b` as the field `b` of the column `a` of the input `s`; the qualifier `s` is dropped if it is the single input."""
     words = [column.args[part] for part in ("catalog", "db", "table") if column.args.get(part) is not None]
     first = words[0]
     own = names.own is not None and first.name.lower() == names.own.lower()
@@ -269,7 +274,7 @@ def _without_own(cursor: Cursor, column: exp.Column, names: Qualifiers) -> exp.E
 
 
 def _indexed(found: exp.Expr) -> exp.Expr:
-    """Where a name is `items[0]` of EPL, and no pattern repeats such a tag, the value of a list."""
+    """A column named `items[0]`, as EPL writes it, as that value of the list `items`."""
     for column in list(found.find_all(exp.Column)):
         known = re.fullmatch(r"(.*)\[(\d+|last|count)\]", column.name, re.DOTALL)
         if known is None:
@@ -286,8 +291,8 @@ def _indexed(found: exp.Expr) -> exp.Expr:
     return found
 
 
-def _move(cursor: Cursor, column: exp.Column, qualifier: exp.Identifier, found: TagColumns) -> None:
-    """`tag.name` and `alias.tag.name` as the input's own column."""
+def _rename(cursor: Cursor, column: exp.Column, qualifier: exp.Identifier, found: TagColumns) -> None:
+    """Renames the column `tag.name` or `alias.tag.name` to the column of the input that it means."""
     if isinstance(column.this, exp.Star):
         cursor.fail(f"{qualifier.name}.* is not supported in a join: name the columns", position_of(qualifier))
     name = found.prefix if found.is_one else f"{found.prefix}_{column.name}"
@@ -310,7 +315,7 @@ def _replaced(expression: exp.Expr, column: exp.Column, by: exp.Expr) -> exp.Exp
     return expression
 
 
-# Keywords that are misspelt: what a syntax error means, where the word before its place almost is one
+# Misspelt keywords, which are the cause of a syntax error at one of the next words
 
 _FIRST = ("SELECT", "WITH", "CREATE")
 _LATER = (
@@ -324,13 +329,13 @@ _BEFORE_OPERAND = frozenset(
     )
 )  # fmt: skip
 _BACK = 3
-"""sqlglot takes a word that it does not know for an alias, so the error stands up to so many words later."""
+"""The number of words between a misspelt keyword and the error at most, as sqlglot takes an unknown word for an alias."""
 
 _CLOSE = 0.72
 
 
 def with_spelling_hint(error: QueryError, cursor: Cursor) -> QueryError:
-    """The error at the misspelt keyword that is its cause, or the same error where there is none.
+    """The error at the misspelt keyword that is its cause; the same error if there is none.
 
     >>> text = "SELECT price FORM trades"
     >>> print(with_spelling_hint(QueryError("unexpected 'trades'", text, 18), Cursor(text)))
@@ -350,7 +355,7 @@ def with_spelling_hint(error: QueryError, cursor: Cursor) -> QueryError:
 
 
 def _similar_keyword(cursor: Cursor, at: int) -> str | None:
-    """The keyword that a name almost is, where one could stand: at the beginning, or after an operand."""
+    """The keyword that a word is similar to, where a keyword can stand: at the beginning, or after an operand."""
     word, before = word_of(cursor.tokens[at]), cursor.tokens[max(at - 1, 0)]
     if not WORD.fullmatch(word) or word in (*cursor.reserved, *_FIRST, *_LATER):
         return None
@@ -367,7 +372,7 @@ def _can_end_operand(token: Token) -> bool:
 
 
 def all_of(conditions: tuple[exp.Expr, ...]) -> exp.Expr:
-    """The conditions with AND between, as the one text would be read.
+    """The conjunction of the conditions, as the parser gives it for their texts with AND between.
 
     >>> print(all_of((exp.condition("a OR b"), exp.condition("c"))))
     (a OR b) AND c

@@ -1,4 +1,4 @@
-"""The conditions of DEFINE, split into the part that depends on the row alone and the part that depends on the match."""
+"""The conditions of DEFINE, split into a part that depends on the row alone and a part that depends on the match."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Grade(enum.IntEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Condition:
-    """One symbol's condition: the part on the row alone, and the part on the match so far; None is true."""
+    """The condition of a symbol: its part over the row alone, and its part over the match so far. None stands for true."""
 
     symbol: str
     row: exp.Expr | None
@@ -99,7 +99,7 @@ def _grade(rest: MatchExpression, clause: RowPattern) -> Grade:
 
 
 def reads_match_number(conditions: Sequence[Condition]) -> bool:
-    """Whether a condition reads MATCH_NUMBER(), so that a start's match depends on those before it."""
+    """Whether a condition reads MATCH_NUMBER(), so that the match from a start depends on the matches before it."""
     return any(isinstance(atom, MatchNumber) for c in conditions if c.rest for atom in c.rest.atoms)
 
 
@@ -130,7 +130,7 @@ def _positions(pattern: Pattern) -> dict[str, int]:
 
 
 def at_an_end(place: Place, clause: RowPattern) -> Place:
-    """The same place of a whole match counted from its first or last row, where the pattern fixes that.
+    """The same place, counted from the first or last row of the whole match if the pattern determines it.
 
     >>> from nfa import parse_pattern
     >>> clause = RowPattern(parse_pattern("A B* C+"))

@@ -25,12 +25,12 @@ QUANTILE_COUNT = 1000
 _SHARES = ", ".join(f"{place / QUANTILE_COUNT}D" for place in range(QUANTILE_COUNT))
 
 QUANTILES = f"percentile_approx(`{TIME}`, array({_SHARES}), 20000)"
-"""Timestamps at which a history can be cut into equal parts. A text, as Python would send each share to the JVM
-by itself."""
+"""SQL for the timestamps at which a history can be cut into equal parts. Built from columns in Python, each number of the
+list would be a call to the JVM."""
 
 
 SAMPLE = 200_000
-"""Quantiles are those of a sample of this many rows. For all rows they take ten times as long as the other figures."""
+"""The number of rows of the sample for quantiles. Quantiles of all rows take ten times as long as the other figures."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -141,10 +141,10 @@ class _Report:
 
 
 class _Rehearsal:
-    """The start, carried out in a bridge in memory that has the stored definitions, over empty copies of the tables.
+    """A trial of the start in a bridge in memory, which has the stored definitions and empty copies of the tables.
 
-    streams: The declared streams. known: The stored ones, in lower case. tables: Those that the bridge has then. error: Why
-    there is no more to say: the bridge in memory has another database, which refuses something.
+    streams: The streams that the scripts declare. known: The stored streams, in lower case. tables: The tables that the bridge
+    has after the start. error: The error that ended the trial early, as the database in memory differs from the real one.
 
     Raises what the start would raise.
     """

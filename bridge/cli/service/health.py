@@ -1,4 +1,4 @@
-"""How `cepbridge watch` is: looked at once a second, logged where it changes, and shown by HTTP on the loopback interface."""
+"""The health of `cepbridge watch`: checked once a second, logged when it changes, and served by HTTP on 127.0.0.1."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from bridge.engine.bridge import Bridge
 from bridge.engine.session import session_of
 from bridge.errors import SourceError
 
-LOOK = 1.0
-"""Seconds between two looks."""
+INTERVAL = 1.0
+"""Seconds between two checks."""
 
 EARLY = 3.0
-"""Seconds after a start in which it is looked more often whether it has caught up."""
+"""Seconds after a start in which checks are ten times as frequent, until the watch has caught up."""
 
-LAGS = 5_000
-"""Milliseconds up to which a watch that is behind counts as caught up."""
+MOST_LAG = 5_000
+"""The lag in milliseconds up to which a watch counts as caught up."""
 
 STUCK = 60.0
 """Seconds without progress after which a watch is not healthy."""
@@ -43,7 +43,7 @@ class LastError(logging.Handler):
 
 
 class Monitor:
-    """What is known of the bridge: `state` is a mapping for JSON, renewed once a second."""
+    """Checks a bridge once a second, from a thread. `state` is the result of the last check, as a mapping for JSON."""
 
     def __init__(self) -> None:
         self.errors = LastError()
@@ -55,32 +55,32 @@ class Monitor:
         threading.Thread(target=self._run, name="monitor", daemon=True).start()
 
     def follow(self, cep: Bridge, webhooks: Sequence[Webhook]) -> None:
-        """From now on looks at this bridge."""
+        """Checks this bridge from now on."""
         self._opened, self._was_caught_up = time.monotonic(), False
         self._webhooks, self._cep = webhooks, cep
 
     def lose(self) -> None:
-        """The bridge is closed, until `follow` is called with another one."""
+        """Checks no bridge, as it was closed, until `follow` is called with another one."""
         self._cep = None
         self.state = {**self._about(), "healthy": False, "caught_up": False}
 
     def _run(self) -> None:
         while True:
             if (cep := self._cep) is not None:
-                self.look(cep)
+                self.check(cep)
             is_new = not self._was_caught_up and time.monotonic() < self._opened + EARLY
-            time.sleep(LOOK / 10 if is_new else LOOK)
+            time.sleep(INTERVAL / 10 if is_new else INTERVAL)
 
-    def look(self, cep: Bridge) -> None:
+    def check(self, cep: Bridge) -> None:
         """Renews the state, unless the bridge is closed or busy."""
-        reading = session_of(cep).reading(LOOK / 2)
+        reading = session_of(cep).reading(INTERVAL / 2)
         now = time.monotonic()
         if reading is None or self._cep is not cep:
             self.state = {**self.state, **self._about(), "healthy": now - self._progress[0] < STUCK}
             return
         if (progress := (reading.caught_up_to, reading.events)) != self._progress[1]:
             self._progress = now, progress
-        caught_up = reading.caught_up_to is None or reading.caught_up_to > time.time() * 1_000 - LAGS
+        caught_up = reading.caught_up_to is None or reading.caught_up_to > time.time() * 1_000 - MOST_LAG
         self.state = {
             "healthy": now - self._progress[0] < STUCK,
             "caught_up": caught_up,
@@ -91,19 +91,19 @@ class Monitor:
             **self._about(),
         }
         if caught_up != self._was_caught_up:
-            self._say(caught_up, reading.events)
+            self._log_change(caught_up, reading.events)
 
-    def _say(self, caught_up: bool, events: int) -> None:
+    def _log_change(self, caught_up: bool, events: int) -> None:
         self._was_caught_up = caught_up
         if caught_up:
             _log.info(
                 "caught up with all tables after %.1f s: %s events so far", time.monotonic() - self._opened, events
             )
         else:
-            _log.warning("more than %s s behind", LAGS // 1_000)
+            _log.warning("more than %s s behind", MOST_LAG // 1_000)
 
     def _about(self) -> dict[str, Any]:
-        """What does not come from the bridge."""
+        """The part of the state that does not come from the bridge."""
         webhooks = {
             each.query: {"sent": each.sent, "dead_letters": each.dead, "error": each.error} for each in self._webhooks
         }
@@ -111,9 +111,9 @@ class Monitor:
 
 
 def serve(monitor: Monitor, port: int) -> int:
-    """Serves the state on 127.0.0.1, from a thread; gives the port, which 0 leaves to the system.
+    """Serves the state on 127.0.0.1, from a thread. Returns the port; with `port` 0 the system chooses one.
 
-    `/` answers 200 where all is well, else 503; `/ready` answers 200 once the tables have been caught up with.
+    `/` answers 200 if the watch is healthy, otherwise 503. `/ready` answers 200 only if it has also caught up.
     """
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -128,7 +128,7 @@ def serve(monitor: Monitor, port: int) -> int:
             self.wfile.write(body)
 
         def log_message(self, *_: Any) -> None:
-            """A request is not worth a line."""
+            """Requests are not logged."""
 
     try:
         server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)

@@ -1,4 +1,4 @@
-"""The results of a live machine: what it reports at a push, as rows of its result table."""
+"""The results that a live machine reports at a push, as rows of its result table."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from windows.times import NEVER
 class MatchReport(NamedTuple):
     """A match that is reported at a time by the event `seq` (0: by time alone), or a row that is in no match.
 
-    `rows` are the numbers of its rows, of an empty match that of its start; `codes` the instructions that took them, None
-    for a row in no match; `number` is MATCH_NUMBER().
+    `rows` are the numbers of its rows; an empty match has the number of its start. `codes` are the instructions that took
+    the rows; None for a row in no match. `number` is MATCH_NUMBER().
     """
 
     ts: int
@@ -35,7 +35,7 @@ class MatchReport(NamedTuple):
 
 
 def system_columns(ts: Ints | list[int], seq: Ints | list[int]) -> dict[str, Array]:
-    """The columns that every result table begins with, for results of these times and events."""
+    """The first columns of every result table, for results of these times and events."""
     count = len(ts)
     columns = {"ts": ts, "seq": seq, "_expires": np.full(count, NEVER), "_place": np.arange(count)}
     return {name: pa.array(values, pa.int64()) for name, values in columns.items()}
@@ -44,14 +44,14 @@ def system_columns(ts: Ints | list[int], seq: Ints | list[int]) -> dict[str, Arr
 def result_table(
     task: LiveTask, database: Database, rows: MatchInput, members: Members, which: OutputRows, ts: Ints, seq: Ints
 ) -> pa.Table:
-    """The rows of a clause's result table: those of `which`, reported at `ts` by `seq` each."""
+    """The rows `which` of a clause's result table; `ts` and `seq` are the time and the event at which each is reported."""
     output = task.output(database, rows, members, which)
     system = system_columns(ts, seq)
     return pa.Table.from_arrays([*system.values(), *output.columns], names=[*system, *output.column_names])
 
 
 class MatchRows:
-    """The rows of reports as an input of sorted rows, each report a partition of its own."""
+    """The rows of reports as an input of sorted rows, in which each report is a partition."""
 
     def __init__(
         self, task: LiveTask, reports: Sequence[MatchReport], retained: RetainedRows, types: ColumnTypes

@@ -1,8 +1,8 @@
-"""EPL's match_recognize of variables that have one row each, as `pattern (x y u)`: columns of a row and those before it.
+"""EPL's match_recognize with one row per variable, as `pattern (x y u)`: a filter over a row and the rows before it.
 
-All matches that end at a row begin at the same one, so a delivery has one match (M1, M5), and open matches need no
-machine: a row ends a match if the conditions hold for it and the rows just before it. Only AFTER MATCH SKIP PAST LAST ROW
-depends on the matches reported before (M7).
+A row ends a match if the conditions hold for it and the rows just before it, so no machine is needed for open matches.
+All matches that end at a row begin at the same row, so a row reports at most one match (M1, M5). Only AFTER MATCH SKIP PAST
+LAST ROW depends on the matches that were reported before (M7).
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from windows.nested import is_list, is_object
 from windows.sql import aliased_table, bigint_never, column, column_of, number, table
 
 LONGEST = 16
-"""The most variables of such a pattern: each costs one window function more."""
+"""The most variables of such a pattern: each takes one more window function."""
 
-_THERE = number(1)
+_EXISTS = number(1)
+"""A constant whose value in an earlier row is NULL if there is no such row."""
 
 
 def is_sequence(node: query.EagerMatch, is_aggregate: Callable[[str], bool]) -> bool:
@@ -41,12 +42,12 @@ def is_sequence(node: query.EagerMatch, is_aggregate: Callable[[str], bool]) -> 
         return False
     places = _places(node)
     return 0 < len(places) <= LONGEST and not any(
-        _asks_more(part, is_aggregate) for expression in _expressions(node) for part in expression.walk()
+        _needs_machine(part, is_aggregate) for expression in _expressions(node) for part in expression.walk()
     )
 
 
 def _places(node: query.EagerMatch) -> Mapping[str, int]:
-    """The place of each variable; none, if one stands for other than one row."""
+    """The place of each variable, from 0; empty if a variable stands for no row, or for several."""
     pattern = node.pattern.pattern
     parts = pattern.parts if isinstance(pattern, Concatenation) else (pattern,)
     places = {part.name: place for place, part in enumerate(parts) if isinstance(part, Symbol)}
@@ -58,7 +59,7 @@ def _expressions(node: query.EagerMatch) -> Iterator[exp.Expr]:
     yield from (measure.this for measure in node.pattern.measures)
 
 
-def _asks_more(part: exp.Expr, is_aggregate: Callable[[str], bool]) -> bool:
+def _needs_machine(part: exp.Expr, is_aggregate: Callable[[str], bool]) -> bool:
     if isinstance(part, exp.Anonymous):
         navigates = part.name in (*NAVIGATION, *OF_THE_MATCH, *SEMANTICS) and part.name != "PREV"
         return navigates or is_aggregate(part.name)
@@ -78,15 +79,15 @@ class EagerSequence:
         self.places = _places(self.node)
         self.final = max(self.places.values())
         self.values: dict[tuple[exp.Expr, int], str] = {}
-        """By value, and of the row how many before the one that ends the match, the columns that they stand as."""
+        """The columns with values of earlier rows: by the value, and by how many rows before the last row of the match."""
         self.own: set[str] = set()
-        """The columns of the row that ends it."""
+        """The columns that are read of the last row of the match."""
         pattern = self.node.pattern
         self.conditions: list[exp.Expr] = [
             exp.paren(self._read(condition, self.places[symbol])) for symbol, condition in pattern.define
         ]
         if self.final:
-            self.conditions.append(exp.Not(this=exp.Is(this=self._at(_THERE, 0), expression=exp.null())))
+            self.conditions.append(exp.Not(this=exp.Is(this=self._at(_EXISTS, 0), expression=exp.null())))
         self.measures = {measure.alias: self._read(measure.this, self.final) for measure in pattern.measures}
         self.first = self._at(column("seq"), 0) if self.skips else None
 
@@ -105,7 +106,7 @@ class EagerSequence:
     # The rows -------------------------------------------------------------------------------------------------------------
 
     def _matches(self) -> Flow:
-        """The rows that end a match, overlapping or not, with the values that the clause reads."""
+        """The last row of each match, also of matches that overlap, with the values that the clause reads."""
         source, keys = self.node.input, self.node.pattern.partition_by
         if not self.values:
             below = self.network.rewrite(source, Need.ARRIVALS)
@@ -127,7 +128,7 @@ class EagerSequence:
         return matches.change(tuple(self.measures), {"_expires": bigint_never(), **self.measures})
 
     def _read(self, expression: exp.Expr, here: int) -> exp.Expr:
-        """A condition on the row at a place, or a measure, which is of the last one, over columns of what it reads."""
+        """A condition on the row at the place `here`, or a measure, over the columns that have the values it reads."""
 
         def at_its_row(part: exp.Expr) -> exp.Expr:
             if isinstance(part, exp.Anonymous) and part.name == "PREV":
@@ -140,13 +141,13 @@ class EagerSequence:
         return expression.transform(at_its_row)
 
     def _at(self, value: exp.Expr, place: int) -> exp.Expr:
-        """The column that a value of the row at a place stands as."""
+        """The column that has the value of the row at a place."""
         if place == self.final:
             self.own.add(value.name)
             return value
         return column(self.values.setdefault((value, self.final - place), f"_b{len(self.values)}"))
 
-    # No two of a row ------------------------------------------------------------------------------------------------------
+    # Matches that do not overlap --------------------------------------------------------------------------------------
 
     def _build(self, operator: Operator) -> None:
         flow = self._matches()

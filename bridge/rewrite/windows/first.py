@@ -1,4 +1,4 @@
-"""Windows that rows enter only at the beginning, and never leave: FIRST ROWS and FIRST RANGE (W7)."""
+"""The windows FIRST ROWS and FIRST RANGE: only the first rows of a stream enter them, and no row leaves (W7)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _(extent: FirstRange, node: query.Window, network: Network, need: Need) -> F
 
 
 def _first_rows(operator: Operator, node: query.Window, network: Network, below: Flow) -> Flow:
-    """The rows whose number in the stream, per key, is at most `count`; a table keeps those that have entered."""
+    """The first `count` rows of each key; a table has the rows that have entered the window."""
     assert isinstance(node.extent, FirstRows)
     entered, keys = network.name("entered", node), key_columns(node)
     rows = below.arrivals.project({**row_columns(below, number(NEVER)), **keys})
@@ -63,7 +63,7 @@ def _first_rows(operator: Operator, node: query.Window, network: Network, below:
 
 
 def _first_range(operator: Operator, node: query.Window, network: Network, below: Flow) -> Flow:
-    """The rows that arrive within `size` after the time at which the query began, which a table keeps."""
+    """The rows that arrive less than `size` ms after the query began; a table has this time."""
     assert isinstance(node.extent, FirstRange)
     begun = network.name("begun", node)
     beginning = exp.select(aliased(clock("before"), "ts"))

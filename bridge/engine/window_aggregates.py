@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from bridge.engine.computed import Compute, Row
+from bridge.engine.running_totals import EXACT, KeyTotals, RunningTotals
 from bridge.engine.window_rows import KeyRows, LatestRows, MaintainedRows, WindowRows
 from windows.databases.python_aggregates import PythonAggregate
 from windows.times import NEVER
@@ -25,13 +26,10 @@ MOST_OF_KEY = 16_384
 MOST_OF_SLOW = 4_096
 """The same where Python takes several steps for each row."""
 
-_EXACT = 2**53
-"""The sum of absolute whole numbers up to which their average is the quotient of exact doubles."""
-
 Values: TypeAlias = "list[Any]"
 
 _total: Callable[[Values], Any] = (
-    sum if sys.version_info < (3, 12) else functools.partial(functools.reduce, operator.add)
+    sum if sys.version_info < (3, 12) else lambda values: functools.reduce(operator.add, values, 0)
 )
 """The sum of numbers in their order; later versions of `sum` compensate for rounding, which most databases do not."""
 
@@ -51,6 +49,11 @@ class ColumnAggregate(NamedTuple):
     def is_joined(self) -> bool:
         """Whether not every database has it over window frames."""
         return self.name == "count distinct"
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its value is known from that of the rows before and a further row."""
+        return self.name in ("count", "sum", "avg", "min", "max")
 
     @property
     def function(self) -> Callable[[Values], Any]:
@@ -85,9 +88,15 @@ class WindowAggregate(MaintainedRows):
         """Adds what the event adds, and gives the rows of the SELECT for it; None where the database has to compute them."""
         if not self.add(row):
             return None
-        own = self._none
-        if not any(row[place] is None for place in self._equal):
-            own = self.rows.of(tuple([row[place] for place in self._key]), row[0]) or own
+        is_null = any(row[place] is None for place in self._equal)
+        found = self._values(None if is_null else tuple([row[place] for place in self._key]), row[0])
+        if found is None:
+            return None
+        return self._finish((*row, *found[0])) if found else []
+
+    def _values(self, key: Row | None, ts: int) -> list[list[Any]] | None:
+        """The aggregates of the rows of a key, if there are any; None where the database has to compute them."""
+        own = (None if key is None else self.rows.of(key, ts)) or self._none
         if own is None:
             return []
         if self._most is not None and len(own.times) > self._most:
@@ -101,7 +110,29 @@ class WindowAggregate(MaintainedRows):
                 found.append(function(values))
             except (ArithmeticError, ValueError):
                 return None
-        return self._finish((*row, *found))
+        return [found]
+
+
+class RunningAggregate(WindowAggregate):
+    """The same over a window that rows never leave, from a total per key."""
+
+    def __init__(
+        self, rows: RunningTotals, arrive: Compute, key: Sequence[int], equal: Sequence[int],
+        aggregates: Sequence[ColumnAggregate], columns: Sequence[str], finish: Compute, reports_empty: bool,
+    ) -> None:  # fmt: skip
+        super().__init__(rows, arrive, key, equal, aggregates, columns, finish, reports_empty)
+        self._totals = rows
+        self._no_totals = KeyTotals(len(columns)) if reports_empty else None
+        self._names = [(each.name, None if each.column is None else columns.index(each.column)) for each in aggregates]
+
+    def _values(self, key: Row | None, ts: int) -> list[list[Any]] | None:
+        own = (None if key is None else self._totals.totals(key)) or self._no_totals
+        if own is None:
+            return []
+        try:
+            return [[own.rows if place is None else own.totals[place].value(name) for name, place in self._names]]
+        except (ArithmeticError, ValueError):
+            return None
 
 
 def _compensated(values: Values) -> float:
@@ -129,7 +160,7 @@ def _sum(values: Values, sum_of: Callable[[Values], Any] = _total) -> Any:
 def _average(values: Values, sum_of: Callable[[Values], Any] = _total) -> float | None:
     if not values:
         return None
-    if type(values[0]) is int and sum(map(abs, values)) > _EXACT:
+    if type(values[0]) is int and sum(map(abs, values)) > EXACT:
         raise OverflowError
     found = sum_of(values) / len(values)
     if not math.isfinite(found):

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from bridge.engine.computed import KINDS
+from bridge.engine.running_totals import RunningTotals
 from bridge.engine.window_rows import LatestRows, WindowRows
 from windows.sql import conjuncts
 from windows.times import NEVER
@@ -102,10 +103,20 @@ class WindowContent:
         keys = self.keys.keys() if self._evicted is None else self._evicted[2]
         return [] if keys == self.keys.keys() else sorted(keys)
 
-    def rows(self, columns: Sequence[str], types: Sequence[str]) -> WindowRows:
-        """What has these rows in memory, with these columns; `types`: those of the event's values."""
+    @property
+    def _keeps_all(self) -> bool:
+        """Whether rows never leave the window."""
+        return self._span is None and self._count is None and self._evicted is None
+
+    def rows(self, columns: Sequence[str], types: Sequence[str], can_run: bool = False) -> WindowRows:
+        """What has these rows in memory, with these columns; `types`: those of the event's values.
+
+        `can_run`: whether totals of the columns suffice where rows never leave.
+        """
         table, keys = self.insertion.table, list(self.keys)
         kinds = [KINDS[types[self.place(name)]] for name in [*self.columns, *columns]]
+        if can_run and self._keeps_all and {*kinds[len(keys) :]} <= {int, float}:
+            return RunningTotals(table, keys, columns, kinds)
         if self._evicted is None or self._evicted[2] == self.keys.keys():
             return WindowRows(table, keys, columns, kinds, self._span, self._count)
         if self._span is not None or self._count is None:

@@ -13,7 +13,8 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from bridge.engine.computed import computed, has_only_values
-from bridge.engine.window_aggregates import ColumnAggregate, WindowAggregate
+from bridge.engine.running_totals import RunningTotals
+from bridge.engine.window_aggregates import ColumnAggregate, RunningAggregate, WindowAggregate
 from bridge.engine.window_content import UnknownFormError, WindowContent, WindowInsertion, refuse_other_clauses
 from windows.databases.python_aggregates import PythonAggregate
 
@@ -119,10 +120,10 @@ class _Recognition:
         arrive = computed(self._arriving(content, [*content.columns, *columns]), self._place_of, self._types, proven)
         if finish is None or arrive is None:
             raise UnknownFormError
-        rows, key, equal = content.rows(columns, self._types), content.keys, [content.keys[k] for k in content.equal]
-        return WindowAggregate(
-            rows, arrive, list(key.values()), equal, self._aggregates, columns, finish, self._reports_empty
-        )
+        rows = content.rows(columns, self._types, all(each.is_running for each in self._aggregates))
+        key, equal = list(content.keys.values()), [content.keys[name] for name in content.equal]
+        others = (arrive, key, equal, self._aggregates, columns, finish, self._reports_empty)
+        return RunningAggregate(rows, *others) if isinstance(rows, RunningTotals) else WindowAggregate(rows, *others)
 
     def _arriving(self, content: WindowContent, names: Sequence[str]) -> exp.Select:
         """The SELECT of these columns of the row that the event adds."""

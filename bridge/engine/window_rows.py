@@ -100,18 +100,25 @@ class WindowRows:
         self._wait -= 1
         if self._wait >= 0:
             return
+        self.is_loaded = self._load(database, ts, seq)
+        if not self.is_loaded:
+            self._give_up(RETRY)
+            return
+        self._newest = seq
+        self._rows_of_key = self._size() / max(1, self._count_keys())
+
+    def _load(self, database: Database, ts: int, seq: int) -> bool:
+        """Reads the rows of the table; False where there are too many, or other ones than were pushed."""
         names = ("ts", "seq", *self._names)
         select = exp.select(*map(column, names)).from_(table(self._name)).order_by(column("seq")).limit(MOST_ROWS + 1)
         if self._span is not None:
             select = select.where(exp.GT(this=column("ts"), expression=exp.Literal.number(ts - self._span)))
         rows = database.fetch(database.render(select))
         if len(rows) > MOST_ROWS or not self._are_as_pushed(rows, ts, seq):
-            self._wait = RETRY
-            return
-        self.is_loaded, self._newest = True, seq
+            return False
         for row in rows:
             self._add(row[0], row[2:])
-        self._rows_of_key = len(rows) / max(1, self._count_keys())
+        return True
 
     def _are_as_pushed(self, rows: Sequence[Row], ts: int, seq: int) -> bool:
         """Whether rows are of events up to this one, in their order, and have no NaN: a program may have changed them."""

@@ -267,6 +267,47 @@ def test_aggregates_run_no_statement(url: str, text: str) -> None:
         assert cep.query("SELECT COUNT(*) FROM s WINDOW(RANGE 9 MS)" if "RANGE" in text else "SELECT 8") == [(8,)]
 
 
+@embedded
+@pytest.mark.parametrize("change", ["", "large push", "statement"])
+def test_aggregates_of_all_rows_run_no_statement_however_many_there_are(
+    url: str, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(window_rows, "MOST_ROWS", 9)
+    monkeypatch.setattr(window_rows, "SWEEP", 4)
+    text = "SELECT k, COUNT(*) AS n, SUM(i) AS t, AVG(d) AS m, MIN(d) AS l, MAX(i) AS h FROM s WINDOW(UNBOUNDED) GROUP BY k"
+    draw = random.Random(1)
+    rows = [
+        [draw.choice("AB"), draw.choice((None, -3, 5)), 1, draw.choice((None, 0.5, 2.25)), True] for _ in range(3_100)
+    ]
+    expected = {key: [row for row in rows if row[0] == key] for key in "AB"}
+    with bridge.connect(url) as cep:
+        cep.register_stream("s", SCHEMA)
+        cep.create_query("q", text)
+        found: list[Any] = []
+        cep.add_output_processor("q", lambda event: found.append(event.payload))
+        for ts, row in enumerate(rows[:40]):
+            cep.push_event("s", row, ts)
+        if change == "large push":
+            cep.push_events("s", [(row, 40) for row in rows[40:3_000]])
+        elif change == "statement":
+            cep.database.execute("UPDATE cep_window_s SET i = 5 WHERE i = 5")
+        rest = rows[len(found) :][:30]
+        for ts, row in enumerate(rest[:5], 50):
+            cep.push_event("s", row, ts)
+        statements: list[str] = []
+        cep.add_tracer(lambda sql, seconds, rows: statements.append(sql))
+        for ts, row in enumerate(rest[5:], 60):
+            cep.push_event("s", row, ts)
+        assert statements == []
+        last = found[-1]
+    own = expected[last["k"]]
+    own = own[: sum(row[0] == last["k"] for row in rows[: len(found)])]
+    whole, doubles = ([row[place] for row in own if row[place] is not None] for place in (1, 3))
+    assert last == {
+        "k": last["k"], "n": len(own), "t": sum(whole), "m": sum(doubles) / len(doubles), "l": min(doubles), "h": max(whole)
+    }  # fmt: skip
+
+
 MEAN = "SELECT COUNT(*) AS n, AVG(d) AS m FROM s WINDOW(RANGE 9 MS)"
 
 

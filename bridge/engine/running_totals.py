@@ -159,7 +159,7 @@ class RunningTotals(WindowRows):
         for place, kind in enumerate(columns):
             count, total, least, greatest = row[self._keys + 1 + 4 * place :][:4]
             if count:
-                if kind is float and not (type(total) is float and math.isfinite(total)):
+                if type(total) is not kind or not math.isfinite(total):
                     return False
-                own.totals[place].start(count, kind(total), least, greatest)
+                own.totals[place].start(count, total, least, greatest)
         return True

@@ -159,7 +159,7 @@ class RunningTotals(WindowRows):
         for place, kind in enumerate(columns):
             count, total, least, greatest = row[self._keys + 1 + 4 * place :][:4]
             if count:
-                if type(total) is not kind or not math.isfinite(total):
+                if not math.isfinite(total) or type(total) is not kind:
                     return False
                 own.totals[place].start(count, total, least, greatest)
         return True

@@ -45,6 +45,7 @@ COLUMNS = (
     ("COUNT(DISTINCT a) AS n", "AVG(b) AS mean", "COUNT(a) AS known"),
     ("FIRST(a) AS old", "LAST(b) AS new", "STDDEV(a) AS spread"),
     ("COUNT(*) AS n", "LAST(a) AS new", "SUM(b) AS total"),
+    ("COUNT(DISTINCT b) AS n", "COUNT(DISTINCT a + b) AS m", "SUM(a) AS total", "COUNT(*) AS rows"),
 )
 KEYS = ((), ("k",), ("k", "a"))
 
@@ -92,7 +93,7 @@ def test_aggregates_of_many_events(name: str, seed: int, embedded: Database):
     check(name, seed, embedded)
 
 
-@pytest.mark.parametrize("name", ["session", "unbounded", "first-rows"])
+@pytest.mark.parametrize("name", ["range", "rows", "session", "unbounded", "first-rows"])
 def test_aggregates_of_many_events_on_a_server(name: str, server: Database):
     check(name, 0, server)
 

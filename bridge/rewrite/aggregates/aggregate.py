@@ -18,6 +18,7 @@ from bridge.rewrite.aggregates import stretches
 from bridge.rewrite.aggregates.change_points import EvictionPoints, ExpiryPoints, change_points_of, notices_points
 from bridge.rewrite.aggregates.constant_frames import over_constant_frames
 from bridge.rewrite.aggregates.counts import by_list, by_places, by_row_numbers, by_sorted_array, only_counts_rows
+from bridge.rewrite.aggregates.distinct_counts import over_distinct_counts
 from bridge.rewrite.aggregates.frames import (
     aggregate_calls,
     group_columns,
@@ -29,7 +30,7 @@ from bridge.rewrite.aggregates.frames import (
 from bridge.rewrite.aggregates.join import GroupedJoin, null_without_row
 from bridge.rewrite.aggregates.on_change import at_every_change, change_points
 from bridge.rewrite.aggregates.panes import Panes
-from bridge.rewrite.aggregates.partials import Partials, known
+from bridge.rewrite.aggregates.partials import can_move
 from bridge.rewrite.aggregates.snapshot import at_reports, content_at_reports, reports_empty
 from bridge.rewrite.flow import FROM, Flow, Need, Selection, not_later, valid
 from bridge.rewrite.network import Network, as_inserted, derived_content, rewrite
@@ -130,6 +131,8 @@ def _variants(node: query.Aggregate, below: Flow, network: Network) -> Written:
         return _with_frames(node, below, panes, by_frames, single, network)
     if panes is not None:
         return _of_panes(panes, network.database, single)
+    if in_order and (counted := over_distinct_counts(node, below, network.database)) is not None:
+        return Variants(counted, few=single)
     if by_number and (found := by_sorted_array(node, below, network)) is not None:
         return Variants(StatementWriter(lambda: found, "places in a sorted array"), few=single)
     if reads_last_rows(node, below) and network.database.uses_indexes and not network.database.index_range_joins:
@@ -167,11 +170,15 @@ def _at_changes(node: query.Aggregate, below: Flow, network: Network) -> Written
     if isinstance(points, EvictionPoints) and database.uses_indexes:
         few = StatementWriter(points.by_index, f"{join.method}, and an index")
     panes = Panes.of(points.computed, below, network)
+    if panes is None and (changes := points.in_frames()) is not None:
+        rows, flow, reported = changes
+        if (counted := over_distinct_counts(rows, flow, database, reported)) is not None:
+            return Variants(StatementWriter(lambda: points.reported(counted()), _POINTS), few=few or join)
     if panes is None or panes.parts.own:  # values of the newest row, which may have left
         return Variants(join, few=few)
     in_parts, flow, reported = points.in_parts(panes.parts)
-    can_move = _can_move(panes.parts, database)
-    frames = StatementWriter(lambda: points.reported(over_constant_frames(in_parts, flow, can_move, reported)), _POINTS)
+    moves = can_move(panes.parts, database)
+    frames = StatementWriter(lambda: points.reported(over_constant_frames(in_parts, flow, moves, reported)), _POINTS)
     long = None
     if panes.are_stored and isinstance(points, ExpiryPoints):
         long = StatementWriter(
@@ -189,28 +196,19 @@ def _has_stretches(node: query.Aggregate, below: Flow, database: Database) -> bo
 
 def _of_panes(panes: Panes, database: Database, single: StatementWriter[exp.Query]) -> Written:
     """The variants that are faster than a join with all rows: for few events beside a long window, and for many."""
-    can_move = _can_move(panes.parts, database)
+    moves = can_move(panes.parts, database)
     brief = StatementWriter(
-        lambda: over_constant_frames(*panes.shortened(), can_move),
+        lambda: over_constant_frames(*panes.shortened(), moves),
         "window frames over what enters and leaves, and panes of the rest",
     )
     return Variants(
         StatementWriter(
-            lambda: over_constant_frames(*panes.in_parts(), can_move), "window frames, of two parts of the window"
+            lambda: over_constant_frames(*panes.in_parts(), moves), "window frames, of two parts of the window"
         ),
         few=single,
         brief=brief if panes.of_time else None,
         long=StatementWriter(panes.joined, "join of arrivals and panes") if panes.are_stored else None,
     )
-
-
-def _can_move(parts: Partials, database: Database) -> Callable[[exp.Expr], bool]:
-    """Whether a moving frame computes a partial aggregate exactly, and as fast as a growing frame."""
-
-    def can_move(call: exp.Expr) -> bool:
-        return parts.is_exact(call.this.name) if known(call).slides else database.fast_sliding_min_max
-
-    return can_move
 
 
 def _with_frames(

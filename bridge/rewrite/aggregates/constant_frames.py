@@ -51,7 +51,7 @@ def over_constant_frames(
         aliased(with_aggregates(item.this, node, frames.keys, frames.of_window), item.alias) for item in node.columns
     ]
     if frames.in_blocks:
-        values[_BLOCK] = _fixed(floor_to_multiple(column(frames.axis), frames.size))
+        values[_BLOCK] = fixed(floor_to_multiple(column(frames.axis), frames.size))
     rows: exp.Select = below.content.project(values).select()
     framed = exp.select(*map(column, rows.named_selects), *frames.columns(0))
     framed = framed.from_(derived_table(rows, "w")).where(*reported.within_reach)
@@ -112,17 +112,17 @@ class _Frames:
 
     def _range(self, before: int = 0) -> exp.WindowSpec:
         """From the beginning of the window to the row's place, or to `before` places before it."""
-        start = {"start": _fixed(exp.Literal.number(self.size - 1)), "start_side": "PRECEDING"}
+        start = {"start": fixed(exp.Literal.number(self.size - 1)), "start_side": "PRECEDING"}
         if not before:
             return exp.WindowSpec(kind="RANGE", **start, end="CURRENT ROW")
-        return exp.WindowSpec(kind="RANGE", **start, end=_fixed(exp.Literal.number(before)), end_side="PRECEDING")
+        return exp.WindowSpec(kind="RANGE", **start, end=fixed(exp.Literal.number(before)), end_side="PRECEDING")
 
     def _column(self, level: int, call: exp.Expr) -> exp.Expr:
         names = self._levels[level]
         return column(names.setdefault(call, f"_frame{level}_{len(names)}"))
 
 
-def _fixed(value: exp.Expr) -> exp.Expr:
+def fixed(value: exp.Expr) -> exp.Expr:
     """Marks numbers that must stay in the text: as a bound most databases take nothing else."""
     for literal in value.find_all(exp.Literal):
         literal.meta["fixed"] = True

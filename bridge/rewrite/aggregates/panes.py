@@ -117,6 +117,11 @@ class Panes:
             operator.purges = [_purge(level, below.size) for level in levels[1:]]
         return cls(node, below, parts, levels, of_time)
 
+    @classmethod
+    def of_rows(cls, node: query.Aggregate, below: Flow, parts: Partials) -> Panes:
+        """The rows alone."""
+        return cls(node, below, parts, [], of_time=False)
+
     @property
     def are_stored(self) -> bool:
         return len(self.levels) > 1

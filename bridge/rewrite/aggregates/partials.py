@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from sqlglot import exp
 
@@ -11,6 +11,7 @@ from bridge import query
 from bridge.rewrite.aggregates.frames import aggregate_calls, group_columns, offset_of, with_aggregates
 from bridge.rewrite.joins.equations import is_whole, terms
 from windows.aggregates import AggregateFunction, aggregate_of, first_argument
+from windows.databases import Database
 from windows.sql import aliased, column
 
 
@@ -75,6 +76,15 @@ class Partials:
         """The columns of several parts, merged."""
         for name, call in self.calls.items():
             yield aliased(known(call).merged(column(name)), name)
+
+
+def can_move(parts: Partials, database: Database) -> Callable[[exp.Expr], bool]:
+    """Whether a moving frame computes a partial aggregate exactly, and as fast as a growing frame."""
+
+    def moves(call: exp.Expr) -> bool:
+        return parts.is_exact(call.this.name) if known(call).slides else database.fast_sliding_min_max
+
+    return moves
 
 
 def known(call: exp.Expr) -> AggregateFunction:

@@ -56,8 +56,10 @@ class ColumnAggregate(NamedTuple):
         return self.name in ("count", "sum", "avg", "min", "max")
 
     @property
-    def function(self) -> Callable[[Values], Any]:
-        """What computes it of values that are not NULL."""
+    def function(self) -> Callable[[Values], Any] | None:
+        """What computes it of values that are not NULL; None where the rows in memory know it."""
+        if self.name == "count distinct":
+            return None
         return _FUNCTIONS[self.name] if self.of_doubles is None else functools.partial(_of_doubles, self.of_doubles)
 
 
@@ -80,7 +82,8 @@ class WindowAggregate(MaintainedRows):
         self._functions = [
             (each.function, None if each.column is None else columns.index(each.column)) for each in aggregates
         ]
-        self._most = MOST_OF_KEY if any(each.column is not None for each in aggregates) else None
+        reads_rows = any(function is not None and place is not None for function, place in self._functions)
+        self._most = MOST_OF_KEY if reads_rows else None
         if any(each.of_doubles is not None for each in aggregates):
             self._most = MOST_OF_SLOW
 
@@ -103,6 +106,9 @@ class WindowAggregate(MaintainedRows):
             return None
         found: list[Any] = []
         for function, place in self._functions:
+            if function is None:
+                found.append(own.count_distinct(place or 0))
+                continue
             values = own.times if place is None else own.columns[place]
             if own.nulls and place is not None:
                 values = [value for value in values if value is not None]
@@ -185,7 +191,6 @@ def _extreme(choose: Callable[..., Any], values: Values) -> Any:
 
 _FUNCTIONS: Mapping[str, Callable[[Values], Any]] = {
     "count": len,
-    "count distinct": lambda values: len(set(values)),
     "sum": _sum,
     "avg": _average,
     "compensated sum": functools.partial(_sum, sum_of=_compensated),

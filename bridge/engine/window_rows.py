@@ -29,18 +29,22 @@ RETRY = 4_096
 class KeyRows:
     """The rows of one key: their times, and a list per column of values."""
 
-    __slots__ = ("columns", "nulls", "times")
+    __slots__ = ("_counts", "columns", "nulls", "times")
 
     def __init__(self, width: int) -> None:
         self.times: list[int] = []
         self.columns: list[list[Any]] = [[] for _ in range(width)]
         self.nulls = False
+        self._counts: dict[int, collections.Counter[Any]] = {}
+        """The number of rows of each value, of the columns whose values have been counted, by their places."""
 
     def add(self, ts: int, values: Sequence[Any]) -> None:
         self.times.append(ts)
         for own, value in zip(self.columns, values, strict=True):
             own.append(value)
             self.nulls |= value is None
+        for place, counts in self._counts.items():
+            counts[values[place]] += 1
 
     def expire(self, until: int) -> None:
         """Removes the rows up to this time."""
@@ -49,9 +53,21 @@ class KeyRows:
     def remove(self, count: int) -> None:
         """Removes the oldest rows."""
         if count > 0:
+            for place, counts in self._counts.items():
+                for value in self.columns[place][:count]:
+                    counts[value] -= 1
+                    if not counts[value]:
+                        del counts[value]
             del self.times[:count]
             for own in self.columns:
                 del own[:count]
+
+    def count_distinct(self, place: int) -> int:
+        """The number of values of the column at a place, without NULL; from now on it is kept up to date row by row."""
+        counts = self._counts.get(place)
+        if counts is None:
+            counts = self._counts[place] = collections.Counter(self.columns[place])
+        return len(counts) - (None in counts)
 
 
 class WindowRows:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 embedded = pytest.mark.parametrize("url", ["duckdb://", "sqlite://"])
 SCHEMA = "k VARCHAR, i INTEGER, b BIGINT, d DOUBLE, f BOOLEAN"
 ITEMS = [
-    "COUNT(*) AS n", "COUNT(d) AS m", "SUM(i) AS si", "SUM(b) AS sb", "SUM(d) AS sd", "AVG(i) AS ai", "AVG(d) AS ad",
+    "COUNT(*) AS n", "COUNT(DISTINCT i) AS ni", "COUNT(DISTINCT k) AS nk",
+    "COUNT(d) AS m", "SUM(i) AS si", "SUM(b) AS sb", "SUM(d) AS sd", "AVG(i) AS ai", "AVG(d) AS ad",
     "AVG(b) AS ab", "MIN(i) AS li", "MAX(b) AS hb", "MIN(d) AS ld", "MAX(d) AS hd", "STDDEV(i) AS s", "STDDEV(b) AS t",
     "STDDEV(d) AS u", "MEDIAN(i) AS mi", "MEDIAN(d) AS md", "MIN(k) AS lk",
 ]  # fmt: skip

@@ -123,8 +123,8 @@ def events_by_stream(options: tuple[str, ...], script: ReplayScript, cep: bridge
 def _only_stream(path: str, script: ReplayScript, cep: bridge.Bridge, others: Collection[str]) -> str:
     """The stream of a file that is given without the name of its stream: the only one that has no events yet.
 
-    `others`: the streams that have events, in lower case. If the script declares streams, the stream is one of these;
-    otherwise it is one that the queries read and that is not a table. Raises click.UsageError if it is not the only one.
+    `others`: the streams that already have events, in lower case. The candidates are the streams that the script both declares
+    and reads. If there is none, they are all names that it reads, without tables. Raises click.UsageError unless there is one.
     """
     declared = {name.lower() for name in script.declared}
     free = [name for name in script.reads if name.lower() not in others]

@@ -49,20 +49,15 @@ def connect(
     ...     list(cep.streams)
     ['s']
     """
-    return _opened(
-        database, lateness, clock, durable=durable, fresh=fresh, event_ids=event_ids, standby=standby, name=name, schema=schema,
-        linger=linger, batch=batch,
-    )  # fmt: skip
-
-
-def _opened(database: Any, *arguments: Any, **options: Any) -> Bridge:
-    """A bridge with these arguments; the connection is closed if there can be none."""
     from windows.databases import Refused, open_database
 
     try:
         opened = open_database(database)
         try:
-            cep = Bridge(opened, *arguments, **options)
+            cep = Bridge(
+                opened, lateness, clock, durable=durable, fresh=fresh, event_ids=event_ids, standby=standby, name=name,
+                schema=schema, linger=linger, batch=batch,
+            )  # fmt: skip
         except BaseException:
             opened.close()
             raise

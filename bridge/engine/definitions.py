@@ -107,7 +107,7 @@ class Definitions(Access):
             tables: The tables of the database that an untrusted query may read beside streams and queries.
             on_error: A push in which the query fails is refused ("refuse"), or takes effect without the query: this push
                 only ("skip"), or all from now on ("stop", until `resume_query`).
-            limits: The most seconds and results of a push, and rows of a table of its state; more is an error. Needs `on_error=`.
+            limits: The most seconds and results per push, and the most rows in a table of state. Needs `on_error=`.
 
         Raises:
             QueryError: The query is wrong; the error has the place in the text. Nothing of it is left behind.

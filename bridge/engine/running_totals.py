@@ -124,19 +124,18 @@ class RunningTotals(WindowRows):
         return self._totals.get(key)
 
     def _load(self, database: Database, ts: int, seq: int) -> bool:
-        """Doubles are added here in their order if there are not too many; whole numbers by the database."""
-        if not self._is_whole and super()._load(database, ts, seq):
-            return True
-        return self._load_totals(database, seq)
+        """Reads the totals; False where the table has other values than were pushed.
 
-    def _load_totals(self, database: Database, seq: int) -> bool:
-        """Reads the totals that the database computes; False where it has other values than were pushed."""
+        The database adds whole numbers, and doubles if there are too many. Otherwise they are added here, in their order.
+        """
         rows = exp.Count(this=exp.Star())
         bounds = [f(this=column(name)) for name in self._columns for f in (exp.Min, exp.Max)]
         whole = exp.select(rows, exp.Max(this=column("seq")), *bounds).from_(table(self._name))
         count, newest, *found = database.fetch(database.render(whole))[0]
         if not count:
             return True
+        if not self._is_whole and count <= MOST_ROWS:
+            return super()._load(database, ts, seq)
         kinds = [kind for kind in self._kinds[self._keys :] for _ in range(2)]
         if newest > seq or any(v is not None and type(v) is not k for v, k in zip(found, kinds, strict=True)):
             return False

@@ -79,10 +79,9 @@ class WindowAggregate(MaintainedRows):
         """Whether statements over many events may join each with its rows, as window frames do not compute it."""
         self._key, self._equal, self._finish = key, equal, finish
         self._none = KeyRows(len(columns)) if reports_empty else None
-        self._functions = [
-            (each.function, None if each.column is None else columns.index(each.column)) for each in aggregates
-        ]
-        reads_rows = any(function is not None and place is not None for function, place in self._functions)
+        places = [None if each.column is None else columns.index(each.column) for each in aggregates]
+        self._aggregates = [(each.name, each.function, place) for each, place in zip(aggregates, places, strict=True)]
+        reads_rows = any(function is not None and place is not None for _, function, place in self._aggregates)
         self._most = MOST_OF_KEY if reads_rows else None
         if any(each.of_doubles is not None for each in aggregates):
             self._most = MOST_OF_SLOW
@@ -105,12 +104,15 @@ class WindowAggregate(MaintainedRows):
         if self._most is not None and len(own.times) > self._most:
             return None
         found: list[Any] = []
-        for function, place in self._functions:
-            if function is None:
-                found.append(own.count_distinct(place or 0))
+        for _, function, place in self._aggregates:
+            if place is None:
+                found.append(len(own.times))
                 continue
-            values = own.times if place is None else own.columns[place]
-            if own.nulls and place is not None:
+            if function is None:
+                found.append(own.count_distinct(place))
+                continue
+            values = own.columns[place]
+            if own.nulls:
                 values = [value for value in values if value is not None]
             try:
                 found.append(function(values))
@@ -122,21 +124,18 @@ class WindowAggregate(MaintainedRows):
 class RunningAggregate(WindowAggregate):
     """The same over a window that rows never leave, from a total per key."""
 
-    def __init__(
-        self, rows: RunningTotals, arrive: Compute, key: Sequence[int], equal: Sequence[int],
-        aggregates: Sequence[ColumnAggregate], columns: Sequence[str], finish: Compute, reports_empty: bool,
-    ) -> None:  # fmt: skip
-        super().__init__(rows, arrive, key, equal, aggregates, columns, finish, reports_empty)
-        self._totals = rows
-        self._no_totals = KeyTotals(len(columns)) if reports_empty else None
-        self._names = [(each.name, None if each.column is None else columns.index(each.column)) for each in aggregates]
+    rows: RunningTotals
 
     def _values(self, key: Row | None, ts: int) -> list[list[Any]] | None:
-        own = (None if key is None else self._totals.totals(key)) or self._no_totals
+        own = None if key is None else self.rows.totals(key)
         if own is None:
-            return []
+            if self._none is None:
+                return []
+            own = KeyTotals(len(self._none.columns))
         try:
-            return [[own.rows if place is None else own.totals[place].value(name) for name, place in self._names]]
+            return [
+                [own.rows if place is None else own.totals[place].value(name) for name, _, place in self._aggregates]
+            ]
         except (ArithmeticError, ValueError):
             return None
 

@@ -22,7 +22,7 @@ from bridge.rewrite.aggregates.distinct_counts import over_distinct_counts
 from bridge.rewrite.aggregates.frames import (
     aggregate_calls,
     group_columns,
-    leaves_together,
+    is_cumulative,
     over_frames,
     reads_last_rows,
     rows_by_index,
@@ -122,11 +122,11 @@ def _variants(node: query.Aggregate, below: Flow, network: Network) -> Written:
     nth = any(
         isinstance(call, exp.NthValue) for call in aggregate_calls(node)
     )  # of the rows that have a value: no frame
-    together = leaves_together(node, below)
-    in_order = reads_last_rows(node, below) or ((together or below.size is not None) and not below.timed)
+    cumulative = is_cumulative(node, below)
+    in_order = reads_last_rows(node, below) or ((cumulative or below.size is not None) and not below.timed)
     if network.database.computed_frame_bounds and not nth and in_order:
         by_frames = StatementWriter(lambda: over_frames(node, below), "window frames, as its rows expire in order")
-        if panes is None or below.last is not None or together:
+        if panes is None or below.last is not None or cumulative:
             return Variants(by_frames, few=single)
         return _with_frames(node, below, panes, by_frames, single, network)
     if panes is not None:

@@ -21,7 +21,7 @@ from bridge.rewrite.aggregates.frames import (
     arrived_in_push,
     frame_columns,
     group_columns,
-    leaves_together,
+    is_cumulative,
     reads_last_rows,
     rows_by_index,
     with_aggregates,
@@ -64,7 +64,7 @@ def change_points_of(node: query.Aggregate, below: Flow, network: Network) -> Ex
     if below.timed or below.order or below.jumping:
         return None
     of_time = not below.counted and below.size is not None
-    if of_time or leaves_together(node, below):
+    if of_time or is_cumulative(node, below):
         return ExpiryPoints(node, below)
     inputs = evicting_inputs(node)
     if not reads_last_rows(node, below) or len(inputs) != 1:

@@ -140,7 +140,7 @@ def reads_last_rows(node: query.Aggregate, below: Flow) -> bool:
     return all(key in groups for key in below.last.keys)
 
 
-def leaves_together(node: query.Aggregate, below: Flow) -> bool:
+def is_cumulative(node: query.Aggregate, below: Flow) -> bool:
     """Whether all rows of a group leave the window at once, or never: it is the rows up to the arrival, of a session."""
     if below.counted or below.jumping or below.late:
         return False

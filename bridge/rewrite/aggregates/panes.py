@@ -19,8 +19,8 @@ from bridge.rewrite.aggregates.frames import (
     first_arrival,
     frame_columns,
     group_columns,
+    is_cumulative,
     last_arrival,
-    leaves_together,
     reads_last_rows,
 )
 from bridge.rewrite.aggregates.partials import Partials
@@ -80,8 +80,8 @@ class Panes:
         Panes are stored for windows of time; aggregates that differ only in the length of the window share them.
         """
         of_time = below.size not in (None, NEVER) and not (below.timed or below.order or below.counted)
-        together = leaves_together(node, below) and not below.timed
-        if not (of_time or together or reads_last_rows(node, below)):
+        cumulative = is_cumulative(node, below) and not below.timed
+        if not (of_time or cumulative or reads_last_rows(node, below)):
             return None
         parts = Partials.of(node)
         counts = network.database.pane_sizes if of_time and below.size != 1 and _is_steady(node) else ()

@@ -11,7 +11,7 @@ import pyarrow
 import pytest
 
 import bridge
-from bridge.engine import boundaries, one_event_planning, window_aggregates, window_rows
+from bridge.engine import boundaries, one_event_planning, running_totals, window_aggregates, window_rows
 from bridge.engine.window_aggregates import WindowAggregate
 from bridge.rewrite.settings import Settings
 from tests.support.some_events import push_some
@@ -149,6 +149,7 @@ def test_aggregates_are_what_the_database_makes_of_them(
     if draw.random() < 0.3:
         monkeypatch.setattr(window_aggregates, "MOST_OF_KEY", 3)
         monkeypatch.setattr(window_rows, "MOST_ROWS", 9)
+        monkeypatch.setattr(running_totals, "MOST_ROWS", 9)
         monkeypatch.setattr(window_rows, "SWEEP", 4)
         monkeypatch.setattr(window_rows, "RETRY", 7)
     found, in_process = result_of(random.Random(seed), database, texts, events)
@@ -274,6 +275,7 @@ def test_aggregates_of_all_rows_run_no_statement_however_many_there_are(
     url: str, change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(window_rows, "MOST_ROWS", 9)
+    monkeypatch.setattr(running_totals, "MOST_ROWS", 9)
     monkeypatch.setattr(window_rows, "SWEEP", 4)
     text = "SELECT k, COUNT(*) AS n, SUM(i) AS t, AVG(d) AS m, MIN(d) AS l, MAX(i) AS h FROM s WINDOW(UNBOUNDED) GROUP BY k"
     draw = random.Random(1)

@@ -31,7 +31,7 @@ class Capabilities:
     nested_loops_only: ClassVar[bool] = False
     """True if every join and correlated sub-query takes time for each pair of rows."""
     fast_sliding_min_max: ClassVar[bool] = False
-    """True if MIN and MAX over a sliding frame are as fast as over a growing one."""
+    """True if MIN and MAX over a sliding frame are as fast as over a growing one, and always right."""
     side_by_side_frames: ClassVar[bool] = False
     """True if one statement with the window frames of several queries is faster than a statement per query."""
     pane_sizes: ClassVar[tuple[int, ...]] = ()

@@ -62,7 +62,8 @@ class SQLite(SQLiteJson, Alchemy):
     chunk_size: ClassVar[int] = 1_000
     covering_indexes: ClassVar[bool] = True
     nested_loops_only: ClassVar[bool] = True
-    fast_sliding_min_max: ClassVar[bool] = True
+    # Earlier versions compute other values where about 430 rows are in a sliding frame.
+    fast_sliding_min_max = sqlite3.sqlite_version_info >= (3, 47)
     pane_sizes: ClassVar[tuple[int, ...]] = (64, 4_096, 262_144)
 
     def __init__(self, engine: sa.Engine) -> None:

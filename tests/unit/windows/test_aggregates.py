@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import random
 import statistics
 from typing import Any
 
@@ -54,6 +55,21 @@ def test_a_missing_aggregate_is_refused_by_its_own_name(query: str, database: Da
 def test_what_every_database_has_is_looked_up_nowhere(aggregate: Any) -> None:
     assert aggregate_named(aggregate.name.lower()) is aggregate
     assert aggregate_of(aggregate.call(exp.column("a"))) is aggregate
+
+
+@pytest.mark.parametrize("window", ["RANGE 15 S", "ROWS 1500"])
+def test_extremes_of_many_rows_in_one_push(database: Database, window: str) -> None:
+    """SQLite before 3.47 computes others where about 430 rows are in a sliding frame."""
+    draw = random.Random(2)
+    values = [draw.randrange(1_000) for _ in range(2_000)]
+    found: list[tuple[int, int]] = []
+    with database.connect() as cep:
+        cep.register_stream("s", "v INTEGER")
+        cep.create_query("q", f"SELECT MIN(v) AS low, MAX(v) AS high FROM s WINDOW({window})")
+        cep.add_output_processor("q", lambda event: found.append((event.payload["low"], event.payload["high"])))
+        cep.push_events("s", [([value], number * 10) for number, value in enumerate(values)])
+    rows = [values[max(0, number - 1_499) : number + 1] for number in range(2_000)]
+    assert found == [(min(own), max(own)) for own in rows]
 
 
 def test_the_standard_deviation_of_sqlite_keeps_its_digits() -> None:

@@ -124,6 +124,15 @@ class BoundStatements:
         is_safe = computed(select, _place_of, self._types, self._database.python_types) is not None
         return insertion._replace(is_safe=insertion.is_safe and is_safe)
 
+    def arriving(self, insertion: WindowInsertion, names: Sequence[str]) -> Compute | None:
+        """The values of these columns in the row that an event adds, if it does; None where only the database knows them."""
+        if not insertion.places.keys() >= set(names):
+            return None
+        select = exp.select(*(_mark(place, self._types[place]) for place in map(insertion.places.__getitem__, names)))
+        if insertion.condition is not None:
+            select = select.where(insertion.condition)
+        return computed(select, _place_of, self._types, self._database.python_types)
+
     def aggregate(
         self,
         source: object,

@@ -142,7 +142,11 @@ class _Selection:
         return found
 
     def _named(self, node: exp.Expr) -> exp.Expr:
-        return node if self._place_of(node) is None else exp.column(self._value(node))
+        if self._place_of(node) is not None:
+            return exp.column(self._value(node))
+        if isinstance(node, exp.Column):  # of a sub-query
+            raise _OtherwiseError
+        return node
 
     def _value(self, node: exp.Expr) -> str:
         place = self._place_of(node)

@@ -22,13 +22,17 @@ Reader = Compute | WindowAggregate | ReportReader
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class InProcess:
-    """What reads each result statement of a plan, without the database. Its tables are written with a later transaction."""
+    """What reads each result statement of a plan, without the database. Its tables are written with a later transaction.
+
+    `checks`: aggregates that are written then, and that the database cannot compute of all values.
+    """
 
     readers: Sequence[tuple[ResultStatement, Reader]]
+    checks: Sequence[WindowAggregate] = ()
 
     @functools.cached_property
     def _windows(self) -> list[WindowAggregate]:
-        return [reader for _, reader in self.readers if isinstance(reader, WindowAggregate)]
+        return [*(reader for _, reader in self.readers if isinstance(reader, WindowAggregate)), *self.checks]
 
     @functools.cached_property
     def is_joined(self) -> bool:
@@ -62,6 +66,8 @@ class InProcess:
             (result, reader, list[Row]()) for result, reader in self.readers if not isinstance(reader, ReportReader)
         ]
         for row in rows:
+            if any(check.take(row) is None for check in self.checks):
+                return None
             for _, reader, results in several:
                 own = reader.take(row) if isinstance(reader, WindowAggregate) else reader(row)
                 if own is None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from bridge.engine.bound_statements import BoundStatement, Row
-from bridge.engine.boundaries import BoundaryTimes
+from bridge.engine.boundaries import NextBoundaries
 from bridge.engine.in_process import InProcess
 from bridge.engine.previous_rows import PreviousRows
 from bridge.engine.results import Results, ResultStatement
@@ -114,7 +114,7 @@ class OneEventPlan:
     can_fail: bool
     timed: bool
     binds: bool
-    boundaries: BoundaryTimes
+    boundaries: NextBoundaries
     in_process: InProcess | None = None
 
     @functools.cached_property
@@ -144,12 +144,13 @@ class OneEventPlan:
     @property
     def keeps_rows(self) -> bool:
         """Whether rows of tables may be in memory."""
-        return self.in_process is not None or bool(self._previous)
+        return self.in_process is not None or bool(self._previous) or self.boundaries.keeps_rows
 
     def note(self, database: Database, rows: Sequence[Row]) -> None:
         """Keeps the rows in memory up to date after events that the database has processed, inside their transaction."""
         if self.in_process is not None:
             self.in_process.prepare(database, rows)
+        self.boundaries.note(database, rows)
         for previous in self._previous:
             previous.prepare(database, rows)
 
@@ -244,6 +245,7 @@ class OneEventPlan:
         found = self.in_process.of_events(rows)
         if found is None:
             return None
+        self.boundaries.add(rows)
         progress: list[tuple[RowCall, Rows]] = []
         reports: dict[str, pa.Table] = {}
         for step in self.steps:

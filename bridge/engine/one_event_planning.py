@@ -8,8 +8,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from sqlglot import exp
 
+from bridge.engine.added_rows import added_rows
 from bridge.engine.bound_statements import BoundStatements, Unbound, row_of
-from bridge.engine.boundaries import BoundaryTimes
+from bridge.engine.boundaries import NextBoundaries, RowNumbers
 from bridge.engine.catalogue import StreamEntry
 from bridge.engine.in_process import InProcess, Reader
 from bridge.engine.one_event import EventStatement, MachineRead, MachineStep, OneEventPlan
@@ -17,6 +18,7 @@ from bridge.engine.reports import report_reader
 from bridge.engine.results import ResultStatement
 from bridge.engine.window_content import WindowInsertion
 from bridge.patterns.live.statements import Arrivals
+from bridge.rewrite.flow import Boundaries
 from bridge.rewrite.plan import Insert, Operator, Purge, RowCall
 from bridge.rewrite.state_tables import CLOCK
 from windows.databases import Database
@@ -29,17 +31,19 @@ def one_event_plan(
     empty: Collection[str],
     database: Database,
     bound: BoundStatements | None = None,
+    in_memory: bool = True,
 ) -> OneEventPlan | None:
     """The plan for an event of this stream, of these operators and result statements; None where one needs the inbox.
 
-    `empty`: the inboxes of the other streams. `bound`: what an earlier plan has bound.
+    `empty`: the inboxes of the other streams. `bound`: what an earlier plan has bound. `in_memory`: whether this process
+    may have rows of tables in memory.
     """
     bound = bound or BoundStatements(stream, row_of(stream, database), database)
     if bound.row is None:
         return None
     bound.begin()
     try:
-        return _Planning(operators, empty, bound, database).plan(results)
+        return _Planning(operators, empty, bound, database, in_memory).plan(results)
     except Unbound:
         return None
 
@@ -48,17 +52,24 @@ class _Planning:
     """The steps of a plan, bound one after the other."""
 
     def __init__(
-        self, operators: Sequence[Operator], empty: Collection[str], bound: BoundStatements, database: Database
-    ) -> None:
+        self, operators: Sequence[Operator], empty: Collection[str], bound: BoundStatements, database: Database,
+        in_memory: bool,
+    ) -> None:  # fmt: skip
         self._operators = operators
         self._steps = [step for operator in operators for step in operator.steps]
         self._machines = [step for step in self._steps if isinstance(step, RowCall)]
         self._reported = reported = {machine.table for machine in self._machines}
         self._inboxes = frozenset(inbox for operator in operators for inbox in operator.inboxes) - reported
         self._database, self._bound, self._empty = database, bound, empty
-        jumping = [operator for operator in operators if operator.boundaries is not None]
-        boundaries = list(dict.fromkeys(each.boundaries for each in jumping if each.boundaries is not None))
-        self._boundaries = BoundaryTimes(boundaries, database)
+        stored = {arrivals.table for machine in self._machines for arrivals in machine.arrivals}
+        self._added = added_rows(operators, stored, bound, empty) if in_memory else {}
+        """What the INSERTs add, by their tables, as far as it may be done later."""
+        counts = self._row_numbers()
+        known = dict.fromkeys(each.boundaries for each in operators if each.boundaries is not None)
+        boundaries = [each for each in known if each.keys is None or each in counts]
+        jumping = [operator for operator in operators if operator.boundaries in boundaries]
+        times = [each for each in boundaries if each.keys is None]
+        self._boundaries, self._known = NextBoundaries(times, list(counts.values()), database), set(boundaries)
         self._waiting = {*empty, *(each.rows for each in boundaries), *itertools.chain(*(o.inboxes for o in jumping))}
         """The tables that are empty, or read as if they were while no boundary is passed."""
         rows = {each.rows for each in boundaries}
@@ -96,7 +107,8 @@ class _Planning:
         running = {step.table: step for step in self._steps if isinstance(step, Insert) and self._runs(step)}
         late = self._inboxes - running.keys()
         is_timed_now = any(clock in each.quiet.text for each in statements if each.quiet is not None)
-        in_process = None if is_timed_now or late < self._inboxes else self._in_process(results_bound)
+        is_known = running.keys() - inserts.keys() <= self._added.keys() and not is_timed_now
+        in_process = self._in_process(results_bound, running.keys()) if is_known else None
         stores = list((inserts if in_process is None else inserts | running).values())
         computed = all(step.is_computed for step in found if isinstance(step, MachineStep))
         # On servers nothing is computed here: the database has accepted a SELECT of the same values at the push.
@@ -123,13 +135,20 @@ class _Planning:
     def _runs(self, step: Insert) -> bool:
         """Whether an INSERT adds rows for an event before the next boundary."""
         write = functools.partial(_of_step, step)
-        return id(step) not in self._late and self._bound.of(step, write, self._waiting) is not None
+        waiting = self._waiting - {step.table}
+        return id(step) not in self._late and self._bound.of(step, write, waiting) is not None
 
-    def _in_process(self, results: Sequence[tuple[ResultStatement, EventStatement]]) -> InProcess | None:
-        """What reads these results without the database; None where something of the plan needs it."""
-        insertions = self._window_insertions()
-        if insertions is None or not results:
+    def _in_process(
+        self, results: Sequence[tuple[ResultStatement, EventStatement]], running: Collection[str]
+    ) -> InProcess | None:
+        """What reads these results without the database; None where something of the plan needs it.
+
+        `running`: the tables that get rows before the next boundary.
+        """
+        if not results or any(isinstance(step, Purge) for step in self._steps):
             return None
+        added = {table: each for table, each in self._added.items() if table in running}
+        insertions = {table: each.insertion for table, each in added.items() if each.insertion is not None}
         readers = []
         for each, statement in results:
             if self._waits(each):
@@ -138,26 +157,18 @@ class _Planning:
             if reader is None:
                 return None
             readers.append((each, reader))
-        return InProcess(readers)
+        computed = {id(each.aggregate): each.aggregate for each in added.values() if each.aggregate is not None}
+        return InProcess(readers, [each for each in computed.values() if not each.is_safe])
 
-    def _window_insertions(self) -> dict[str, WindowInsertion] | None:
-        """What the steps add to window tables; None where a step does more, or another stream adds rows to such a table."""
-        found: dict[str, WindowInsertion] = {}
-        own, stored = frozenset([self._bound.stream]), {each.table for step in self._machines for each in step.arrivals}
+    def _row_numbers(self) -> dict[Boundaries, RowNumbers]:
+        """What counts the rows of windows that jump at rows, where it is known which rows an event adds."""
+        found: dict[Boundaries, RowNumbers] = {}
         for operator in self._operators:
-            for step in operator.steps:
-                if isinstance(step, RowCall) or step.table in stored:
-                    continue
-                if isinstance(step, Insert) and operator.boundaries is not None and not self._runs(step):
-                    continue
-                is_timed = operator.timed and operator.boundaries is None
-                if not isinstance(step, Insert) or is_timed or operator.sources != own or self._bound.row is None:
-                    return None
-                read = {each.name for each in step.statement().find_all(exp.Table)} - {step.table}
-                insertion = self._bound.insertion(step, functools.partial(_of_step, step))
-                if insertion is None or not insertion.is_safe or step.table in found or read != {self._bound.row.table}:
-                    return None
-                found[step.table] = insertion
+            boundaries = operator.boundaries
+            if boundaries is not None and boundaries.keys is not None and boundaries.rows in self._added:
+                arrive = self._added[boundaries.rows].keys(boundaries.keys, self._bound)
+                if arrive is not None:
+                    found.setdefault(boundaries, RowNumbers(boundaries, arrive))
         return found
 
     def _reader(self, result: ResultStatement, insertions: Mapping[str, WindowInsertion]) -> Reader | None:
@@ -179,11 +190,13 @@ class _Planning:
         if whole is None or not (self._machines or self._boundaries):
             return None if whole is None else EventStatement(whole, whole)
         is_late = self._waits(source) if isinstance(source, ResultStatement) else id(source) in self._late
-        return EventStatement(whole, None if is_late else self._bound.of(source, write, self._quiet))
+        # A table of rows has those before the event, among which a row gets its number.
+        quiet = self._quiet - {source.table} if isinstance(source, Insert) else self._quiet
+        return EventStatement(whole, None if is_late else self._bound.of(source, write, quiet))
 
     def _waits(self, result: ResultStatement) -> bool:
         """Whether a statement finds no results before the next boundary."""
-        if all(member.flow.boundaries is not None for member in result.members):
+        if all(member.flow.boundaries in self._known for member in result.members):
             return True
         return self._bound.of(result, functools.partial(_of_one_event, result), self._waiting) is None
 

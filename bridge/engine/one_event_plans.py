@@ -23,8 +23,10 @@ class OneEventPlans:
         operators: Callable[[], Sequence[Operator]],
         results: ResultStatements,
         streams: Mapping[str, StreamEntry],
+        in_memory: Callable[[], bool],
     ) -> None:
         self._database, self._operators, self._results, self._streams = database, operators, results, streams
+        self._in_memory = in_memory
         self._known: dict[str, OneEventPlan | None] = {}
         self._bound: dict[str, tuple[StreamEntry, BoundStatements]] = {}
 
@@ -71,7 +73,9 @@ class OneEventPlans:
             results = self._results.concerned(streams, 1, final=False)
             others = {other.inbox for other in self._streams.values()} - {stream.inbox}
             bound = self._bound_of(stream)
-            self._known[name] = one_event_plan(stream, concerned, results, others, self._database, bound)
+            self._known[name] = one_event_plan(
+                stream, concerned, results, others, self._database, bound, self._in_memory()
+            )
         return self._known[name]
 
     def _bound_of(self, stream: StreamEntry) -> BoundStatements:

@@ -1,4 +1,4 @@
-"""Events whose rows are stored later, together: only machines keep them, and these have them in memory.
+"""Events whose rows are stored later, together: until then only what is in memory reads them.
 
 That is for databases whose state ends with the process. Each transaction begins by storing them, so whatever reads tables
 finds them there; only the push of another such event does not.
@@ -14,6 +14,7 @@ from bridge.engine.intake import EventBatch
 from bridge.engine.one_event import OneEventPlan
 from bridge.engine.tables import Tables
 from bridge.patterns.live.statements import Rows
+from bridge.rewrite import Network
 from bridge.rewrite.plan import RowCall
 from windows.databases import Database
 
@@ -35,8 +36,8 @@ class PostponedEvent(NamedTuple):
 class PostponedEvents:
     """The events that the tables lack, in their order."""
 
-    def __init__(self, database: Database, inboxes: Inboxes, tables: Tables) -> None:
-        self._database, self._inboxes, self._tables = database, inboxes, tables
+    def __init__(self, database: Database, inboxes: Inboxes, tables: Tables, network: Network) -> None:
+        self._database, self._inboxes, self._tables, self._network = database, inboxes, tables, network
         self._events: list[PostponedEvent] = []
 
     def __bool__(self) -> bool:
@@ -71,7 +72,8 @@ class PostponedEvents:
                 continue
             filled = self._inboxes.fill([EventBatch(streams[plan], rows=own)])
             for insert in plan.stores:
-                self._database.execute(self._tables.text(insert))
+                self._database.execute(self._tables.text(insert, self._network.settings.kind(len(own))))
+            filled |= plan.inboxes.intersection(insert.table for insert in plan.stores)
             for inbox in filled:
                 self._database.execute(self._tables.emptying(inbox))
         for machine, written in progress.values():

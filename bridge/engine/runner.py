@@ -209,7 +209,7 @@ class Runner(SmallPushes):
             # Time begins with the first event, or with the first timestamp that time is advanced to.
             self._tables.set_clock(first if self.now == BEGINNING else self.now, ts, self.seq + count)
         if isinstance(plan, OneEventPlan):
-            is_passed = bool(plan.boundaries) and plan.boundaries.are_passed(self.now, ts)
+            is_passed = bool(plan.boundaries) and plan.boundaries.are_passed(self.now, ts, batches[0].rows)
             results, own, _ = plan.run(self.database, batches[0].rows, ts, self.seq + count, is_passed=is_passed)
             filled |= own
         else:

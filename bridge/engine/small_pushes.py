@@ -22,7 +22,9 @@ class SmallPushes(Transactions):
 
     def __init__(self, database: Database, durable: bool = False) -> None:
         super().__init__(database, durable)
-        self._one_event_plans = OneEventPlans(database, self.active_operators, self.results, self.catalogue.streams)
+        self._one_event_plans = OneEventPlans(
+            database, self.active_operators, self.results, self.catalogue.streams, lambda: bool(self.most_in_process)
+        )
         self._serial: bool | None = None
         self.has_connection_alone = False
         """Whether nobody else has the connection, who may read and change the tables between any two pushes."""
@@ -43,6 +45,8 @@ class SmallPushes(Transactions):
             self.has_connection_alone = not is_lasting
             self._was_used = True
             self._one_event_plans.forget()
+            if is_lasting:
+                self._one_event_plans.clear()
 
     def _follow_settings(self) -> None:
         """A program may have changed how the database compares, such as by a collation."""
@@ -106,7 +110,7 @@ class SmallPushes(Transactions):
         if plan is None or self._inboxes.registered or self._was_used:
             return None
         is_computed = plan.is_one_select and plan.takes_several
-        is_passed = bool(plan.boundaries) and plan.boundaries.are_passed(self.now, ts)
+        is_passed = bool(plan.boundaries) and plan.boundaries.are_passed(self.now, ts, batches[0].rows)
         in_process = plan.in_process if count <= self.most_of(plan) and not is_passed else None
         may_postpone = self.has_connection_alone and not (is_computed or is_noted or is_passed or self._one_by_one())
         can_postpone = may_postpone and plan.can_store_later(in_process, batches[0].rows)

@@ -35,7 +35,7 @@ class Transactions(Plans):
     def __init__(self, database: Database, durable: bool = False) -> None:
         super().__init__(database, durable)
         self._housekeeping = Housekeeping(database, self.network, self._tables, self.results)
-        self._postponed = PostponedEvents(database, self._inboxes, self._tables)
+        self._postponed = PostponedEvents(database, self._inboxes, self._tables, self.network)
         self.has_committed = False
         """Whether the transaction of the newest push has taken effect; an interruption may follow that."""
         self._in_transaction = False

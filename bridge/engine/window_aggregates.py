@@ -56,6 +56,13 @@ class ColumnAggregate(NamedTuple):
         return self.name in ("count", "sum", "avg", "min", "max")
 
     @property
+    def is_safe(self) -> bool:
+        """Whether the database can compute it of any values."""
+        is_sum_of_doubles = self.name.endswith("sum") and self.type == "DOUBLE"
+        is_other = self.name in ("count", "count distinct", "min", "max") or self.name.endswith("avg")
+        return self.of_doubles is None and (is_sum_of_doubles or is_other)
+
+    @property
     def function(self) -> Callable[[Values], Any] | None:
         """What computes it of values that are not NULL; None where the rows in memory know it."""
         if self.name == "count distinct":
@@ -73,11 +80,16 @@ class WindowAggregate(MaintainedRows):
     def __init__(
         self, rows: WindowRows, arrive: Compute, key: Sequence[int], equal: Sequence[int],
         aggregates: Sequence[ColumnAggregate], columns: Sequence[str], finish: Compute, reports_empty: bool,
+        arriving: Compute | None = None,
     ) -> None:  # fmt: skip
         super().__init__(rows, arrive)
         self.is_joined = reports_empty or isinstance(rows, LatestRows) or any(each.is_joined for each in aggregates)
         """Whether statements over many events may join each with its rows, as window frames do not compute it."""
         self._key, self._equal, self._finish = key, equal, finish
+        self.arriving = arriving
+        """Gives an empty row for each row of the SELECT; None where that takes more than to know what the event adds."""
+        self.is_safe = arriving is not None and all(each.is_safe for each in aggregates)
+        """Whether the database can compute it for any event, so that it may do so later."""
         self._none = KeyRows(len(columns)) if reports_empty else None
         places = [None if each.column is None else columns.index(each.column) for each in aggregates]
         self._aggregates = [(each.name, each.function, place) for each, place in zip(aggregates, places, strict=True)]

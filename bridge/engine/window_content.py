@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from bridge.engine.computed import KINDS
+from bridge.engine.computed import KINDS, has_only_values
 from bridge.engine.running_totals import RunningTotals
 from bridge.engine.window_rows import LatestRows, WindowRows
-from windows.sql import conjuncts
+from windows.sql import aliased, conjuncts
 from windows.times import NEVER
 
 
@@ -38,10 +38,8 @@ class WindowInsertion(NamedTuple):
 
 def insertion_of(insert: exp.Expr, place_of: Callable[[exp.Expr], int | None]) -> WindowInsertion | None:
     """What an INSERT adds, over the values of an event; None where it adds more than a row or reads a table."""
-    select = insert.expression if isinstance(insert, exp.Insert) else None
-    if not isinstance(select, exp.Select) or any(
-        v and p not in ("expressions", "where") for p, v in select.args.items()
-    ):
+    select = _over_values(insert.expression) if isinstance(insert, exp.Insert) else None
+    if not isinstance(select, exp.Select) or not has_only_values(select):
         return None
     places, constants, is_safe = dict[str, int](), dict[str, int](), True
     for item in select.expressions:
@@ -51,9 +49,28 @@ def insertion_of(insert: exp.Expr, place_of: Callable[[exp.Expr], int | None]) -
         elif isinstance(value, exp.Literal) and not value.is_string and value.name.isdecimal():
             constants[item.alias_or_name] = int(value.name)
         else:
-            is_safe &= _is_sum_of_time(value, place_of)
+            is_safe &= _is_sum_of_time(value, place_of) or is_next_number(value, insert.this.name)
     where = select.args.get("where")
     return WindowInsertion(insert.this.name, places, constants, None if where is None else where.this, is_safe)
+
+
+def _over_values(select: exp.Expr) -> exp.Expr:
+    """A SELECT of a row of values in a sub-query, with the values in place of the columns of that; others as they are."""
+    source = select.args["from_"].this if select.args.get("from_") else None
+    if not isinstance(select, exp.Select) or not isinstance(source, exp.Subquery) or not has_only_values(source.this):
+        return select
+    values = {item.alias_or_name: item.unalias() for item in source.this.expressions}
+
+    def value(node: exp.Expr) -> exp.Expr:
+        is_known = isinstance(node, exp.Column) and node.table == source.alias and node.name in values
+        return values[node.name].copy() if is_known else node
+
+    items = [aliased(item.unalias().transform(value), item.alias_or_name) for item in select.expressions]
+    over = exp.select(*items, copy=False)
+    for where in filter(None, (source.this.args.get("where"), select.args.get("where"))):
+        over.where(where.this.transform(value), copy=False)
+    is_plain = all(part in ("expressions", "from_", "where") for part, value in select.args.items() if value)
+    return over if is_plain else select
 
 
 def _is_sum_of_time(value: exp.Expr, place_of: Callable[[exp.Expr], int | None]) -> bool:
@@ -61,6 +78,21 @@ def _is_sum_of_time(value: exp.Expr, place_of: Callable[[exp.Expr], int | None])
     if isinstance(value, exp.Cast):
         return isinstance(value.this, exp.Literal)
     return isinstance(value, exp.Add) and place_of(value.this) == 0 and isinstance(value.expression, exp.Literal)
+
+
+def is_next_number(value: exp.Expr, into: str) -> bool:
+    """Whether a value is the number of a row that comes after those of its key in the table that it goes into."""
+    if not (isinstance(value, exp.Add) and isinstance(value.this, exp.Coalesce)):
+        return False
+    newest, place = value.this.this, value.expression
+    select = newest.this if isinstance(newest, exp.Subquery) else None
+    if not isinstance(select, exp.Select) or not isinstance(place, exp.Window | exp.Literal):
+        return False
+    is_place = isinstance(place, exp.Literal) or isinstance(place.this, exp.RowNumber)
+    is_newest = [type(item) for item in select.expressions] == [exp.Max] and select.expressions[
+        0
+    ].this.name == "_number"
+    return is_place and is_newest and {each.name for each in select.find_all(exp.Table)} == {into}
 
 
 class WindowContent:

@@ -122,8 +122,16 @@ class _Recognition:
             raise UnknownFormError
         rows = content.rows(columns, self._types, all(each.is_running for each in self._aggregates))
         key, equal = list(content.keys.values()), [content.keys[name] for name in content.equal]
-        others = (arrive, key, equal, self._aggregates, columns, finish, self._reports_empty)
+        is_plain = not (self._conditions or equal or self._reports_empty) and all(map(self._is_plain, items.values()))
+        arriving = computed(self._arriving(content, []), self._place_of, self._types, proven) if is_plain else None
+        others = (arrive, key, equal, self._aggregates, columns, finish, self._reports_empty, arriving)
         return RunningAggregate(rows, *others) if isinstance(rows, RunningTotals) else WindowAggregate(rows, *others)
+
+    def _is_plain(self, value: exp.Expr) -> bool:
+        """Whether a value is one of the event, an aggregate, a number, or a later time."""
+        is_later = isinstance(value, exp.Add) and self._place_of(value.this) == 0
+        value = value.expression if is_later else value
+        return isinstance(value, exp.Literal) or self._place_of(value) is not None
 
     def _arriving(self, content: WindowContent, names: Sequence[str]) -> exp.Select:
         """The SELECT of these columns of the row that the event adds."""

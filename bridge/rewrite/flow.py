@@ -90,16 +90,18 @@ class LastRows(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Boundaries:
-    """Times at which a window jumps: `origin + k * slide`, in milliseconds.
+    """Where a window jumps: at the times `origin + k * slide`, in milliseconds, or at the rows of these numbers.
 
     Before the next one, statements that read the table `rows`, of the rows that it gets, find nothing. `origin` is None
-    where it is the time of the first row, which the table `first` keeps.
+    where it is the time of the first row, which the table `first` keeps. `keys`: the columns of that table for whose
+    values rows are counted; None where boundaries are times.
     """
 
     rows: str
     slide: int
     origin: int | None
     first: str = ""
+    keys: tuple[str, ...] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,8 +115,8 @@ class Flow:
     one (ts, seq). `late`: readers of an event see this content as it was before the event. `size`: the milliseconds for
     which every row is valid, where that is one number. `last`: the ROWS window, whose content has `NTH`. `sessions_of`:
     the keys of a SESSION window, whose content has `SESSION`. `variants`: the ways to write the arrivals of a result that
-    is not in a table; `brief` and `long` ones compare a push with the `window` (milliseconds). `boundaries`: the times at
-    which alone rows come and leave; None where they may at any.
+    is not in a table; `brief` and `long` ones compare a push with the `window` (milliseconds). `boundaries`: those
+    at which alone rows come and leave; None where they may at any time.
     """
 
     names: tuple[str, ...]

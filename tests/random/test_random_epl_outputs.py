@@ -43,6 +43,33 @@ def test_outputs_are_what_the_reference_says(seed: int) -> None:
     check(seed)
 
 
+def of_periods(chance: random.Random) -> str:
+    """A statement that reports after some events or some time, so that most events only leave a row."""
+    window = chance.choice(("", "#length(3)", "#length(9)", "#keepall"))
+    where = chance.choice(("", "", "(v > 1)"))
+    every = chance.choice(("every 20 milliseconds", "every 70 milliseconds", "every 7 events", "every 11 events"))
+    listed = chance.choice(("sum(v) as t, count(*) as n", "max(v) as m", "avg(v) as a, count(k) as n"))
+    match chance.randrange(5):
+        case 0:
+            batch = chance.choice(("#length_batch(7)", "#groupwin(k)#length_batch(4)", "#time_batch(20 milliseconds)"))
+            return f"select k, {listed} from S{where}{batch} group by k"
+        case 1:
+            return f"select id, v from S{where}{window} output {chance.choice(('', 'last ', 'first '))}{every}"
+        case 2:
+            return f"select {listed} from S{where}#length_batch(7) having count(*) > 1"
+        case _:
+            which, having = chance.choice(("", "last ", "snapshot ")), chance.choice(("", "", " having sum(v) > 9"))
+            window = window or "#keepall"
+            return f"select {listed} from S{where}{window}{having} output {which}{every}"
+
+
+@pytest.mark.parametrize("seed", range(COUNT // 10))
+def test_events_that_only_leave_a_row_change_no_output(seed: int) -> None:
+    chance = random.Random(f"periods/{seed}")
+    events = [("S", row) for row in epl_generate.events(chance, 90)]
+    assert all_ways(of_periods(chance), events, seed, after=AFTER)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(1_000, 1_500))
 def test_many_outputs_are_what_the_reference_says(seed: int) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.rewrite.flow import NTH, Flow, LastRows, Need, Selection
+from bridge.rewrite.flow import NTH, Boundaries, Flow, LastRows, Need, Selection
 from bridge.rewrite.network import Network
 from bridge.rewrite.plan import Operator
 from bridge.rewrite.state_tables import indexed_by
@@ -93,7 +93,9 @@ def _at_rows(operator: Operator, node: query.Window, network: Network, below: Fl
         exp.GT(this=column_of("r", "_number"), expression=oldest),
     ]
     jumps, rows = aliased_table(raw, "t"), aliased_table(raw, "r")
-    return content_at_jumps(below, list(keys), jumps, rows, "_number", near, [_jumps(count, slide, full)])
+    flow = content_at_jumps(below, list(keys), jumps, rows, "_number", near, [_jumps(count, slide, full)])
+    operator.boundaries = Boundaries(raw, slide, count if full else slide, keys=tuple(keys))
+    return dataclasses.replace(flow, boundaries=operator.boundaries)
 
 
 def _jumps(count: int, slide: int, full: bool) -> exp.Expr:

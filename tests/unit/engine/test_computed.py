@@ -6,8 +6,10 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from sqlglot import exp
 
 import bridge
+from bridge.engine.computed import computed
 
 if TYPE_CHECKING:
     from tests.support.databases import Database
@@ -133,3 +135,8 @@ def test_few_events_at_once_give_the_rows_of_single_ones(seed: int) -> None:
                     place += size
             found.append(reprs)
         assert found[0] == found[1] == found[2]
+
+
+def test_columns_of_tables_are_read_by_the_database() -> None:
+    select = exp.select(exp.Literal.number(1)).where(exp.GT(this=exp.column("i"), expression=exp.Literal.number(0)))
+    assert computed(select, lambda node: None, ["BIGINT"], {"BIGINT"}) is None

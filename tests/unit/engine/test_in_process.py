@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import pathlib
 import random
 import re
 from typing import TYPE_CHECKING, Any
@@ -47,6 +48,8 @@ WINDOWS = [
     "RANGE 9 MS SLIDE 4 MS",
     "RANGE 60 MS SLIDE 60 MS",
     "RANGE 20 MS SLIDE 20 MS OFFSET 3 MS",
+    "ROWS 7 SLIDE 7",
+    "ROWS 5 SLIDE 3 FULL",
 ]
 VALUES: list[list[Any]] = [
     ["A", "B", "", None],
@@ -153,8 +156,8 @@ def test_aggregates_are_what_the_database_makes_of_them(
         monkeypatch.setattr(window_rows, "SWEEP", 4)
         monkeypatch.setattr(window_rows, "RETRY", 7)
     found, in_process = result_of(random.Random(seed), database, texts, events)
-    monkeypatch.setattr(one_event_planning._Planning, "_in_process", lambda self, results: None)
-    monkeypatch.setattr(boundaries.BoundaryTimes, "are_passed", lambda self, before, now: True)
+    monkeypatch.setattr(one_event_planning._Planning, "_in_process", lambda self, *arguments: None)
+    monkeypatch.setattr(boundaries.NextBoundaries, "are_passed", lambda self, before, now, rows: True)
     expected, _ = result_of(random.Random(seed), database, texts, events)
     assert found == expected, (texts, in_process)
 
@@ -182,7 +185,7 @@ def test_sub_queries_are_what_the_database_makes_of_them(
     texts = [sub_queries_of(draw)]
     events = events_of(draw, 80, database)
     found, in_process = result_of(random.Random(seed), database, texts, events, "epl")
-    monkeypatch.setattr(one_event_planning._Planning, "_in_process", lambda self, results: None)
+    monkeypatch.setattr(one_event_planning._Planning, "_in_process", lambda self, *arguments: None)
     expected, _ = result_of(random.Random(seed), database, texts, events, "epl")
     assert found == expected, (texts, in_process)
 
@@ -638,6 +641,83 @@ JUMPING = {
     "rows": ("sql", "SELECT k, i FROM s WINDOW(RANGE 300 MS SLIDE 100 MS OFFSET 7 MS) WHERE i > 0"),
     "from the first": ("epl", "select k, sum(i) as n from s#time_batch(100 msec) group by k"),
 }
+COUNTED = {
+    "length batch": ("epl", "select sum(i) as n from s#length_batch(9)"),
+    "of a key": ("epl", "select k, sum(i) as n from s#groupwin(k)#length_batch(9) group by k"),
+    "of some": ("epl", "select sum(i) as n from s(k = 'A')#length_batch(9)"),
+    "full": ("sql", "SELECT SUM(i) AS n FROM s WINDOW(ROWS 9 SLIDE 4)"),
+    "doubles": ("epl", "select sum(d) as n from s#length(5) output every 9 events"),
+    "whole numbers": ("epl", "select sum(i) as n from s#length(5) output last every 9 events"),
+}
+OF_AGGREGATES = {
+    "last": ("epl", "select sum(d) as n, count(*) as c from s#length(5) output last every 100 msec"),
+    "every": ("epl", "select sum(i) as n, max(d) as m from s#length(7) output every 100 msec"),
+    "of a group": (
+        "sql",
+        "SELECT * FROM (SELECT k, AVG(d) AS m FROM s WINDOW(ROWS 9) GROUP BY k) WINDOW(RANGE 100 MS SLIDE 100 MS)",
+    ),
+}
+
+
+@embedded
+@pytest.mark.parametrize("name", COUNTED)
+def test_rows_before_the_one_at_which_a_window_jumps_run_no_statement(url: str, name: str) -> None:
+    language, text = COUNTED[name]
+    with bridge.connect(url) as cep:
+        cep.register_stream("s", SCHEMA)
+        cep.create_query("q", text, language=language)
+        found: list[Any] = []
+        cep.add_output_processor("q", found.append)
+        row = ["A", 1, 1, 0.5, True]
+        for ts in range(4):
+            cep.push_event("s", row, ts)
+        found.clear()  # of ROWS 9 SLIDE 4
+        statements: list[str] = []
+        cep.add_tracer(lambda sql, seconds, rows: statements.append(sql))
+        cep.push_event("s", row, 4)
+        cep.push_events("s", [(row, 5), (row, 5)])
+        assert statements == []
+        for ts in range(7, 9):
+            cep.push_event("s", row, ts)
+        assert len(found) == (9 if name == "doubles" else 1)
+        statements.clear()
+        cep.push_event("s", row, 9)
+        assert statements == []
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_rows_that_are_not_counted_do_not_change_what_waits_for_a_time(tmp_path: pathlib.Path, durable: bool) -> None:
+    """In a file, and after `cep.database.connection`, nothing is in memory."""
+    url = f"sqlite:///{tmp_path / 'state.db'}" if durable else "sqlite://"
+    statements: list[str] = []
+    with bridge.connect(url) as cep:
+        assert durable or cep.database.connection
+        cep.register_stream("s", SCHEMA)
+        for name, (language, text) in {"times": JUMPING["sums"], "rows": COUNTED["length batch"]}.items():
+            cep.create_query(name, text, language=language)
+            cep.add_output_processor(name, print)
+        cep.add_tracer(lambda sql, seconds, rows: statements.append(sql))
+        for ts in range(10, 15):
+            statements.clear()
+            cep.push_event("s", ["A", 1, 1, 0.5, True], ts)
+        assert len([each for each in statements if '"cep_raw_s"' in each]) == 1  # the INSERT
+
+
+@embedded
+@pytest.mark.parametrize("name", OF_AGGREGATES)
+def test_aggregates_before_the_next_output_run_no_statement(url: str, name: str) -> None:
+    language, text = OF_AGGREGATES[name]
+    with bridge.connect(url) as cep:
+        cep.register_stream("s", SCHEMA)
+        cep.create_query("q", text, language=language)
+        cep.add_output_processor("q", print)
+        for ts in range(4):
+            cep.push_event("s", ["A", 400, 1, 0.5, True], ts)
+        statements: list[str] = []
+        cep.add_tracer(lambda sql, seconds, rows: statements.append(sql))
+        cep.push_event("s", ["A", 400, 1, 0.5, True], 4)
+        cep.push_events("s", [(["A", 400, 1, 0.5, True], 5)] * 3)
+        assert statements == []
 
 
 @embedded
@@ -670,10 +750,10 @@ def test_events_before_the_next_boundary_run_no_statement(url: str, name: str) -
 
 
 @embedded
-@pytest.mark.parametrize("name", JUMPING)
+@pytest.mark.parametrize("name", [*JUMPING, *COUNTED, *OF_AGGREGATES])
 def test_jumping_windows_report_what_each_push_as_a_transaction_does(url: str, name: str) -> None:
     """Events at, just before and long after boundaries, with failures, time alone, and statements of the program."""
-    language, text = JUMPING[name]
+    language, text = (JUMPING | COUNTED | OF_AGGREGATES)[name]
     found: list[list[Any]] = []
     for most in (200, 0):
         draw = random.Random(name)
@@ -687,7 +767,11 @@ def test_jumping_windows_report_what_each_push_as_a_transaction_does(url: str, n
             for number in range(150):
                 ts += draw.choice((0, 1, 3, 30, 99, 100, 101, 350)) if draw.random() < 0.4 else 1
                 ts += draw.choice((0, 0, 0, -ts % 100))
-                cep.push_event("s", [draw.choice("AB"), number, 1, 0.5, True], ts)
+                row = [draw.choice("AB"), number, 1, 0.5, True]
+                if draw.random() < 0.1:
+                    cep.push_events("s", [(row, ts)] * draw.randrange(1, 12))
+                else:
+                    cep.push_event("s", row, ts)
                 match draw.randrange(30):
                     case 0:
                         found[-1].append(cep.next_deadline())
@@ -695,9 +779,10 @@ def test_jumping_windows_report_what_each_push_as_a_transaction_does(url: str, n
                         cep.advance_time(ts + draw.choice((0, 5, 100)))
                         ts = cep._runner.now
                     case 2:
-                        table = cep.database.table_names()
-                        found[-1].append(sorted(table))
-                        cep.database.execute("DELETE FROM cep_raw_s WHERE i % 2 = 0")
+                        tables = sorted(cep.database.table_names())
+                        found[-1].append(tables)
+                        kept = next(each for each in ("cep_raw_s", "cep_window_s", "cep_raw") if each in tables)
+                        cep.database.execute(f"DELETE FROM {kept} WHERE i % 2 = 0")
                     case 3:
                         cep.purge()
             cep.finish()

@@ -1,0 +1,111 @@
+"""What INSERTs add to tables for an event, where that may be done later, together with what other events add.
+
+It is a row of the event's values, results of an aggregate over a window of such rows, or a copy of such results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from sqlglot import exp
+
+from bridge.engine.bound_statements import BoundStatements
+from bridge.engine.computed import Compute
+from bridge.engine.window_aggregates import WindowAggregate
+from bridge.engine.window_content import WindowInsertion, is_next_number
+from bridge.rewrite.flow import TIMES
+from bridge.rewrite.plan import Insert, Operator
+
+
+class AddedRows(NamedTuple):
+    """What an INSERT adds: the row of an `insertion`, or the results of an `aggregate`."""
+
+    insertion: WindowInsertion | None = None
+    aggregate: WindowAggregate | None = None
+
+    def keys(self, names: Sequence[str], bound: BoundStatements) -> Compute | None:
+        """The values of these columns in each row that an event adds; None where only the database knows them."""
+        if self.insertion is not None:
+            return bound.arriving(self.insertion, names)
+        return self.aggregate.arriving if self.aggregate is not None and not names else None
+
+
+def added_rows(
+    operators: Sequence[Operator],
+    taken: Collection[str],
+    bound: BoundStatements,
+    empty: Collection[str],
+) -> dict[str, AddedRows]:
+    """What the INSERTs of these operators add, by their tables, as far as it may be done later.
+
+    `taken`: tables that machines fill. `empty`: the inboxes of other streams.
+    """
+    found: dict[str, AddedRows] = {}
+    unknown = set(taken)
+    own = frozenset([bound.stream])
+    for operator in operators:
+        jumps_in_time = operator.boundaries is not None and operator.boundaries.keys is None
+        is_alone = operator.sources == own and (jumps_in_time or not operator.timed)
+        for step in operator.steps:
+            added = _added(step, found, bound, empty) if isinstance(step, Insert) and is_alone else None
+            # An inbox has the rows of one push, not those of a window.
+            is_window = added is not None and (added.insertion is None or step.table not in operator.inboxes)
+            if added is None or not is_window or step.table in found or step.table in unknown:
+                unknown.add(step.table)
+                found.pop(step.table, None)
+            else:
+                found[step.table] = added
+    return found
+
+
+def _added(
+    step: Insert, known: Mapping[str, AddedRows], bound: BoundStatements, empty: Collection[str]
+) -> AddedRows | None:
+    """What one INSERT adds; `known`: what those before it add."""
+    if bound.row is None:
+        return None
+
+    def write() -> exp.Expr:
+        return step.statement("one")
+
+    read = bound.tables(step, write) - {step.table}
+    if read == {bound.row.table}:
+        insertion = bound.insertion(step, write)
+        if insertion is not None and insertion.is_safe:
+            return AddedRows(insertion)
+    results = {table: each for table, each in known.items() if each.aggregate is not None}
+    if len(read) == 1 and read <= results.keys():
+        return results[next(iter(read))] if _is_copy(write().expression, step.table) else None
+    insertions = {table: each.insertion for table, each in known.items() if each.insertion is not None}
+    if read <= {bound.row.table, *insertions}:
+        aggregate = bound.aggregate(step, lambda: _without_times(write().expression), insertions, empty)
+        return None if aggregate is None else AddedRows(aggregate=aggregate)
+    return None
+
+
+def _without_times(select: exp.Expr) -> exp.Expr:
+    """The SELECT without the columns that each event has: its time and number, and the time at which its row expires."""
+    kept = [item for item in select.expressions if item.alias_or_name not in TIMES]
+    return select.copy().select(*kept, append=False) if isinstance(select, exp.Select) else select
+
+
+def _is_copy(select: exp.Expr, into: str) -> bool:
+    """Whether a SELECT gives each row of its table, and cannot fail."""
+    if not isinstance(select, exp.Select) or any(
+        v and p not in ("expressions", "from_") for p, v in select.args.items()
+    ):
+        return False
+    source = select.args["from_"].this
+    values = [item.unalias() for item in select.expressions]
+    is_safe = all(
+        isinstance(value, exp.Column | exp.Literal) or _is_later(value) or is_next_number(value, into)
+        for value in values
+    )
+    return is_safe and (isinstance(source, exp.Table) or _is_copy(source.this, into))
+
+
+def _is_later(value: exp.Expr) -> bool:
+    """Whether a value is the timestamp and a number of milliseconds."""
+    is_sum = isinstance(value, exp.Add) and isinstance(value.this, exp.Column) and value.this.name == "ts"
+    return is_sum and isinstance(value.expression, exp.Literal)

@@ -54,7 +54,7 @@ class Runner(SmallPushes):
         self._is_set = False
         self._push_steps.clear()
         self._one_event_plans.clear()
-        self._serial = None
+        self._serial = self._is_written = None
         self._limited_queries = None
         self._due_times.clear()
         self._housekeeping.forget()

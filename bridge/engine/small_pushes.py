@@ -12,8 +12,10 @@ from bridge.engine.one_event_plans import OneEventPlans
 from bridge.engine.postponed import PostponedEvent
 from bridge.engine.results import Results
 from bridge.engine.transactions import Transactions
-from bridge.rewrite.conflicts import conflicts
+from bridge.query.nodes import Node
+from bridge.rewrite.conflicts import conflicts, written
 from windows.databases import Database
+from windows.databases.base import PREFIX
 from windows.times import BEGINNING
 
 
@@ -26,6 +28,7 @@ class SmallPushes(Transactions):
             database, self.active_operators, self.results, self.catalogue.streams, lambda: bool(self.most_in_process)
         )
         self._serial: bool | None = None
+        self._is_written: bool | None = None
         self.has_connection_alone = False
         """Whether nobody else has the connection, who may read and change the tables between any two pushes."""
         self._was_used = False
@@ -69,7 +72,7 @@ class SmallPushes(Transactions):
     def most_in_process(self) -> int:
         """The number of events of a push up to which it may be computed in this process; 0: none is."""
         is_possible = self.has_connection_alone and not self.is_durable and self._has_python_types
-        return self.network.settings.in_process if is_possible else 0
+        return self.network.settings.in_process if is_possible and not self._writes_own_tables() else 0
 
     @property
     def most_of_any_plan(self) -> int:
@@ -97,9 +100,17 @@ class SmallPushes(Transactions):
     def _one_by_one(self) -> bool:
         """Whether a query reads what another one writes, so that each event must see what those before it wrote."""
         if self._serial is None:
-            trees = [entry.resolved.node for entry in self.catalogue.queries.values()]
-            self._serial = bool(conflicts(trees, self.database))
+            self._serial = bool(conflicts(self._trees(), self.database))
         return self._serial
+
+    def _writes_own_tables(self) -> bool:
+        """Whether a query writes a table of the bridge, so that a push into its stream may change what others read."""
+        if self._is_written is None:
+            self._is_written = any(name.startswith(PREFIX) for name in written(self._trees(), self.database))
+        return self._is_written
+
+    def _trees(self) -> list[Node]:
+        return [entry.resolved.node for entry in self.catalogue.queries.values()]
 
     def _run_small(self, batches: Sequence[EventBatch], count: int, ts: int, is_noted: bool) -> Results | None:
         """A push that is one SELECT, or that is stored with later ones; None where it needs a transaction.

@@ -685,6 +685,30 @@ def test_rows_before_the_one_at_which_a_window_jumps_run_no_statement(url: str, 
         assert statements == []
 
 
+@embedded
+@pytest.mark.parametrize("window", ["ROWS 7", "ROWS 7 SLIDE 7", "UNBOUNDED"])
+def test_a_query_that_changes_the_rows_of_a_window_counts(url: str, window: str) -> None:
+    found: list[list[Any]] = []
+    for most in (200, 0):
+        with bridge.connect(url) as cep:
+            cep._runner.network.settings = Settings(in_process=most)
+            cep.register_stream("s", SCHEMA)
+            cep.register_stream("left", "k VARCHAR")
+            cep.create_query("q", f"SELECT SUM(i) AS n, COUNT(*) AS m FROM s WINDOW({window})")
+            reported: list[Any] = []
+            cep.add_output_processor("q", lambda event, reported=reported: reported.append(shown(event)))
+            for ts in range(40):
+                if ts == 10:
+                    rows = next(each for each in ("cep_raw_s", "cep_window_s") if each in cep.database.table_names())
+                    delete = bridge.UpdateSQL(bridge.Stream("left"), f"DELETE FROM {rows} WHERE k = ?", ["k"])
+                    cep.create_query("deleted", delete)
+                cep.push_event("s", ["AB"[ts % 2], ts, 1, 0.5, True], ts)
+                if ts % 9 == 0 and ts > 10:
+                    cep.push_event("left", ["A"], ts)
+            found.append(reported)
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize("durable", [True, False])
 def test_rows_that_are_not_counted_do_not_change_what_waits_for_a_time(tmp_path: pathlib.Path, durable: bool) -> None:
     """In a file, and after `cep.database.connection`, nothing is in memory."""

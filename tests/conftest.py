@@ -5,16 +5,29 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.support.databases import DATABASES, one_of, refuse_missing
+from tests.support.memory import folder_in_memory
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-plans", action="store_true", help="write tests/plans anew from explain()")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Temporary files are in memory where there is room: on a disk, half of the time of durable tests is waiting for it.
+
+    Long tests write too much for that.
+    """
+    folder = folder_in_memory()
+    if folder is not None and config.option.markexpr == "not long":
+        os.environ.setdefault("TMPDIR", folder)
+        tempfile.tempdir = None  # asks TMPDIR anew
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -30,6 +30,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import decimal
+import functools
 import itertools
 import math
 import pathlib
@@ -122,10 +123,11 @@ class Case:
 # Reading --------------------------------------------------------------------------------------------------------------
 
 
-def load_all() -> list[Case]:
+@functools.cache
+def load_all() -> tuple[Case, ...]:
     """Every case, by topic and name; those of MATCH_RECOGNIZE over tables have a format of their own."""
     paths = (path for path in ROOT.rglob("*.yaml") if path.parent.name != "match_recognize")
-    return [load(path) for path in sorted(paths)]
+    return tuple(load(path) for path in sorted(paths))
 
 
 def load(path: pathlib.Path) -> Case:
@@ -136,7 +138,7 @@ def load(path: pathlib.Path) -> Case:
 def made(path: pathlib.Path, make: Callable[[pathlib.Path, Mapping[str, Any]], T]) -> T:
     """What is made of a file's YAML; `CaseError` names the file that does not read."""
     try:
-        return make(path, yaml.safe_load(path.read_text(encoding="utf-8")))
+        return make(path, yaml.load(path.read_text(encoding="utf-8"), yaml.CSafeLoader))
     except (CaseError, yaml.YAMLError, KeyError, ValueError, TypeError) as error:
         raise CaseError(f"{path}: {error or type(error).__name__}") from error
 

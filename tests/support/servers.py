@@ -23,6 +23,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from tests.support.memory import folder_in_memory
+
 STARTS_WITHIN = 60
 """Seconds a server may take; on an idle machine it is less than one."""
 _MYSQL_SCRIPTS = ("mysql_system_tables.sql", "mysql_performance_tables.sql", "mysql_system_tables_data.sql")
@@ -215,8 +217,7 @@ def _connection(url: sa.URL) -> Any:
 
 def _place(name: str) -> pathlib.Path:
     """A new folder, in memory where that is possible, which the server's user may enter."""
-    shared = "/dev/shm" if os.access("/dev/shm", os.W_OK) and shutil.disk_usage("/dev/shm").free > 2**31 else None
-    place = pathlib.Path(tempfile.mkdtemp(prefix=f"cep-{name}-", dir=shared))
+    place = pathlib.Path(tempfile.mkdtemp(prefix=f"cep-{name}-", dir=folder_in_memory()))
     atexit.register(shutil.rmtree, place, ignore_errors=True)  # runs after the server's end, which is registered later
     data = place / "data"
     data.mkdir(mode=0o700)

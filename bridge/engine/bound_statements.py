@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
@@ -15,6 +16,8 @@ from bridge.engine.computed import Compute, computed, has_only_values
 from bridge.engine.previous_rows import PreviousRows, previous_rows
 from bridge.engine.window_aggregates import WindowAggregate
 from bridge.engine.window_content import WindowInsertion, insertion_of
+from bridge.engine.window_joins import WindowJoin, window_join
+from bridge.engine.window_memory import FilledWindow, WindowMemory
 from bridge.engine.window_recognition import AggregateFunctions, window_aggregate
 from bridge.patterns.live.statements import Arrivals
 from bridge.rewrite.optimize import optimize
@@ -133,6 +136,27 @@ class BoundStatements:
             select = select.where(insertion.condition)
         return computed(select, _place_of, self._types, self._database.python_types)
 
+    def filled(self, insertion: WindowInsertion) -> FilledWindow:
+        """The window table that an INSERT of this stream's events alone fills."""
+        return FilledWindow(self.stream, insertion, self._types, functools.partial(self.arriving, insertion))
+
+    def join(
+        self, source: object, write: Callable[[], exp.Expr], memory: WindowMemory, empty: Collection[str]
+    ) -> WindowJoin | None:
+        """What joins an event with rows of windows in memory as the SELECT of `source` does; None where only the database can."""
+        found = self._source(source, write)
+        if found.join is None:
+            tree = optimize(write().copy(), Facts(found.tables.intersection(empty), self.row))
+            known = None
+            if tree is not None:
+                proven = self._database.python_types
+                known = window_join(tree, memory, _place_of, _mark, self._types, proven, self.stream)
+            found.join = (known,)
+        if (join := found.join[0]) is not None:
+            join.forget()
+            join.enter(memory)
+        return join
+
     def aggregate(
         self,
         source: object,
@@ -168,7 +192,7 @@ class BoundStatements:
 class _Source:
     """What a statement is of, the tables that it names, and its forms by those of them that are empty.
 
-    `tree`: the statement, until it is bound for the first time. `insertion`, `aggregate`: what was made of it, once.
+    `tree`: the statement, until it is bound for the first time. `insertion`, `aggregate`, `join`: what was made of it, once.
     """
 
     source: object
@@ -177,6 +201,7 @@ class _Source:
     bound: dict[frozenset[str], BoundStatement | None] = dataclasses.field(default_factory=dict)
     insertion: tuple[WindowInsertion | None] | None = None
     aggregate: tuple[WindowAggregate | None] | None = None
+    join: tuple[WindowJoin | None] | None = None
 
 
 def facts_of(stream: StreamEntry, empty: Collection[str], database: Database) -> Facts | None:

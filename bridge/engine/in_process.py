@@ -11,12 +11,17 @@ from bridge.engine.computed import Compute, Row
 from bridge.engine.reports import ReportReader
 from bridge.engine.results import Results, ResultStatement
 from bridge.engine.window_aggregates import WindowAggregate
+from bridge.engine.window_joins import WindowJoin
+from bridge.engine.window_memory import WindowMemory
 from windows.databases import Database
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Reader = Compute | WindowAggregate | ReportReader
+WindowReader = WindowAggregate | WindowJoin
+"""What reads results from rows of windows in memory."""
+
+Reader = Compute | WindowReader | ReportReader
 """What reads the results of one statement."""
 
 
@@ -24,15 +29,18 @@ Reader = Compute | WindowAggregate | ReportReader
 class InProcess:
     """What reads each result statement of a plan, without the database. Its tables are written with a later transaction.
 
-    `checks`: aggregates that are written then, and that the database cannot compute of all values.
+    `memory`: the windows in memory that events of `stream` fill, for those of other streams, too. `checks`: aggregates that
+    are written then, and that the database cannot compute of all values.
     """
 
     readers: Sequence[tuple[ResultStatement, Reader]]
+    memory: WindowMemory | None
+    stream: str
     checks: Sequence[WindowAggregate] = ()
 
     @functools.cached_property
-    def _windows(self) -> list[WindowAggregate]:
-        return [*(reader for _, reader in self.readers if isinstance(reader, WindowAggregate)), *self.checks]
+    def _windows(self) -> list[WindowReader]:
+        return [*(reader for _, reader in self.readers if isinstance(reader, WindowReader)), *self.checks]
 
     @functools.cached_property
     def is_joined(self) -> bool:
@@ -42,7 +50,7 @@ class InProcess:
     @property
     def has_few_rows(self) -> bool:
         """Whether each key of the windows has few rows, so that Python computes many events faster than a statement."""
-        return bool(self._windows) and all(window.rows.has_few_rows for window in self._windows)
+        return bool(self._windows) and all(window.has_few_rows for window in self._windows)
 
     @property
     def is_ready(self) -> bool:
@@ -68,8 +76,10 @@ class InProcess:
         for row in rows:
             if any(check.take(row) is None for check in self.checks):
                 return None
+            if self.memory is not None:
+                self.memory.note(self.stream, (row,))
             for _, reader, results in several:
-                own = reader.take(row) if isinstance(reader, WindowAggregate) else reader(row)
+                own = reader.take(row) if isinstance(reader, WindowReader) else reader(row)
                 if own is None:
                     return None
                 results += own

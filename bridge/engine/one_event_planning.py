@@ -17,6 +17,7 @@ from bridge.engine.one_event import EventStatement, MachineRead, MachineStep, On
 from bridge.engine.reports import report_reader
 from bridge.engine.results import ResultStatement
 from bridge.engine.window_content import WindowInsertion
+from bridge.engine.window_memory import FilledWindow, WindowMemory
 from bridge.patterns.live.statements import Arrivals
 from bridge.rewrite.flow import Boundaries
 from bridge.rewrite.plan import Insert, Operator, Purge, RowCall
@@ -31,19 +32,19 @@ def one_event_plan(
     empty: Collection[str],
     database: Database,
     bound: BoundStatements | None = None,
-    in_memory: bool = True,
+    memory: WindowMemory | None = None,
 ) -> OneEventPlan | None:
     """The plan for an event of this stream, of these operators and result statements; None where one needs the inbox.
 
-    `empty`: the inboxes of the other streams. `bound`: what an earlier plan has bound. `in_memory`: whether this process
-    may have rows of tables in memory.
+    `empty`: the inboxes of the other streams. `bound`: what an earlier plan has bound. `memory`: what this process has in
+    memory of tables; None where it may have nothing.
     """
     bound = bound or BoundStatements(stream, row_of(stream, database), database)
     if bound.row is None:
         return None
     bound.begin()
     try:
-        return _Planning(operators, empty, bound, database, in_memory).plan(results)
+        return _Planning(operators, empty, bound, database, memory).plan(results)
     except Unbound:
         return None
 
@@ -53,16 +54,16 @@ class _Planning:
 
     def __init__(
         self, operators: Sequence[Operator], empty: Collection[str], bound: BoundStatements, database: Database,
-        in_memory: bool,
+        memory: WindowMemory | None,
     ) -> None:  # fmt: skip
-        self._operators = operators
+        self._operators, self._memory = operators, memory
         self._steps = [step for operator in operators for step in operator.steps]
         self._machines = [step for step in self._steps if isinstance(step, RowCall)]
         self._reported = reported = {machine.table for machine in self._machines}
         self._inboxes = frozenset(inbox for operator in operators for inbox in operator.inboxes) - reported
         self._database, self._bound, self._empty = database, bound, empty
         stored = {arrivals.table for machine in self._machines for arrivals in machine.arrivals}
-        self._added = added_rows(operators, stored, bound, empty) if in_memory else {}
+        self._added = added_rows(operators, stored, bound, empty) if memory is not None else {}
         """What the INSERTs add, by their tables, as far as it may be done later."""
         counts = self._row_numbers()
         known = dict.fromkeys(each.boundaries for each in operators if each.boundaries is not None)
@@ -145,7 +146,7 @@ class _Planning:
 
         `running`: the tables that get rows before the next boundary.
         """
-        if not results or any(isinstance(step, Purge) for step in self._steps):
+        if not (results or running) or any(isinstance(step, Purge) for step in self._steps):
             return None
         added = {table: each for table, each in self._added.items() if table in running}
         insertions = {table: each.insertion for table, each in added.items() if each.insertion is not None}
@@ -158,7 +159,8 @@ class _Planning:
                 return None
             readers.append((each, reader))
         computed = {id(each.aggregate): each.aggregate for each in added.values() if each.aggregate is not None}
-        return InProcess(readers, [each for each in computed.values() if not each.is_safe])
+        checks = [each for each in computed.values() if not each.is_safe]
+        return InProcess(readers, self._memory, self._bound.stream, checks)
 
     def _row_numbers(self) -> dict[Boundaries, RowNumbers]:
         """What counts the rows of windows that jump at rows, where it is known which rows an event adds."""
@@ -172,7 +174,7 @@ class _Planning:
         return found
 
     def _reader(self, result: ResultStatement, insertions: Mapping[str, WindowInsertion]) -> Reader | None:
-        """What reads the results of a statement: columns of what a machine reports, or aggregates over a window."""
+        """What reads the results of a statement: columns of what a machine reports, aggregates over a window, or a join."""
         if len(result.members) > 1:
             return None
         member = result.members[0]
@@ -181,7 +183,11 @@ class _Planning:
         if reader is not None and reader.table in self._reported:
             return reader
         few = member.results.of("few")
-        return self._bound.aggregate(few, few.statement.copy, insertions, self._empty)
+        aggregate = self._bound.aggregate(few, few.statement.copy, insertions, self._empty)
+        if aggregate is not None or self._memory is None or self._database.nested_loops_only:
+            return aggregate  # a database of nested loops joins one event as fast as this process
+        write = functools.partial(_of_one_event, result)
+        return self._bound.join(result, write, self._memory, self._empty)
 
     def _statement(self, source: object, write: Callable[[], exp.Expr]) -> EventStatement | None:
         row = self._bound.row
@@ -220,6 +226,30 @@ class _Planning:
         if insertion is None or sources != [own]:
             raise Unbound
         return MachineRead(*self._bound.of_arrivals(arrivals, insertion, self._empty))
+
+
+def filled_window(
+    table: str, operators: Sequence[Operator], bound_of: Callable[[str], BoundStatements | None]
+) -> FilledWindow | None:
+    """What fills a window table; None where that is more than the events of one stream, each with a row of its values.
+
+    Args:
+        table: The name of the table.
+        operators: All operators.
+        bound_of: The statements that are bound for a stream of this name; None where there is none.
+    """
+    found = [(operator, step) for operator in operators for step in operator.steps if step.table == table]
+    if len(found) != 1:
+        return None
+    operator, step = found[0]
+    if not isinstance(step, Insert):
+        return None
+    bound = bound_of(next(iter(operator.sources))) if len(operator.sources) == 1 else None
+    if bound is None or bound.row is None or operator.timed or operator.boundaries is not None:
+        return None
+    read = {each.name for each in step.statement().find_all(exp.Table)} - {table}
+    insertion = bound.insertion(step, functools.partial(_of_step, step))
+    return bound.filled(insertion) if insertion is not None and read == {bound.row.table} else None
 
 
 def _of_step(step: Insert | Purge) -> exp.Expr:

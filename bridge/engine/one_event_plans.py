@@ -8,8 +8,9 @@ from bridge.engine.bound_statements import BoundStatements, row_of
 from bridge.engine.catalogue import StreamEntry
 from bridge.engine.intake import EventBatch
 from bridge.engine.one_event import OneEventPlan
-from bridge.engine.one_event_planning import one_event_plan
+from bridge.engine.one_event_planning import filled_window, one_event_plan
 from bridge.engine.results import ResultStatements
+from bridge.engine.window_memory import FilledWindow, WindowMemory
 from bridge.rewrite.plan import Operator
 from windows.databases import Database
 
@@ -29,14 +30,16 @@ class OneEventPlans:
         self._in_memory = in_memory
         self._known: dict[str, OneEventPlan | None] = {}
         self._bound: dict[str, tuple[StreamEntry, BoundStatements]] = {}
+        self._memory = WindowMemory(self._filled)
 
     def clear(self) -> None:
         """Forgets all plans, as operators or result statements have changed."""
         self._known.clear()
+        self._memory.clear()
 
     def unbind(self) -> None:
         """Forgets all plans and what is bound, as the database computes otherwise now."""
-        self._known.clear()
+        self.clear()
         self._bound.clear()
 
     def forget(self, streams: Collection[str] | None = None) -> None:
@@ -44,6 +47,7 @@ class OneEventPlans:
         for name, plan in self._known.items():
             if plan is not None and (streams is None or name in streams):
                 plan.forget()
+        self._memory.forget(streams)
 
     def note(
         self, batches: Sequence[EventBatch], streams: Collection[str], most: Callable[[OneEventPlan], int]
@@ -52,8 +56,10 @@ class OneEventPlans:
 
         `most`: the number of events of a push up to which the rows of a plan are added to those in memory.
         """
-        plan = self._known.get(batches[0].stream.name.lower()) if len(batches) == 1 else None
+        name = batches[0].stream.name.lower() if len(batches) == 1 else ""
+        plan = self._known.get(name)
         if plan is not None and plan.keeps_rows and 0 < len(batches[0].rows) <= most(plan):
+            self._memory.note(name, batches[0].rows)
             plan.note(self._database, batches[0].rows)
         else:
             self.forget(streams)
@@ -74,9 +80,17 @@ class OneEventPlans:
             others = {other.inbox for other in self._streams.values()} - {stream.inbox}
             bound = self._bound_of(stream)
             self._known[name] = one_event_plan(
-                stream, concerned, results, others, self._database, bound, self._in_memory()
+                stream, concerned, results, others, self._database, bound, self._memory if self._in_memory() else None
             )
         return self._known[name]
+
+    def _filled(self, table: str) -> FilledWindow | None:
+        """What fills a window table."""
+        return filled_window(table, self._operators(), self._bound_of_name)
+
+    def _bound_of_name(self, name: str) -> BoundStatements | None:
+        stream = self._streams.get(name)
+        return None if stream is None else self._bound_of(stream)
 
     def _bound_of(self, stream: StreamEntry) -> BoundStatements:
         """What has been bound for this stream; nothing of one that had its name before."""

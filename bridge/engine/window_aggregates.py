@@ -98,6 +98,11 @@ class WindowAggregate(MaintainedRows):
         if any(each.of_doubles is not None for each in aggregates):
             self._most = MOST_OF_SLOW
 
+    @property
+    def has_few_rows(self) -> bool:
+        """Whether each key has few rows."""
+        return self.rows.has_few_rows
+
     def take(self, row: Row) -> list[Row] | None:
         """Adds what the event adds, and gives the rows of the SELECT for it; None where the database has to compute them."""
         if not self.add(row):

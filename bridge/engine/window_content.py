@@ -102,6 +102,9 @@ class WindowContent:
     `conditions`: those of the SELECT that are over values of the event alone.
     """
 
+    _adds_event = True
+    """Whether the event itself is among the rows."""
+
     def __init__(
         self, select: exp.Select, insertions: Mapping[str, WindowInsertion], place_of: Callable[[exp.Expr], int | None]
     ) -> None:
@@ -215,18 +218,22 @@ class WindowContent:
             case exp.GT() if names[0] == "ts" and isinstance(right, exp.Sub) and self._place_of(right.this) == 0:
                 self._span = _number(right.expression)
             case exp.NullSafeEQ() | exp.EQ() if names[0] is not None and places[1] is not None:
-                self._add_key(names[0], places[1], isinstance(condition, exp.EQ))
+                self._add_key(names[0], places[1], condition)
             case exp.NullSafeEQ() | exp.EQ() if names[1] is not None and places[0] is not None:
-                self._add_key(names[1], places[0], isinstance(condition, exp.EQ))
+                self._add_key(names[1], places[0], condition)
             case _:
-                raise UnknownFormError
+                self._take_other(condition)
 
-    def _add_key(self, name: str, place: int, is_equal: bool) -> None:
+    def _take_other(self, condition: exp.Expr) -> None:
+        """Notes a condition that does not bound the window."""
+        raise UnknownFormError
+
+    def _add_key(self, name: str, place: int, condition: exp.Expr) -> None:
         """Notes a column that must have the event's value of the same column, which is of the same type."""
         if self.place(name) != place:
             raise UnknownFormError
         self.keys[name] = place
-        if is_equal:
+        if isinstance(condition, exp.EQ):
             self.equal.add(name)
 
     def _first_of_count(self, first: exp.Coalesce) -> tuple[int, frozenset[str]]:
@@ -239,19 +246,21 @@ class WindowContent:
         is_newest = len(order) == 1 and order[0].this.name == "seq" and bool(order[0].args.get("desc"))
         if not isinstance(source, exp.Table) or source.name != self.insertion.table or not is_newest:
             raise UnknownFormError
-        keys = set[str]()
+        keys, last = set[str](), 1
         for condition in conjuncts(select.args["where"].this):
             left, right = condition.this, condition.expression
             match condition:
                 case exp.LT() if left.name == "seq" and self._place_of(right) == 1:
-                    pass
+                    last = 2 if self._adds_event else 1
+                case exp.LTE() if left.name == "seq" and self._place_of(right) == 1:
+                    last = 1
                 case exp.NullSafeEQ() if isinstance(left, exp.Column) and self._place_of(right) is not None:
                     keys.add(left.name)
                 case _:
                     raise UnknownFormError
         if [item.name for item in select.expressions] != ["seq"] or _number(select.args["limit"].expression) != 1:
             raise UnknownFormError
-        return _number(select.args["offset"].expression) + 2, frozenset(keys)
+        return _number(select.args["offset"].expression) + last, frozenset(keys)
 
     def name_of(self, node: exp.Expr | None) -> str | None:
         """The name of a column of the window table."""

@@ -1,0 +1,301 @@
+"""Joins of an event with the rows of windows, computed in this process: each window is in memory by the values that are equal.
+
+A statement has this form where it is nested SELECTs that name and filter, around a SELECT of one window table, or the union
+of several: a part per input of the join that the event does not take.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from bridge.engine.computed import KINDS, Compute, Row, computed
+from bridge.engine.window_content import UnknownFormError, WindowContent, refuse_other_clauses
+from bridge.engine.window_memory import FilledWindow, WindowMemory
+from bridge.engine.window_rows import MaintainedRows
+from windows.databases import Database
+
+MOST_JOINED = 1_024
+"""The number of rows up to which an event is joined with each of them in Python."""
+
+Mark: TypeAlias = Callable[[int, str], exp.Expr]
+"""The expression that stands for a value at a place of an event's row, of a type."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class JoinedWindow:
+    """A part of a join: the rows of a window that have the event's values, and what becomes of each.
+
+    `key`: the places of these values in the event's row; where one of `equal` is NULL, there are none. `finish`: the results
+    of the event's row with that of the window behind it.
+    """
+
+    stream: str
+    form: Row
+    maintained: MaintainedRows
+    key: Sequence[int]
+    equal: Sequence[int]
+    finish: Compute
+
+    def take(self, row: Row) -> list[Row] | None:
+        """The results of an event; None where the database has to compute them."""
+        if any(row[place] is None for place in self.equal):
+            return []
+        own = self.maintained.rows.of(tuple([row[place] for place in self.key]), row[0])
+        if own is None:
+            return []
+        if len(own.times) > MOST_JOINED:
+            return None
+        found: list[Row] = []
+        for values in zip(*own.columns, strict=True):
+            results = self.finish((*row, *values))
+            if results is None:
+                return None
+            found += results
+        return found
+
+
+class WindowJoin:
+    """A SELECT that joins an event with the rows of windows. `order`: the number of columns that only sort its rows."""
+
+    is_joined = has_few_rows = False
+    """A statement over a thousand events is as fast."""
+
+    def __init__(self, parts: Sequence[JoinedWindow], order: int) -> None:
+        self.parts, self._order = parts, order
+        self._maintained = list({id(part.maintained): part.maintained for part in parts}.values())
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the rows are in memory."""
+        return all(each.is_loaded for each in self._maintained)
+
+    def enter(self, memory: WindowMemory) -> None:
+        """From now on the rows are kept up to date."""
+        for part in self.parts:
+            memory.add(part.stream, part.form, part.maintained)
+
+    def prepare(self, database: Database, rows: Sequence[Row]) -> None:
+        """Reads the tables, inside the transaction of these events, when enough single events have come."""
+        for each in self._maintained:
+            if not each.is_loaded:
+                each.prepare(database, rows)
+
+    def forget(self) -> None:
+        """The tables have changed otherwise."""
+        for each in self._maintained:
+            each.forget()
+
+    def take(self, row: Row) -> list[Row] | None:
+        """The rows of the SELECT for an event that is in memory already; None where the database has to compute them."""
+        if not self.is_loaded:
+            return None
+        found: list[Row] = []
+        for part in self.parts:
+            results = part.take(row)
+            if results is None:
+                return None
+            found += results
+        if not self._order:
+            return found
+        found.sort(key=lambda result: result[-self._order :])
+        return [result[: -self._order] for result in found]
+
+
+def window_join(
+    statement: exp.Expr,
+    memory: WindowMemory,
+    place_of: Callable[[exp.Expr], int | None],
+    mark: Mark,
+    types: Sequence[str],
+    proven: Collection[str],
+    stream: str,
+) -> WindowJoin | None:
+    """What computes a SELECT that joins an event with rows of windows; None where only the database can.
+
+    Args:
+        statement: The SELECT, with the values of an event.
+        memory: The windows, and their rows that are in memory for other statements.
+        place_of: The place of an event's value in its row; None for another expression.
+        mark: The expression that stands for a value at a place of the row, of a type.
+        types: The types of the columns of that row.
+        proven: The types whose values the database compares and returns as Python does.
+        stream: The name of the event's stream.
+    """
+    try:
+        return _Recognition(memory, place_of, mark, types, proven, stream).join(statement)
+    except UnknownFormError:
+        return None
+
+
+class _Content(WindowContent):
+    """The rows of a window that a part of a join reads. `others`: the conditions that tell which of them have a result."""
+
+    def __init__(
+        self,
+        select: exp.Select,
+        window: FilledWindow,
+        place_of: Callable[[exp.Expr], int | None],
+        types: Sequence[str],
+        is_own: bool,
+    ) -> None:
+        self._window, self._types, self._adds_event = window, types, is_own
+        self.others: list[exp.Expr] = []
+        super().__init__(select, {window.insertion.table: window.insertion}, place_of)
+
+    def _take_other(self, condition: exp.Expr) -> None:
+        self.others.append(condition)
+
+    def _add_key(self, name: str, place: int, condition: exp.Expr) -> None:
+        kind = self._window.type_of(name)
+        if kind is None:
+            raise UnknownFormError
+        if name in self.keys or KINDS.get(kind) is not KINDS.get(self._types[place]):
+            self.others.append(condition)
+            return
+        self.keys[name] = place
+        if isinstance(condition, exp.EQ):
+            self.equal.add(name)
+
+    @property
+    def form(self) -> Row:
+        """What bounds the window; rows in memory of the same columns and form are the same."""
+        return self.insertion.table, tuple(self.keys), tuple(self._others), self._span, self._count, self._evicted
+
+
+@dataclasses.dataclass(frozen=True)
+class _Part:
+    """A SELECT of one window's rows: its columns by their names, its conditions, and the window."""
+
+    items: Mapping[str, exp.Expr]
+    conditions: Sequence[exp.Expr]
+    content: _Content
+    window: FilledWindow
+
+    def over(self, select: exp.Select) -> _Part:
+        """The SELECT around this one."""
+        refuse_other_clauses(select, ("expressions", "from_", "where", "order"))
+
+        def value(node: exp.Expr) -> exp.Expr:
+            if not isinstance(node, exp.Column):
+                return node
+            if node.name not in self.items:
+                raise UnknownFormError
+            return self.items[node.name].copy()
+
+        items = {item.alias_or_name: item.unalias().transform(value) for item in select.expressions}
+        where = select.args.get("where")
+        added = [] if where is None else [where.this.transform(value)]
+        return dataclasses.replace(self, items=items, conditions=[*self.conditions, *added])
+
+    def renamed(self, names: Sequence[str]) -> _Part:
+        """The same as a part of a union whose columns have these names."""
+        return dataclasses.replace(self, items=dict(zip(names, self.items.values(), strict=True)))
+
+
+class _Recognition:
+    """Takes a SELECT apart, into its parts and what sorts their rows."""
+
+    def __init__(
+        self, memory: WindowMemory, place_of: Callable[[exp.Expr], int | None], mark: Mark, types: Sequence[str],
+        proven: Collection[str], stream: str,
+    ) -> None:  # fmt: skip
+        self._stream = stream
+        self._memory, self._place_of, self._mark = memory, place_of, mark
+        self._types, self._proven = types, proven
+
+    def join(self, statement: exp.Expr) -> WindowJoin:
+        """The join; raises UnknownFormError where only the database computes it."""
+        parts = self._parts(statement)
+        order = statement.args.get("order")
+        terms = [] if order is None else order.expressions
+        if any(term.args.get("desc") or not isinstance(term.this, exp.Column) for term in terms):
+            raise UnknownFormError
+        source = statement.args["from_"].this.this
+        inner = self._parts(source) if terms else parts
+        keys = [[part.items[term.this.name] for term in terms] for part in inner]
+        is_in_order = len(parts) == 1 and self._is_by_number(keys[0], parts[0])
+        joined = [self._joined(part, [] if is_in_order else key) for part, key in zip(parts, keys, strict=True)]
+        return WindowJoin(joined, 0 if is_in_order else len(terms))
+
+    def _is_by_number(self, key: Sequence[exp.Expr], part: _Part) -> bool:
+        """Whether rows in the order of their numbers have this order."""
+        return all(self._place_of(term) is not None or part.content.name_of(term) == "seq" for term in key)
+
+    def _parts(self, select: exp.Expr) -> list[_Part]:
+        """The parts of a SELECT or a union."""
+        if isinstance(select, exp.Union) and not select.args.get("distinct"):
+            refuse_other_clauses(select, ("this", "expression", "distinct"))
+            left, right = self._parts(select.this), self._parts(select.expression)
+            names = list(left[0].items)
+            return [*left, *(part.renamed(names) for part in right)]
+        source = select.args["from_"].this if isinstance(select, exp.Select) and select.args.get("from_") else None
+        if not isinstance(select, exp.Select) or not isinstance(source, exp.Table | exp.Subquery):
+            raise UnknownFormError
+        is_window = source.this.find(exp.Lead) is not None and source.this.find(exp.Subquery) is None
+        if isinstance(source, exp.Table) or is_window:
+            return [self._innermost(select, source)]
+        return [part.over(select) for part in self._parts(source.this)]
+
+    def _innermost(self, select: exp.Select, source: exp.Expr) -> _Part:
+        """The part that a SELECT of one window table is."""
+        refuse_other_clauses(select, ("expressions", "from_", "where"))
+        named = source if isinstance(source, exp.Table) else source.this.args["from_"].this
+        window = self._memory.filled(named.name) if isinstance(named, exp.Table) else None
+        if window is None:
+            raise UnknownFormError
+        content = _Content(select, window, self._place_of, self._types, window.stream == self._stream)
+        if not content.keys:
+            raise UnknownFormError  # each event would be joined with all rows
+        items = {item.alias_or_name: item.unalias() for item in select.expressions}
+        return _Part(items, [*content.conditions, *content.others], content, window)
+
+    def _joined(self, part: _Part, order: Sequence[exp.Expr]) -> JoinedWindow:
+        content, window = part.content, part.window
+        columns = self._columns(part, order)
+        values = {
+            name: self._mark(len(self._types) + at, window.type_of(name) or "") for at, name in enumerate(columns)
+        }
+
+        def marked(node: exp.Expr) -> exp.Expr:
+            name = content.name_of(node)
+            return node if name is None else values[name].copy()
+
+        items = [
+            exp.alias_(item.transform(marked), f"_{at}", quoted=True)
+            for at, item in enumerate([*part.items.values(), *order])
+        ]
+        select = exp.select(*items, copy=False)
+        if part.conditions:
+            select.where(exp.and_(*part.conditions).transform(marked), copy=False)
+        types = [*self._types, *(window.type_of(name) or "" for name in columns)]
+        finish = computed(select, self._place_of, types, self._proven)
+        arrive = window.arriving([*content.columns, *columns])
+        if finish is None or arrive is None:
+            raise UnknownFormError
+        form = (*content.form, tuple(columns))
+        maintained = self._memory.find(window.stream, form)
+        if maintained is None:
+            maintained = MaintainedRows(content.rows(columns, window.types), arrive)
+        key, equal = list(content.keys.values()), [content.keys[name] for name in content.equal]
+        return JoinedWindow(window.stream, form, maintained, key, equal, finish)
+
+    def _columns(self, part: _Part, order: Sequence[exp.Expr]) -> list[str]:
+        """The columns of the window that the results read, and one that every row has."""
+        read = [
+            part.content.name_of(each)
+            for tree in [*part.items.values(), *part.conditions, *order]
+            for each in tree.find_all(exp.Column)
+        ]
+        if any(name is None for name in read):
+            raise UnknownFormError
+        found = list(dict.fromkeys(["seq", *filter(None, read)]))
+        if any(
+            part.window.type_of(name) not in self._proven or part.window.type_of(name) not in KINDS
+            for name in [*found, *part.content.keys]
+        ):
+            raise UnknownFormError
+        return found

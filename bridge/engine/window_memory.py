@@ -1,0 +1,73 @@
+"""Rows of window tables in memory that events of other streams read, too, kept up to date by the stream that fills them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Sequence
+from typing import NamedTuple
+
+from bridge.engine.computed import Compute, Row
+from bridge.engine.window_content import WindowInsertion
+from bridge.engine.window_rows import MaintainedRows
+
+
+class FilledWindow(NamedTuple):
+    """A window table to which events of one stream alone add rows.
+
+    Args:
+        stream: The stream's name.
+        insertion: What an event adds.
+        types: The types of the columns of its row.
+        arriving: What computes columns of the row that an event adds; None where only the database knows them.
+    """
+
+    stream: str
+    insertion: WindowInsertion
+    types: Sequence[str]
+    arriving: Callable[[Sequence[str]], Compute | None]
+
+    def type_of(self, name: str) -> str | None:
+        """The type of a column; None where it is not a value of the event."""
+        place = self.insertion.places.get(name)
+        return None if place is None else self.types[place]
+
+
+class WindowMemory:
+    """The rows of windows in memory, by the names of the streams that fill them.
+
+    `filled`: what fills a window table; None where events of several streams do, or results.
+    """
+
+    def __init__(self, filled: Callable[[str], FilledWindow | None]) -> None:
+        self.filled = filled
+        self._rows: dict[str, dict[Hashable, list[MaintainedRows]]] = {}
+
+    def of(self, stream: str) -> Sequence[MaintainedRows]:
+        """Those that events of a stream fill."""
+        return [rows for found in self._rows.get(stream, {}).values() for rows in found]
+
+    def find(self, stream: str, form: Hashable) -> MaintainedRows | None:
+        """Those of a form: the table, the columns, and what bounds the window."""
+        found = self._rows.get(stream, {}).get(form)
+        return found[0] if found else None
+
+    def add(self, stream: str, form: Hashable, rows: MaintainedRows) -> None:
+        """From now on events of the stream are added to these rows."""
+        found = self._rows.setdefault(stream, {}).setdefault(form, [])
+        if not any(rows is each for each in found):
+            found.append(rows)
+
+    def note(self, stream: str, events: Sequence[Row]) -> None:
+        """Adds events of a stream, wherever the rows before them are in memory."""
+        for rows in self.of(stream):
+            for event in events:
+                rows.add(event)
+
+    def forget(self, streams: Collection[str] | None = None) -> None:
+        """The tables that these streams fill, or all, have changed otherwise."""
+        for stream in self._rows if streams is None else streams:
+            for rows in self.of(stream):
+                rows.forget()
+
+    def clear(self) -> None:
+        """Nobody reads them any more."""
+        self._rows.clear()

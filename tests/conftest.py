@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import shutil
@@ -39,6 +40,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "long" in item.keywords and not config.option.markexpr:
             item.add_marker(pytest.mark.skip(reason="long; select with -m long"))
+
+
+def pytest_collection_finish() -> None:
+    """What is there by now stays: the collector need not visit a million objects again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 database = one_of(DATABASES)

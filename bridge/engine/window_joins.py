@@ -217,12 +217,14 @@ class _Recognition:
         source = statement.args["from_"].this.this
         inner = self._parts(source) if terms else parts
         keys = [[part.items[term.this.name] for term in terms] for part in inner]
-        is_in_order = len(parts) == 1 and self._is_by_number(keys[0], parts[0])
+        if not all(map(self._is_by_number, keys, parts)):
+            raise UnknownFormError
+        is_in_order = len(parts) == 1
         joined = [self._joined(part, [] if is_in_order else key) for part, key in zip(parts, keys, strict=True)]
         return WindowJoin(joined, 0 if is_in_order else len(terms))
 
     def _is_by_number(self, key: Sequence[exp.Expr], part: _Part) -> bool:
-        """Whether rows in the order of their numbers have this order."""
+        """Whether numbers of rows, and values of the event, give the order: rows of one window have it already."""
         return all(self._place_of(term) is not None or part.content.name_of(term) == "seq" for term in key)
 
     def _parts(self, select: exp.Expr) -> list[_Part]:

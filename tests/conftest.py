@@ -31,6 +31,12 @@ def pytest_configure(config: pytest.Config) -> None:
         tempfile.tempdir = None  # asks TMPDIR anew
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """The tests that use Spark are for one worker, which has the session."""
+    if "spark" in getattr(item, "fixturenames", ()):
+        item.add_marker(pytest.mark.xdist_group("spark"))
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Spark's tests come first: they take one worker minutes, during which the others have enough to do.
 

@@ -97,13 +97,11 @@ def test_pieces_give_the_rows_of_the_whole_many_times(block: int) -> None:
     assert sum(map(pieces, range(1_000 + block * 100, 1_100 + block * 100))) > 5
 
 
-@pytest.mark.xdist_group("spark")
 def test_spark_gives_the_live_rows(spark: Any, tmp_path: Path) -> None:
     assert compared(*made(0, 2, 24), engine="spark", spark=spark, pieces=2, out=tmp_path) > 3
 
 
 @pytest.mark.long
-@pytest.mark.xdist_group("spark")
 @pytest.mark.parametrize("seed", range(10_000, 11_000))
 def test_spark_gives_the_live_rows_many_times(seed: int, spark: Any, tmp_path: Path) -> None:
     compared(*made(seed, 6, 24), engine="spark", spark=spark, pieces=3, out=tmp_path)

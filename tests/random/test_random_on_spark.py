@@ -18,10 +18,7 @@ import bridge
 from tests.random.test_differential import same_rows
 from tests.support.spark_seeds import ALIKE, Asked, Rows, cpl, epl, grouped, rows, sql, standing, together
 
-pytestmark = [
-    pytest.mark.xdist_group("spark"),  # one session for all
-    pytest.mark.filterwarnings("ignore:PATTERN"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:PATTERN")
 
 SEEDS = range(*map(int, os.environ.get("CEP_SPARK_SEEDS", "0:192").split(":")))
 KINDS: dict[str, Callable[[int], Asked | None]] = {"sql": sql, "rows": rows, "epl": epl, "cpl": cpl}

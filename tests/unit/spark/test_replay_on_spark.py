@@ -22,8 +22,6 @@ import bridge
 from bridge.errors import BridgeError, QueryError, SourceError, UnknownName
 from bridge.spark import cut, job
 
-pytestmark = pytest.mark.xdist_group("spark")  # one session for all
-
 QUERIES = {
     "filter": "SELECT k, a * 2 AS double FROM s WHERE a > 40",
     "aggregate": "SELECT k, COUNT(*) AS n, AVG(a) AS mean FROM s WINDOW(RANGE 100 MS) GROUP BY k",

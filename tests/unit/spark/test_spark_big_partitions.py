@@ -14,10 +14,7 @@ import bridge
 from bridge.spark import cut
 from bridge.spark.piecewise import Replay
 
-pytestmark = [
-    pytest.mark.xdist_group("spark"),  # one session for all
-    pytest.mark.filterwarnings("ignore:PATTERN .* ends with a quantifier without bound"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:PATTERN .* ends with a quantifier without bound")
 
 V = "PATTERN (A D+ U+) {within} DEFINE D AS a < PREV(a), U AS a > PREV(a)"
 

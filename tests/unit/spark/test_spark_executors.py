@@ -40,7 +40,6 @@ except bridge.BridgeError as error:
 """
 
 
-@pytest.mark.xdist_group("spark")
 def test_a_python_without_the_package_is_named_with_what_to_set(tmp_path: Path, spark: Any):
     (tmp_path / "sitecustomize.py").write_text(WITHOUT_BRIDGE)
     python = tmp_path / "python"

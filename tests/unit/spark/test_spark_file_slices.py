@@ -19,8 +19,6 @@ from bridge.spark.file_slices import FileTask
 from bridge.spark.piecewise import Replay
 from tests.unit.spark.test_replay_on_spark import QUERIES as REPLAYED
 
-pytestmark = pytest.mark.xdist_group("spark")  # one session for all
-
 QUERIES = {
     **{name: REPLAYED[name] for name in ("filter", "change", "jump", "nested", "named", "rise")},
     "both": "SELECT k, a FROM s WHERE a < 3 UNION ALL SELECT k, a FROM s WHERE a > 47",

@@ -21,8 +21,6 @@ from tests.unit.frontends import test_epl_variables as variables
 from windows.arrow import nested_array, values_of
 from windows.schema import Schema
 
-pytestmark = pytest.mark.xdist_group("spark")  # one session for all
-
 
 def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
     return list(zip(*(values_of(column) for column in table.columns), strict=True))

@@ -19,10 +19,7 @@ import bridge
 from bridge.errors import BridgeError
 from tests.unit.spark.test_spark_nested import rows_of
 
-pytestmark = [
-    pytest.mark.xdist_group("spark"),  # one session for all
-    pytest.mark.filterwarnings("ignore:PATTERN"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:PATTERN")
 
 DIPS = (
     "SELECT * FROM s MATCH_RECOGNIZE (PARTITION BY k MEASURES A.a AS top, LAST(B.a) AS low, MATCH_NUMBER() AS n "

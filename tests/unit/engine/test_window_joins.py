@@ -62,7 +62,7 @@ def test_joins_are_what_the_database_makes_of_them(
         monkeypatch.setattr(window_rows, "RETRY", 7)
     found, in_process = result_of(random.Random(seed), database, texts, events, language, fails)
     monkeypatch.setattr(one_event_planning._Planning, "_in_process", lambda self, *_: None)
-    monkeypatch.setattr(boundaries.BoundaryTimes, "are_passed", lambda self, before, now: True)
+    monkeypatch.setattr(boundaries.NextBoundaries, "are_passed", lambda self, *_: True)
     expected, _ = result_of(random.Random(seed), database, texts, events, language, fails)
     assert found == expected, (texts, in_process)
 

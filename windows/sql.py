@@ -191,9 +191,16 @@ def lexicographically_before(pairs: list[tuple[exp.Expr, exp.Expr]]) -> exp.Expr
     return exp.or_(less, exp.and_(equal, lexicographically_before(rest), copy=False), copy=False)
 
 
-def null_safe_equal(left: exp.Expr, right: exp.Expr) -> exp.Expr:
-    """`left IS NOT DISTINCT FROM right`: NULL equals NULL, as in GROUP BY."""
-    return exp.NullSafeEQ(this=parenthesized(left), expression=parenthesized(right))
+INDEXED = "indexed"
+"""Marks, in `meta`, a NULL-safe equation of a column that has an index with a value."""
+
+
+def null_safe_equal(left: exp.Expr, right: exp.Expr, is_indexed: bool = False) -> exp.Expr:
+    """`left IS NOT DISTINCT FROM right`: NULL equals NULL, as in GROUP BY. `is_indexed`: an index finds one side."""
+    equation = exp.NullSafeEQ(this=parenthesized(left), expression=parenthesized(right))
+    if is_indexed:
+        equation.meta[INDEXED] = True
+    return equation
 
 
 def parenthesized(value: exp.Expr) -> exp.Expr:

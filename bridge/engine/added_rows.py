@@ -12,10 +12,11 @@ from sqlglot import exp
 
 from bridge.engine.bound_statements import BoundStatements
 from bridge.engine.computed import Compute
+from bridge.engine.totals_table import TotalsUpdate
 from bridge.engine.window_aggregates import WindowAggregate
 from bridge.engine.window_content import WindowInsertion, is_next_number
 from bridge.rewrite.flow import TIMES
-from bridge.rewrite.plan import Insert, Operator
+from bridge.rewrite.plan import Insert, InsertMissing, Operator, UpdateRows
 
 
 class AddedRows(NamedTuple):
@@ -36,10 +37,11 @@ def added_rows(
     taken: Collection[str],
     bound: BoundStatements,
     empty: Collection[str],
+    totals: Mapping[str, TotalsUpdate],
 ) -> dict[str, AddedRows]:
     """What the INSERTs of these operators add, by their tables, as far as it may be done later.
 
-    `taken`: tables that machines fill. `empty`: the inboxes of other streams.
+    `taken`: tables that machines fill. `empty`: the inboxes of other streams. `totals`: what is added to tables of totals.
     """
     found: dict[str, AddedRows] = {}
     unknown = set(taken)
@@ -48,7 +50,9 @@ def added_rows(
         jumps_in_time = operator.boundaries is not None and operator.boundaries.keys is None
         is_alone = operator.sources == own and (jumps_in_time or not operator.timed)
         for step in operator.steps:
-            added = _added(step, found, bound, empty) if isinstance(step, Insert) and is_alone else None
+            if isinstance(step, UpdateRows | InsertMissing):
+                continue
+            added = _added(step, found, bound, empty, totals) if isinstance(step, Insert) and is_alone else None
             # An inbox has the rows of one push, not those of a window.
             is_window = added is not None and (added.insertion is None or step.table not in operator.inboxes)
             if added is None or not is_window or step.table in found or step.table in unknown:
@@ -60,7 +64,11 @@ def added_rows(
 
 
 def _added(
-    step: Insert, known: Mapping[str, AddedRows], bound: BoundStatements, empty: Collection[str]
+    step: Insert,
+    known: Mapping[str, AddedRows],
+    bound: BoundStatements,
+    empty: Collection[str],
+    totals: Mapping[str, TotalsUpdate],
 ) -> AddedRows | None:
     """What one INSERT adds; `known`: what those before it add."""
     if bound.row is None:
@@ -78,8 +86,8 @@ def _added(
     if len(read) == 1 and read <= results.keys():
         return results[next(iter(read))] if _is_copy(write().expression, step.table) else None
     insertions = {table: each.insertion for table, each in known.items() if each.insertion is not None}
-    if read <= {bound.row.table, *insertions}:
-        aggregate = bound.aggregate(step, lambda: _without_times(write().expression), insertions, empty)
+    if read <= {bound.row.table, *insertions, *totals}:
+        aggregate = bound.aggregate(step, lambda: _without_times(write().expression), insertions, empty, totals)
         return None if aggregate is None else AddedRows(aggregate=aggregate)
     return None
 

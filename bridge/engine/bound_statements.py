@@ -14,6 +14,7 @@ from sqlglot import exp
 from bridge.engine.catalogue import StreamEntry
 from bridge.engine.computed import Compute, computed, has_only_values
 from bridge.engine.previous_rows import PreviousRows, previous_rows
+from bridge.engine.totals_table import TotalsUpdate
 from bridge.engine.window_aggregates import WindowAggregate
 from bridge.engine.window_content import WindowInsertion, insertion_of
 from bridge.engine.window_joins import WindowJoin, window_join
@@ -22,6 +23,7 @@ from bridge.engine.window_recognition import AggregateFunctions, window_aggregat
 from bridge.patterns.live.statements import Arrivals
 from bridge.rewrite.optimize import optimize
 from bridge.rewrite.optimize.rule import Facts, OneRow
+from bridge.rewrite.plan import UpdateRows
 from windows.databases import Database
 from windows.schema import Attribute
 
@@ -163,6 +165,7 @@ class BoundStatements:
         write: Callable[[], exp.Expr],
         insertions: Mapping[str, WindowInsertion],
         empty: Collection[str],
+        updates: Mapping[str, TotalsUpdate] = MappingProxyType({}),
     ) -> WindowAggregate | None:
         """What computes the SELECT of `source` over a window in memory; None where only the database can."""
         found = self._source(source, write)
@@ -173,11 +176,19 @@ class BoundStatements:
                 functions = AggregateFunctions(
                     database.python_types, database.compensates_sums, database.python_aggregates
                 )
-                known = window_aggregate(tree, insertions, _place_of, _mark, self._types, functions)
+                known = window_aggregate(tree, insertions, _place_of, _mark, self._types, functions, updates)
             found.aggregate = (known,)
         if (aggregate := found.aggregate[0]) is not None:
             aggregate.forget()
         return aggregate
+
+    def totals_update(self, step: UpdateRows, empty: Collection[str]) -> TotalsUpdate | None:
+        """What an event adds to a table of totals; None where that is more than a row of its values."""
+        tree = optimize(step.variants.of("one")().copy(), Facts(empty, self.row))
+        if tree is None or not has_only_values(tree):
+            return None
+        places = {item.alias_or_name: _place_of(item.unalias()) for item in tree.expressions}
+        return TotalsUpdate(step.table, tree, step.calls, {name: at for name, at in places.items() if at is not None})
 
     def _source(self, source: object, write: Callable[[], exp.Expr]) -> _Source:
         known = self._known.get(id(source)) or self._before.get(id(source))

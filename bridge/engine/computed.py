@@ -213,6 +213,8 @@ class _Selection:
 
 def _whole(node: exp.Expr | None) -> int:
     """A whole number as written; raises _OtherwiseError for another expression."""
+    if isinstance(node, exp.Cast) and node.to.is_type("BIGINT"):
+        return _whole(node.this)
     if isinstance(node, exp.Literal) and not node.is_string and node.name.isdecimal() and int(node.name) < 2**62:
         return int(node.name)
     raise _OtherwiseError

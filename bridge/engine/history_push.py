@@ -12,7 +12,7 @@ from sqlglot import exp
 from bridge.engine.results import Results
 from bridge.engine.runner import Runner
 from bridge.rewrite.patterns.tables import ROW_ID
-from bridge.rewrite.plan import Insert
+from bridge.rewrite.plan import Insert, UpdateRows
 from windows.arrow import ids_table
 from windows.databases import Database
 
@@ -148,6 +148,8 @@ def _steps_of(runner: Runner) -> list[_Fill | HistoryMatcher]:
     for operator in runner.active_operators():
         selects: dict[str, list[exp.Query]] = {}
         for step in operator.steps:
+            if isinstance(step, UpdateRows):
+                continue  # there are none
             if isinstance(step, Insert) and step.table in {made.name for made in operator.tables}:
                 select = step.variants.of("many")()
                 assert isinstance(select, exp.Query)

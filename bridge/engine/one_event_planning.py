@@ -16,11 +16,12 @@ from bridge.engine.in_process import InProcess, Reader
 from bridge.engine.one_event import EventStatement, MachineRead, MachineStep, OneEventPlan
 from bridge.engine.reports import report_reader
 from bridge.engine.results import ResultStatement
+from bridge.engine.totals_table import TotalsAggregate, TotalsUpdate
 from bridge.engine.window_content import WindowInsertion
 from bridge.engine.window_memory import FilledWindow, WindowMemory
 from bridge.patterns.live.statements import Arrivals
 from bridge.rewrite.flow import Boundaries
-from bridge.rewrite.plan import Insert, Operator, Purge, RowCall
+from bridge.rewrite.plan import Insert, Operator, Purge, RowCall, UpdateRows
 from bridge.rewrite.state_tables import CLOCK
 from windows.databases import Database
 
@@ -63,7 +64,7 @@ class _Planning:
         self._inboxes = frozenset(inbox for operator in operators for inbox in operator.inboxes) - reported
         self._database, self._bound, self._empty = database, bound, empty
         stored = {arrivals.table for machine in self._machines for arrivals in machine.arrivals}
-        self._added = added_rows(operators, stored, bound, empty) if memory is not None else {}
+        self._added = added_rows(operators, stored, bound, empty, self._totals) if memory is not None else {}
         """What the INSERTs add, by their tables, as far as it may be done later."""
         counts = self._row_numbers()
         known = dict.fromkeys(each.boundaries for each in operators if each.boundaries is not None)
@@ -105,12 +106,13 @@ class _Planning:
         ]
         clock = self._database.own_name(CLOCK)
         timed = any(clock in statement.whole.text for statement in statements)
-        running = {step.table: step for step in self._steps if isinstance(step, Insert) and self._runs(step)}
-        late = self._inboxes - running.keys()
+        running = [step for step in self._steps if isinstance(step, Insert) and self._runs(step)]
+        late = self._inboxes - {step.table for step in running}
         is_timed_now = any(clock in each.quiet.text for each in statements if each.quiet is not None)
-        is_known = running.keys() - inserts.keys() <= self._added.keys() and not is_timed_now
-        in_process = self._in_process(results_bound, running.keys()) if is_known else None
-        stores = list((inserts if in_process is None else inserts | running).values())
+        rows, added = list(inserts.values()), [step for step in running if step.table not in inserts]
+        is_known = {step.table for step in added} <= {*self._added, *self._totals} and not is_timed_now
+        in_process = self._in_process(results_bound, [step.table for step in running]) if is_known else None
+        stores = rows if in_process is None else [*rows, *added]
         computed = all(step.is_computed for step in found if isinstance(step, MachineStep))
         # On servers nothing is computed here: the database has accepted a SELECT of the same values at the push.
         is_embedded = bool(self._database.python_types)
@@ -159,6 +161,10 @@ class _Planning:
                 return None
             readers.append((each, reader))
         computed = {id(each.aggregate): each.aggregate for each in added.values() if each.aggregate is not None}
+        reading = [*(reader for _, reader in readers), *computed.values()]
+        # What reads totals finds out that they become too great for the database, which is to refuse that event.
+        if not self._totals.keys() <= {each.rows.name for each in reading if isinstance(each, TotalsAggregate)}:
+            return None
         checks = [each for each in computed.values() if not each.is_safe]
         return InProcess(readers, self._memory, self._bound.stream, checks)
 
@@ -173,6 +179,16 @@ class _Planning:
                     found.setdefault(boundaries, RowNumbers(boundaries, arrive))
         return found
 
+    @functools.cached_property
+    def _totals(self) -> dict[str, TotalsUpdate]:
+        """What an event adds to tables of totals, by their names, where no other stream adds to them."""
+        if self._memory is None:
+            return {}
+        own = frozenset([self._bound.stream])
+        steps = [step for operator in self._operators if operator.sources == own for step in operator.steps]
+        found = [self._bound.totals_update(step, self._empty) for step in steps if isinstance(step, UpdateRows)]
+        return {each.table: each for each in found if each is not None}
+
     def _reader(self, result: ResultStatement, insertions: Mapping[str, WindowInsertion]) -> Reader | None:
         """What reads the results of a statement: columns of what a machine reports, aggregates over a window, or a join."""
         if len(result.members) > 1:
@@ -182,8 +198,8 @@ class _Planning:
         reader = report_reader(result.statement, types, self._database.python_types)
         if reader is not None and reader.table in self._reported:
             return reader
-        few = member.results.of("few")
-        aggregate = self._bound.aggregate(few, few.statement.copy, insertions, self._empty)
+        one = member.results.of("one")
+        aggregate = self._bound.aggregate(one, one.statement.copy, insertions, self._empty, self._totals)
         if aggregate is not None or self._memory is None or self._database.nested_loops_only:
             return aggregate  # a database of nested loops joins one event as fast as this process
         write = functools.partial(_of_one_event, result)
@@ -258,7 +274,9 @@ def _of_step(step: Insert | Purge) -> exp.Expr:
 
 def _of_one_event(result: ResultStatement) -> exp.Expr:
     """The statement without ORDER BY `ts` and `seq`, which are equal in its rows unless time alone gives rows."""
-    statement = result.statement.copy()
+    member = result.members[0]
+    alone = member.results.one if len(result.members) == 1 else None
+    statement = (result if alone is None else alone).statement.copy()
     order = statement.args.get("order")
     if order is not None and not result.timed:
         kept = [term for term in order.expressions if term.this.name not in ("ts", "seq")]

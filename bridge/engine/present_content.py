@@ -15,6 +15,7 @@ from bridge.query.epl_state import ChangedWindow
 from bridge.query.nodes import Node
 from bridge.rewrite.aggregates.aggregate import having_of, per_jump
 from bridge.rewrite.aggregates.snapshot import is_per_event, with_totals
+from bridge.rewrite.aggregates.totals import Totals
 from bridge.rewrite.flow import OUT, Flow, Need, Selection
 from bridge.rewrite.joins.correlate import of_contents
 from bridge.rewrite.network import Network
@@ -94,6 +95,9 @@ def _(node: query.Union, state: PresentState, entry: QueryEntry) -> Flow:
 def _(node: query.Aggregate, state: PresentState, entry: QueryEntry) -> Flow:
     if node.having is not None:
         return having_of(node, lambda whole: present_content(whole, state, entry))
+    totals = Totals.kept(node, state.network, entry.epoch, entry.inherits)
+    if totals is not None:
+        return _present_totals(node, totals, state.now)
     below = present_content(node.input, state, entry)
     if is_per_event(node):
         return with_totals(node, below, lambda totals: present_content(totals, state, entry))
@@ -106,6 +110,14 @@ def _(node: query.Aggregate, state: PresentState, entry: QueryEntry) -> Flow:
     names = tuple(item.alias for item in node.columns)
     keys = [f"_key{place}" for place in range(len(node.group_by))]
     return Flow(names, Selection.of(select, ["ts", "seq", "_expires", "_place", *keys, *names]), order=("_place",))
+
+
+def _present_totals(node: query.Aggregate, totals: Totals, now: int) -> Flow:
+    """The results of the groups there are, as of now."""
+    rows = totals.present()
+    moment = {"ts": number(now), "seq": bigint_zero(), "_expires": number(NEVER), "_place": rows.columns["seq"]}
+    names = tuple(item.alias for item in node.columns)
+    return Flow(names, dataclasses.replace(rows, columns={**rows.columns, **moment}), order=("_place",))
 
 
 @present_content.register

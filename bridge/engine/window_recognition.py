@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from bridge.engine.computed import computed, has_only_values
 from bridge.engine.running_totals import RunningTotals
+from bridge.engine.totals_table import TotalsContent, TotalsUpdate
 from bridge.engine.window_aggregates import ColumnAggregate, RunningAggregate, WindowAggregate
 from bridge.engine.window_content import UnknownFormError, WindowContent, WindowInsertion, refuse_other_clauses
 from windows.databases.python_aggregates import PythonAggregate
@@ -75,6 +76,7 @@ def window_aggregate(
     mark: Callable[[int, str], exp.Expr],
     types: Sequence[str],
     functions: AggregateFunctions,
+    updates: Mapping[str, TotalsUpdate] = MappingProxyType({}),
 ) -> WindowAggregate | None:
     """What computes a SELECT over a window; None where only the database can.
 
@@ -85,9 +87,10 @@ def window_aggregate(
         mark: The expression that stands for a value at a place of the row, of a type.
         types: The types of the columns of that row.
         functions: The aggregates that Python computes as the database does.
+        updates: What is added to tables of totals, by the names of these.
     """
     try:
-        return _Recognition(insertions, place_of, mark, types, functions).aggregate(statement)
+        return _Recognition(insertions, place_of, mark, types, functions, updates).aggregate(statement)
     except UnknownFormError:
         return None
 
@@ -98,7 +101,9 @@ class _Recognition:
     def __init__(
         self, insertions: Mapping[str, WindowInsertion], place_of: Callable[[exp.Expr], int | None],
         mark: Callable[[int, str], exp.Expr], types: Sequence[str], functions: AggregateFunctions,
+        updates: Mapping[str, TotalsUpdate],
     ) -> None:  # fmt: skip
+        self._updates, self._totals = updates, dict[str, TotalsContent]()
         self._insertions, self._place_of, self._mark = insertions, place_of, mark
         self._types, self._functions = types, functions
         self._aggregates: list[ColumnAggregate] = []
@@ -112,6 +117,8 @@ class _Recognition:
         if self._conditions:
             select.where(exp.and_(*self._conditions), copy=False)
         content = self._content
+        if self._totals:
+            return self._over_totals(select)
         if content is None or any(v.find(exp.Column, exp.AggFunc) for v in [*items.values(), *self._conditions]):
             raise UnknownFormError
         types, proven = [*self._types, *(each.type for each in self._aggregates)], self._functions.proven
@@ -133,6 +140,17 @@ class _Recognition:
         value = value.expression if is_later else value
         return isinstance(value, exp.Literal) or self._place_of(value) is not None
 
+    def _over_totals(self, select: exp.Select) -> WindowAggregate:
+        """What computes the SELECT over a table of totals."""
+        (totals,) = self._totals.values()
+        if self._content is not None or select.find(exp.Column, exp.AggFunc) is not None:
+            raise UnknownFormError
+        proven = self._functions.proven
+        finish = computed(select, self._place_of, [*self._types, *totals.types], proven)
+        if finish is None:
+            raise UnknownFormError
+        return totals.aggregate(finish, lambda select: computed(select, self._place_of, self._types, proven))
+
     def _arriving(self, content: WindowContent, names: Sequence[str]) -> exp.Select:
         """The SELECT of these columns of the row that the event adds."""
         values = [self._mark(place, self._types[place]) for place in map(content.place, names)]
@@ -145,6 +163,8 @@ class _Recognition:
         if has_only_values(select):
             return self._items_with_sub_query(select, None)
         source = select.args["from_"].this if isinstance(select, exp.Select) and select.args.get("from_") else None
+        if isinstance(source, exp.Table) and source.name in self._updates:
+            return self._items_of_totals(select, self._updates[source.name])
         if not isinstance(select, exp.Select) or not isinstance(source, exp.Table | exp.Subquery):
             raise UnknownFormError
         is_window = source.this.find(exp.Lead) is not None and not source.this.find(exp.Subquery)
@@ -165,6 +185,16 @@ class _Recognition:
         if (where := select.args.get("where")) is not None:
             self._conditions.append(where.this.transform(value))
         return {item.alias_or_name: item.unalias().transform(value) for item in select.expressions}
+
+    def _items_of_totals(self, select: exp.Expr, update: TotalsUpdate) -> dict[str, exp.Expr]:
+        """The values of the SELECT that reads a table of totals."""
+        refuse_other_clauses(select, ("expressions", "from_", "where"))
+        if self._totals:
+            raise UnknownFormError
+        assert isinstance(select, exp.Select)
+        totals = self._totals[update.table] = TotalsContent(update, self._types, self._mark)
+        self._conditions += totals.conditions(select)
+        return totals.items(select)
 
     def _innermost(self, select: exp.Select) -> dict[str, exp.Expr]:
         """The values of the SELECT of aggregates over the window table."""

@@ -181,6 +181,16 @@ class Network:
         self.use(found)
         return found
 
+    def can_have(self, key: Hashable, kind: str) -> bool:
+        """Whether the operator of a key may have a table of this kind: not where a state is resumed that lacks it."""
+        owner = self.names.identity(key, self._epoch_of(key, self.epoch, self.inherits)) if self.names.resuming else ""
+        return not owner or self.names.is_known(owner, kind)
+
+    @staticmethod
+    def _epoch_of(key: Hashable, epoch: int, inherits: Mapping[str, int]) -> int:
+        """The epoch of the operator of a key that a query of this epoch has, which `inherits` those of some operators."""
+        return inherits.get(fingerprint(key), epoch) if inherits else epoch
+
     @contextlib.contextmanager
     def _read_by(self, reader: int) -> Iterator[None]:
         """A context in which a query of the epoch `reader` reads: an operator that is taken over reads what it has read."""
@@ -230,12 +240,15 @@ class Network:
 
     def content_of(self, node: Node, epoch: int, inherits: Mapping[str, int] = MappingProxyType({})) -> Flow:
         """The content of the window of a query of this epoch, which `inherits` the epochs of some operators."""
-        epoch = inherits.get(fingerprint(node), epoch) if inherits else epoch
-        operator = self._by_node.get((node, epoch))
+        operator = self.kept(node, epoch, inherits)
         flow = next(iter(operator.contents.values()), operator.arrivals) if operator else None
         if flow is None or flow.content is None:
             raise QueryError(f"the content of {node} is not kept: no operator needs it")
         return flow
+
+    def kept(self, key: Hashable, epoch: int, inherits: Mapping[str, int] = MappingProxyType({})) -> Operator | None:
+        """The operator of a key that a query of this epoch has, which `inherits` the epochs of some operators."""
+        return self._by_node.get((key, self._epoch_of(key, epoch, inherits)))
 
     def index(self, name: str, columns: tuple[str, ...]) -> None:
         """Adds an index over these columns to a table."""
@@ -314,7 +327,7 @@ class Network:
         add_table(operator, inbox, cast("exp.Select", rows(result.arrivals)))
         operator.derived[inbox] = None
         operator.inboxes.append(inbox)
-        written = Variants(result.written.any, few=result.written.few, many=result.written.many)
+        written = Variants(result.written.any, few=result.written.few, one=result.written.one, many=result.written.many)
         operator.steps.append(Insert(inbox, written.map(lambda writer: writer.map(rows))))
         arrivals = Selection.of(table(inbox), columns)
         return dataclasses.replace(result, arrivals=arrivals, order=tuple(order), variants=None)
@@ -383,12 +396,3 @@ def only_views(node: Node) -> bool:
     if isinstance(node, query.Window):
         return True
     return isinstance(node, (query.Filter, query.Map, query.Union)) and all(map(only_views, node.inputs_of))
-
-
-def as_inserted(node: Node, network: Network) -> bool:
-    """Whether the rows of a tree, those of one stream, are stored in their order, and the database reads them in it."""
-    while isinstance(node, (query.Filter, query.Map, query.Window)):
-        node = node.input
-    return (
-        network.database.insertion_ordered and isinstance(node, query.Stream) and network.source(node.name).node is None
-    )

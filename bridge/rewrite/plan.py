@@ -17,7 +17,7 @@ from bridge.rewrite.flow import Boundaries, Flow
 from bridge.rewrite.stored_state import StoredState
 from bridge.rewrite.variants import StatementWriter, Variants
 from windows.databases import Database
-from windows.sql import aliased, cast_to, derived_table, identifier, table
+from windows.sql import aliased, aliased_table, cast_to, column, derived_table, identifier, table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,6 +79,44 @@ class Insert:
         """The statement for a push of this kind; see `Variants`."""
         names = [identifier(name) for name in self.columns]
         return exp.insert(self.variants.of(push)(), table(self.table), columns=names or None)
+
+
+@dataclasses.dataclass(frozen=True)
+class UpdateRows(Insert):
+    """Changes the rows of a table of state (alias `own`) that match a row of the SELECT (alias `row`).
+
+    `settings`: the new values of columns, in the order in which they are assigned. `matches`: the conditions. `calls`: the
+    aggregates that columns hold of all rows so far.
+    """
+
+    settings: Mapping[str, exp.Expr] = dataclasses.field(default_factory=dict)
+    matches: Sequence[exp.Expr] = ()
+    own: str = ""
+    row: str = ""
+    calls: Mapping[str, exp.Expr] = dataclasses.field(default_factory=dict)
+
+    def statement(self, push: str = "any") -> exp.Expr:
+        settings = [exp.EQ(this=column(name), expression=value.copy()) for name, value in self.settings.items()]
+        select = self.variants.of(push)()
+        assert isinstance(select, exp.Query)
+        rows = exp.From(this=derived_table(select, self.row))
+        update = exp.Update(this=aliased_table(self.table, self.own), expressions=settings, from_=rows)
+        return update.where(*(each.copy() for each in self.matches), copy=False) if self.matches else update
+
+
+@dataclasses.dataclass(frozen=True)
+class InsertMissing(Insert):
+    """Adds the rows of a SELECT (from what has the alias `row`) that match no row of the table (alias `own`)."""
+
+    matches: Sequence[exp.Expr] = ()
+    own: str = ""
+
+    def statement(self, push: str = "any") -> exp.Expr:
+        there = exp.select(exp.Literal.number(1)).from_(aliased_table(self.table, self.own))
+        there = there.where(*(each.copy() for each in self.matches))
+        rows = self.variants.of(push)()
+        assert isinstance(rows, exp.Select)
+        return exp.insert(rows.where(exp.Not(this=exp.Exists(this=there))), table(self.table))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -230,6 +268,8 @@ class Operator:
     has_runs: bool = False
     number: int = 0
     boundaries: Boundaries | None = None
+    totals: str = ""
+    """Its table of totals, where that is what it has."""
 
     @property
     def holds_state(self) -> bool:

@@ -130,3 +130,12 @@ def _branch(place: int, flow: Flow, part: Selection, ranked: bool, counted: bool
         inner = part.columns[flow.order[0]].copy() if flow.order else one.copy()
         select = select.select(aliased(number(place), "_branch"), aliased(inner, "_inner"))
     return select
+
+
+def as_inserted(node: query.Node, network: Network) -> bool:
+    """Whether the rows of a tree, those of one stream, are stored in their order, and the database reads them in it."""
+    while isinstance(node, (query.Filter, query.Map, query.Window)):
+        node = node.input
+    return (
+        network.database.insertion_ordered and isinstance(node, query.Stream) and network.source(node.name).node is None
+    )

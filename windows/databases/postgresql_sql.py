@@ -10,6 +10,7 @@ from sqlglot import exp
 from windows.databases.alchemy import Server, aggregate_doubles
 from windows.databases.base import NESTED_LOOP
 from windows.databases.refused import Refused
+from windows.sql import INDEXED
 
 HELPER = "_helper"
 """Prefix of the columns that have one value per group."""
@@ -24,6 +25,8 @@ class PostgreSQLSql(Server):
     def adapt(self, node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Join) and node.meta.get(NESTED_LOOP):
             _join_laterally(node)
+        if node.meta.get(INDEXED):
+            node = _equal_or_null(node)
         change = _CHANGES.get(type(node))
         changed = change(node, self) if change is not None else node
         return super().adapt(node) if changed is node else changed

@@ -32,9 +32,11 @@ from bridge.rewrite.aggregates.on_change import at_every_change, change_points
 from bridge.rewrite.aggregates.panes import Panes
 from bridge.rewrite.aggregates.partials import can_move
 from bridge.rewrite.aggregates.snapshot import at_reports, content_at_reports, reports_empty
+from bridge.rewrite.aggregates.totals import Totals
 from bridge.rewrite.flow import FROM, Flow, Need, Selection, not_later, valid
-from bridge.rewrite.network import Network, as_inserted, derived_content, rewrite
+from bridge.rewrite.network import Network, derived_content, rewrite
 from bridge.rewrite.plan import Operator
+from bridge.rewrite.stateless import as_inserted
 from bridge.rewrite.variants import StatementWriter, Variants
 from bridge.rewrite.windows.expiry import expires_in_push, next_expiry
 from bridge.rewrite.windows.row_count import with_evictions
@@ -84,6 +86,9 @@ def having_of(node: query.Aggregate, flow_of: Callable[[query.Aggregate], Flow])
 def _aggregated(node: query.Aggregate, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
         above = node.input
+        if (totals := Totals.of(node, network)) is not None:
+            operator.result = _flow(node, totals.below, totals.variants, ())
+            return
         below = (
             content_at_reports(above, network) if isinstance(above, Snapshot) else network.rewrite(above, Need.CONTENT)
         )

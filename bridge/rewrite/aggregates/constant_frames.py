@@ -88,7 +88,9 @@ class _Frames:
             return self._of_same(call) if self.size == 1 else self._of_blocks(call)
         if self.axis == NTH:
             return self._column(0, over(call.copy(), self.keys, [column(NTH)], self._range()))
-        return self._of_same(call) if self.size == 1 else _merged(call, self._of_earlier(call), self._of_same(call))
+        return (
+            self._of_same(call) if self.size == 1 else merged_parts(call, self._of_earlier(call), self._of_same(call))
+        )
 
     def _of_earlier(self, call: exp.Expr) -> exp.Expr:
         """Over the rows of the window with earlier timestamps."""
@@ -108,7 +110,7 @@ class _Frames:
             self._column(1, over(exp.FirstValue(this=value), self.keys, [place], self._range()))
             for value in (since, place)
         )
-        return _merged(call, rear, front, exp.GTE(this=begin, expression=column(_BLOCK)))
+        return merged_parts(call, rear, front, exp.GTE(this=begin, expression=column(_BLOCK)))
 
     def _range(self, before: int = 0) -> exp.WindowSpec:
         """From the beginning of the window to the row's place, or to `before` places before it."""
@@ -129,7 +131,7 @@ def fixed(value: exp.Expr) -> exp.Expr:
     return value
 
 
-def _merged(call: exp.Expr, earlier: exp.Expr, later: exp.Expr, is_all: exp.Expr | None = None) -> exp.Expr:
+def merged_parts(call: exp.Expr, earlier: exp.Expr, later: exp.Expr, is_all: exp.Expr | None = None) -> exp.Expr:
     """One value of two parts of a window; `is_all`: whether the later part is the whole window."""
     aggregate = known(call)
     if aggregate.empty is not None:

@@ -19,9 +19,10 @@ from bridge.rewrite.flow import Flow, Need, Selection
 from bridge.rewrite.matching.members import FamilyMembers, QueryFamily, instant_before, shape
 from bridge.rewrite.matching.runs import RunStatement
 from bridge.rewrite.matching.sequence import SequenceFamily, suits, word_of
-from bridge.rewrite.network import Network, as_inserted, rewrite
+from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.plan import Insert, Operator, Purge
 from bridge.rewrite.state_tables import add_table, ago
+from bridge.rewrite.stateless import as_inserted
 from bridge.rewrite.variants import StatementWriter, Variants
 from nfa.automaton import Automaton, compile_automaton
 from nfa.errors import BudgetError, PatternError

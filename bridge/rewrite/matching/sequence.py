@@ -18,9 +18,9 @@ from bridge import query
 from bridge.check.types import UNKNOWN, family, type_of
 from bridge.rewrite.flow import PLAIN, Flow
 from bridge.rewrite.matching.members import FamilyMembers, QueryFamily, expressions, instant_before
-from bridge.rewrite.network import as_inserted
 from bridge.rewrite.plan import Insert, Purge
 from bridge.rewrite.state_tables import add_table, ago
+from bridge.rewrite.stateless import as_inserted
 from bridge.rewrite.variants import StatementWriter, Variants
 from nfa.automaton import Automaton
 from windows.sql import (

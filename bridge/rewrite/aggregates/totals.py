@@ -1,0 +1,290 @@
+"""Aggregates over windows that rows never leave: a table with the totals of each group, in place of the window's rows.
+
+So the state is one row per group, and a push costs as much as its own events and their groups. The totals are partial
+aggregates (COUNT, SUM, MIN, MAX). A push first merges those of its arrivals into the table, which keeps what they were
+before it as well. The result of an arrival is what they were, merged with the arrivals of its group up to it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+
+from sqlglot import exp
+
+from bridge import query
+from bridge.rewrite.aggregates.constant_frames import merged_parts
+from bridge.rewrite.aggregates.frames import group_columns, is_cumulative, with_aggregates
+from bridge.rewrite.aggregates.partials import Partials, known
+from bridge.rewrite.flow import Flow, Need, Selection
+from bridge.rewrite.network import Network
+from bridge.rewrite.plan import InsertMissing, Operator, UpdateRows
+from bridge.rewrite.state_tables import add_table
+from bridge.rewrite.stored_state import StoredState, StoredTable
+from bridge.rewrite.variants import StatementWriter, Variants
+from windows.aggregates import first_argument
+from windows.databases import Database
+from windows.databases.base import NESTED_LOOP
+from windows.extents import Unbounded
+from windows.sql import (
+    add_join,
+    aliased,
+    aliased_table,
+    column,
+    column_of,
+    derived_table,
+    null_safe_equal,
+    number,
+    over,
+    running_frame,
+    table,
+)
+
+_TOTALS, _ARRIVED, _ARRIVAL = "g", "d", "t"
+"""The aliases of the totals, of the partial aggregates of the arrivals, and of an arrival with those up to it."""
+
+CALLS = "calls"
+"""Marks a column over totals with the expression of the select list, which calls the aggregates, in `meta`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Totals:
+    """The totals of an aggregate: `parts` of the arrivals `below`, in the table `name`.
+
+    The table has the number (`seq`) of the newest row of each group, its keys, the parts, and what these were before the
+    newest push that had rows of the group.
+    """
+
+    node: query.Aggregate
+    below: Flow
+    parts: Partials
+    name: str
+    database: Database
+
+    @classmethod
+    def of(cls, node: query.Aggregate, network: Network) -> Totals | None:
+        """The totals of an aggregate; None where it needs the rows of its window."""
+        parts = _parts_of(node)
+        if parts is None or not network.can_have(key := _identity(node, parts), "totals"):
+            return None
+        below = network.rewrite(node.input, Need.ARRIVALS)
+        if not is_cumulative(node, below) or below.timed or below.order:
+            return None
+
+        def build(operator: Operator) -> None:
+            totals = cls(node, below, parts, network.name("totals", node.input), network.database)
+            operator.totals = totals.name
+            totals._add_to(operator)
+
+        operator = network.operator(node.input, build, "Totals", key=key)
+        return cls(node, below, parts, operator.totals, network.database)
+
+    @classmethod
+    def kept(cls, node: query.Aggregate, network: Network, epoch: int, inherits: Mapping[str, int]) -> Totals | None:
+        """The totals that a query of this epoch has, which `inherits` those of some operators, to be read; None without any."""
+        parts = _parts_of(node)
+        operator = None if parts is None else network.kept(_identity(node, parts), epoch, inherits)
+        if parts is None or operator is None:
+            return None
+        nothing = Flow((), Selection(exp.null(), {}))
+        return cls(node, nothing, parts, operator.totals, network.database)
+
+    # The table ------------------------------------------------------------------------------------------------------------
+
+    def _add_to(self, operator: Operator) -> None:
+        """Adds the table, and the steps that merge the arrivals into it."""
+        keys = list(group_columns(self.node))
+        add_table(operator, self.name, self._shape(), (tuple(keys),) if keys else ())
+        by_event = StatementWriter(lambda: self._rows().select())
+        arrived: Variants[StatementWriter[exp.Query]] = Variants(StatementWriter(self._arrived), one=by_event)
+        same = self._same_group(_ARRIVED, is_indexed=True)
+        operator.steps += [
+            UpdateRows(
+                self.name,
+                arrived,
+                matches=same,
+                own=_TOTALS,
+                row=_ARRIVED,
+                settings=self._settings(),
+                calls=self.parts.calls,
+            ),
+            InsertMissing(self.name, arrived.map(lambda writer: writer.map(self._new)), matches=same, own=_TOTALS),
+        ]
+        columns = {"seq": "seq", **{key: key for key in keys}}
+        for name, call in self.parts.calls.items():
+            columns |= {call.sql(): name, f"{call.sql()} before": _before(name)}
+        meaning = ("Totals", self.node.input, self.node.group_by)
+        operator.stored = StoredState(meaning, {"totals": StoredTable(self.name, columns)})
+
+    def _shape(self) -> exp.Select:
+        """A SELECT of the columns of the table: what the parts were has the types of the parts."""
+        names = ["seq", *group_columns(self.node), *self.parts.calls]
+        before = (aliased(column_of(_ARRIVED, name), _before(name)) for name in self.parts.calls)
+        select = exp.select(*(column_of(_ARRIVED, name) for name in names), *before)
+        return select.from_(derived_table(self._arrived(), _ARRIVED))
+
+    def _rows(self) -> Selection:
+        """The arrivals, each as the partial aggregates of it alone."""
+        columns = {"seq": column("seq"), **group_columns(self.node), **dict(self.parts.of_rows())}
+        return self.below.arrivals.project(columns)
+
+    def _arrived(self) -> exp.Select:
+        """The partial aggregates of the arrivals of each group."""
+        keys = [column(name) for name in group_columns(self.node)]
+        newest = aliased(exp.Max(this=column("seq")), "seq")
+        select = exp.select(newest, *keys, *self.parts.merged()).from_(derived_table(self._rows().select(), "r"))
+        some = exp.GT(this=exp.Count(this=exp.Star()), expression=number(0))
+        return select.group_by(*(key.copy() for key in keys)) if keys else select.having(some)
+
+    def _new(self, arrived: exp.Query) -> exp.Select:
+        """The rows of groups that had none."""
+        names = ["seq", *group_columns(self.node), *self.parts.calls]
+        nothing = (aliased(value, _before(name)) for name, value in self.parts.of_nothing())
+        select = exp.select(*(column_of(_ARRIVED, name) for name in names), *nothing)
+        return select.from_(derived_table(arrived, _ARRIVED))
+
+    def _settings(self) -> dict[str, exp.Expr]:
+        """What a group's row becomes: in an order in which no value that has been changed is read.
+
+        MariaDB assigns one after the other, and counts say whether there was a value to add to.
+        """
+        parts = sorted(self.parts.calls, key=lambda name: isinstance(self.parts.calls[name], exp.Count))
+        before = {_before(name): column_of(_TOTALS, name) for name in parts}
+        now = {name: self._merged(name, lambda name: column_of(_TOTALS, name), _ARRIVED) for name in parts}
+        return {"seq": column_of(_ARRIVED, "seq"), **before, **now}
+
+    def _same_group(self, alias: str, is_indexed: bool = False) -> list[exp.Expr]:
+        """Whether a row of totals is of the group of a row of this alias."""
+        keys = group_columns(self.node)
+        return [null_safe_equal(column_of(_TOTALS, key), column_of(alias, key), is_indexed) for key in keys]
+
+    def _merged(self, name: str, earlier: Callable[[str], exp.Expr], later: str) -> exp.Expr:
+        """A partial aggregate of the rows before, and of those in the row of the alias `later`.
+
+        A sum that may not be a number, which some databases have as NULL, is told from none by the number of values.
+        """
+        call = self.parts.calls[name]
+        before, since = earlier(name), column_of(later, name)
+        if not isinstance(call, exp.Sum):
+            return merged_parts(call, before, since)
+        if not self.parts.is_exact(name):
+            count = next(other for other, of in self.parts.calls.items() if of == _count_of(call))
+            none = exp.EQ(this=earlier(count), expression=number(0))
+            no_more = exp.EQ(this=column_of(later, count), expression=number(0))
+            total = known(call).pair(before.copy(), since.copy())
+            return exp.Case().when(none, since).when(no_more, before).else_(total)
+        merged = merged_parts(call, before, since)
+        return self.database.exact(merged, "BIGINT") if _is_whole(self.parts, name) else merged
+
+    # Results --------------------------------------------------------------------------------------------------------------
+
+    @property
+    def variants(self) -> Variants[StatementWriter[exp.Query]]:
+        """The ways to read the results of the arrivals."""
+        return Variants(
+            StatementWriter(self.results, "totals of the groups before the push, and window frames over the arrivals"),
+            one=StatementWriter(self.result_of_event, "totals of the group"),
+        )
+
+    def results(self) -> exp.Select:
+        """The result of each arrival: what the totals of its group were, and the arrivals up to it."""
+        keys = list(group_columns(self.node))
+        shown = ("ts", "seq", "_expires", *keys)
+        arrivals = exp.alias_(exp.Subquery(this=self._running()), _ARRIVAL, table=True, quoted=True)
+        select = exp.select(*(column_of(_ARRIVAL, name) for name in shown)).from_(arrivals)
+        same = self._same_group(_ARRIVAL)
+        add_join(
+            select, "INNER" if same else "CROSS", aliased_table(self.name, _TOTALS), exp.and_(*same) if same else None
+        )
+        if same:
+            select.args["joins"][-1].meta[NESTED_LOOP] = True
+
+        def earlier(name: str) -> exp.Expr:
+            return column_of(_TOTALS, _before(name))
+
+        of_arrival = [column_of(_ARRIVAL, key) for key in keys]
+        return select.select(*self._columns(lambda name: self._merged(name, earlier, _ARRIVAL), of_arrival))
+
+    def result_of_event(self) -> exp.Select:
+        """The result of the only arrival: its group's totals now."""
+        keys = group_columns(self.node)
+        system = {name: column(name) for name in ("ts", "seq", "_expires")}
+        arrival = derived_table(self.below.arrivals.project({**system, **keys}).select(), _ARRIVAL)
+        select = exp.select(*(column_of(_ARRIVAL, name) for name in (*system, *keys))).from_(arrival)
+        same = self._same_group(_ARRIVAL, is_indexed=True)
+        add_join(
+            select, "INNER" if same else "CROSS", aliased_table(self.name, _TOTALS), exp.and_(*same) if same else None
+        )
+        of_arrival = [column_of(_ARRIVAL, key) for key in keys]
+        columns = list(self._columns(lambda name: column_of(_TOTALS, name), of_arrival))
+        for item, shown in zip(self.node.columns, columns, strict=True):
+            shown.meta[CALLS] = with_aggregates(item.this, self.node, of_arrival, lambda call: call.copy())
+        return select.select(*columns)
+
+    def _running(self) -> exp.Select:
+        """The arrivals, with the partial aggregates of those of their group up to them."""
+        keys = group_columns(self.node)
+        system = {name: column(name) for name in ("ts", "seq", "_expires")}
+        rows = self.below.arrivals.project({**system, **keys, **dict(self.parts.of_rows())})
+        order, partition = [column("seq")], [column(key) for key in keys]
+
+        def running(part: exp.Expr) -> exp.Expr:
+            is_call = isinstance(part, exp.AggFunc)
+            return over(part.copy(), partition, order, running_frame()) if is_call else part
+
+        parts = (part.transform(running) for part in self.parts.merged())
+        return exp.select(*map(column, (*system, *keys)), *parts).from_(derived_table(rows.select(), "r"))
+
+    def present(self) -> Selection:
+        """The present results of all groups, with the `seq` of their newest row."""
+        keys = list(group_columns(self.node))
+        columns = self._columns(lambda name: column(name), [column(key) for key in keys])
+        named = {each.alias_or_name: each.unalias() for each in columns}
+        return Selection(table(self.name), {"seq": column("seq"), **{key: column(key) for key in keys}, **named})
+
+    def _columns(self, value: Callable[[str], exp.Expr], keys: Sequence[exp.Expr]) -> Iterator[exp.Expr]:
+        """The select list, with `value(name)` for a partial aggregate, and `keys` for those of the group."""
+        by = tuple(map(column, group_columns(self.node)))
+        node = dataclasses.replace(self.node, group_by=by)
+        for item in self.parts.columns:
+            found = with_aggregates(item.this, node, keys, lambda call: value(call.this.name))
+            yield aliased(found, item.alias)
+
+
+def _before(name: str) -> str:
+    """The column that has what a partial aggregate was before the newest push."""
+    return name.replace("_part", "_before")
+
+
+def _identity(node: query.Aggregate, parts: Partials) -> Hashable:
+    return ("Totals", node.input, node.group_by, tuple(parts.calls.items()))
+
+
+def _parts_of(node: query.Aggregate) -> Partials | None:
+    """The partial aggregates of one whose totals suffice: of rows that never leave, as they were when they arrived."""
+    read, below = [*node.columns, *node.group_by], node.input
+    while isinstance(below, (query.Filter, query.Map)):
+        read += [below.condition] if isinstance(below, query.Filter) else below.columns
+        below = below.input
+    if not isinstance(below, query.Window) or not isinstance(below.extent, Unbounded):
+        return None
+    if node.on_change or node.every_change or any(value.find(exp.Query, exp.Table) for value in read):
+        return None
+    parts = Partials.of(node)
+    if parts is None or parts.own:
+        return None
+    calls = dict(parts.calls)
+    for name, call in parts.calls.items():
+        if isinstance(call, exp.Sum) and not parts.is_exact(name) and _count_of(call) not in calls.values():
+            calls[f"_part{len(calls)}"] = _count_of(call)
+    return dataclasses.replace(parts, calls=calls)
+
+
+def _count_of(call: exp.Expr) -> exp.Expr:
+    """The number of values that an aggregate is of."""
+    return exp.Count(this=first_argument(call).copy())
+
+
+def _is_whole(parts: Partials, name: str) -> bool:
+    """Whether a sum is of whole numbers."""
+    return not known(parts.calls[name]).is_exact and parts.is_exact(name)

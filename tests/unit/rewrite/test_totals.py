@@ -1,0 +1,137 @@
+"""Tables of totals: what they hold, which aggregates have one, and what becomes of them."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import pytest
+
+import bridge
+from bridge.rewrite.aggregates.totals import Totals
+from tests.support.databases import tables_of
+
+if TYPE_CHECKING:
+    from tests.support.databases import Database
+
+SCHEMA = "k INTEGER, i BIGINT, d DOUBLE, t VARCHAR"
+QUERY = "SELECT k, SUM(i) AS s, AVG(d) AS a, MAX(t) AS m, COUNT(*) AS n FROM s WINDOW(UNBOUNDED) GROUP BY k"
+
+
+def state_of(cep: Any) -> dict[str, int]:
+    """The number of rows of each table that keeps rows or totals, by the kind of table."""
+    names = [name for name in tables_of(cep.database) if name.startswith(("cep_window", "cep_totals"))]
+    counts = {name: cep.query(f"SELECT COUNT(*) FROM {name}")[0][0] for name in names}
+    return {name.split("_")[1]: count for name, count in counts.items()}
+
+
+def row(ts: int) -> tuple[list[Any], int]:
+    return [(None, 1, 2)[ts % 3], ts, ts / 2, "x" * (ts % 5)], ts
+
+
+@pytest.mark.parametrize("sizes", [(1,) * 9, (30, 1, 2, 40), (1_001, 1, 1_001)])
+def test_the_state_is_one_row_per_group(sizes: tuple[int, ...], database: Database) -> None:
+    with database.connect() as cep:
+        cep.register_stream("s", SCHEMA)
+        cep.create_query("q", QUERY)
+        found: list[Any] = []
+        cep.add_output_processor("q", lambda event: found.append(tuple(event.payload.values())))
+        ts = 0
+        for size in sizes:
+            cep.push_events("s", [row(ts + place) for place in range(size)])
+            ts += size
+            assert state_of(cep) == {"totals": min(ts, 3)}
+        last = [row(each)[0] for each in range(ts) if each % 3 == (ts - 1) % 3]
+        halves = [each[2] for each in last]
+        assert len(found) == ts
+        assert found[-1] == (
+            last[0][0], sum(each[1] for each in last), pytest.approx(sum(halves) / len(halves)),
+            max(each[3] for each in last), len(last),
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT COUNT(DISTINCT k) AS n FROM s WINDOW(UNBOUNDED)",
+        "SELECT k, LAST(i) AS i FROM s WINDOW(UNBOUNDED) GROUP BY k",
+        "SELECT COUNT(*) AS n FROM s WINDOW(UNBOUNDED) EMIT ON CHANGE",
+    ],
+)
+def test_what_totals_do_not_suffice_for_keeps_the_rows(text: str, database: Database) -> None:
+    with database.connect() as cep:
+        cep.register_stream("s", SCHEMA)
+        cep.create_query("q", text)
+        cep.push_events("s", [row(ts) for ts in range(7)])
+        assert state_of(cep).get("window") == 7
+
+
+def test_queries_of_equal_aggregates_share_a_table(database: Database) -> None:
+    with database.connect() as cep:
+        cep.register_stream("s", SCHEMA)
+        cep.create_query("one", "SELECT k, SUM(i) AS s FROM s WINDOW(UNBOUNDED) GROUP BY k")
+        cep.create_query("two", "SELECT SUM(i) + 1 AS t FROM s WINDOW(UNBOUNDED) GROUP BY k HAVING SUM(i) > 3")
+        cep.create_query("rows", "SELECT x.i FROM s WINDOW(UNBOUNDED) x, s WINDOW(NOW) y WHERE x.k = y.k AND x.i < y.i")
+        cep.push_events("s", [row(ts) for ts in range(7)])
+        assert state_of(cep) == {"totals": 3, "window": 7}
+        assert cep.query("SELECT t FROM two ORDER BY t") == [(6,), (8,), (10,)]
+
+
+def test_the_content_of_a_query_is_read_from_the_totals(database: Database) -> None:
+    with database.connect() as cep:
+        cep.register_stream("s", SCHEMA)
+        cep.create_query("q", QUERY + " HAVING COUNT(*) > 1")
+        assert cep.query("SELECT * FROM q") == []
+        cep.push_events("s", [row(ts) for ts in range(5)])
+        found = cep.query("SELECT ts, k, s, a, n FROM q ORDER BY s")
+        assert found == [(4, None, 3, 0.75, 2), (4, 1, 5, 1.25, 2)]
+
+
+def test_a_refused_push_leaves_the_totals(database: Database) -> None:
+    with database.connect() as cep:
+        cep.register_stream("s", SCHEMA)
+        cep.create_query("q", QUERY)
+        cep.create_query("fails", "SELECT i + 9223372036854775800 AS i FROM s")
+        found: list[Any] = []
+        cep.add_output_processor("q", lambda event: found.append(event.payload["n"]))
+        cep.add_output_processor("fails", lambda event: None)
+        cep.push_event("s", [1, 1, 0.5, "a"], 1)
+        for events in ([([1, 50, 0.5, "b"], 2)], [([1, 2, 0.5, "b"], 2), ([1, 50, 0.5, "b"], 3)]):
+            with pytest.raises(bridge.DatabaseError):
+                cep.push_events("s", events)
+        cep.push_event("s", [1, 1, 0.5, "a"], 4)
+        cep.push_events("s", [([1, 1, 0.5, "a"], 5)] * 2)
+        assert found == [1, 2, 3, 4]
+
+
+def test_rows_of_a_former_layout_are_read_on(database: Database, tmp_path: pathlib.Path) -> None:
+    url = database.durable(tmp_path)
+    found: list[Any] = []
+    with mock.patch.object(Totals, "of", return_value=None), bridge.connect(url, fresh=True) as cep:
+        cep.register_stream("s", SCHEMA)
+        cep.create_query("q", QUERY)
+        cep.push_events("s", [row(ts) for ts in range(6)])
+        assert state_of(cep) == {"window": 6}
+    for ts in (6, 7):
+        with bridge.connect(url) as cep:
+            cep.add_output_processor("q", lambda event: found.append((event.payload["s"], event.payload["n"])))
+            cep.push_events("s", [row(ts)])
+            assert state_of(cep) == {"window": ts + 1}
+    with bridge.connect(url) as cep:
+        cep.create_query("new", QUERY)
+        cep.push_events("s", [row(8)])
+        assert state_of(cep) == {"window": 9, "totals": 1}
+    assert found == [(9, 3), (12, 3)]
+
+
+def test_a_query_that_replaces_another_takes_over_its_totals(database: Database) -> None:
+    with database.connect() as cep:
+        cep.register_stream("s", SCHEMA)
+        cep.create_query("q", QUERY)
+        cep.push_events("s", [row(ts) for ts in range(6)])
+        cep.create_query("q", "SELECT k, SUM(i) / COUNT(*) AS m FROM s WINDOW(UNBOUNDED) GROUP BY k", replace=True)
+        found: list[Any] = []
+        cep.add_output_processor("q", lambda event: found.append(event.payload))
+        cep.push_events("s", [row(6)])
+        assert found == [{"k": None, "m": 3.0}]

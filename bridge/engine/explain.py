@@ -135,14 +135,14 @@ def _list(expressions: tuple[exp.Expr, ...]) -> str:
     return ", ".join(shown(expression) for expression in expressions)
 
 
-def _pushes(settings: Settings) -> dict[str, str]:
+def _pushes(settings: Settings, brief: int) -> dict[str, str]:
     """The pushes that the variants of a statement are for."""
     many, few = f"more than {settings.few} events", f"at most {settings.few} events"
     return {
         "any": many,
         "few": few,
         "one": "one event",
-        "brief": f"{many} within 1/{settings.brief} of the window",
+        "brief": f"{many} within 1/{brief} of the window",
         "long": f"{few}, once the window holds more than {settings.long_rows} rows",
         "shared": f"{many}, where queries share the statement",
         "many": f"at least {settings.many} events",
@@ -179,7 +179,7 @@ class _Explanation:
 
     @functools.cached_property
     def _pushes(self) -> dict[str, str]:
-        return _pushes(self.settings)
+        return _pushes(self.settings, self.entry.flow.brief)
 
     # State ------------------------------------------------------------------------------------------------------------
 

@@ -312,7 +312,7 @@ class StatementMerger:
         )
         if variant == "any" and entry.results.brief is not None:
             make = functools.partial(self._one_per_query, [entry], "brief")
-            report.special_pushes.append(ShortPush([entry], make, self.settings.brief))
+            report.special_pushes.append(ShortPush([entry], make, entry.flow.brief))
         return self._with_large_push(report, variant)
 
     def _with_large_push(self, report: ResultStatement, variant: str) -> ResultStatement:

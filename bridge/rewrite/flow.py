@@ -115,8 +115,8 @@ class Flow:
     one (ts, seq). `late`: readers of an event see this content as it was before the event. `size`: the milliseconds for
     which every row is valid, where that is one number. `last`: the ROWS window, whose content has `NTH`. `sessions_of`:
     the keys of a SESSION window, whose content has `SESSION`. `variants`: the ways to write the arrivals of a result that
-    is not in a table; `brief` and `long` ones compare a push with the `window` (milliseconds). `boundaries`: those
-    at which alone rows come and leave; None where they may at any time.
+    is not in a table; `brief` and `long` ones compare a push with the `window` (milliseconds), of which a brief
+    one spans at most 1/`brief`. `boundaries`: those at which alone rows come and leave; None where they may at any time.
     """
 
     names: tuple[str, ...]
@@ -133,6 +133,7 @@ class Flow:
     sessions_of: tuple[exp.Expr, ...] | None = None
     variants: Variants[StatementWriter[Selection]] | None = None
     window: int = 0
+    brief: int = 0
     late: bool = False
     boundaries: Boundaries | None = None
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from windows.databases.base import Database
+
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
@@ -27,7 +29,7 @@ class Settings:
     its rows on a database that only has nested loops."""
 
     brief: int = 8
-    """A push is brief if its events span at most 1/`brief` of the window."""
+    """A push is brief if its events span at most 1/`brief` of the window; databases may allow a longer one."""
 
     long_rows: int = 512
     """Rows in a window from which on panes are kept."""
@@ -55,6 +57,15 @@ class Settings:
 
     tidy_pushes: int = 10
     """Pushes that remove rows, at least, between two clean-ups by the database."""
+
+    def brief_on(self, database: Database | type[Database]) -> int:
+        """`brief` on a database, which may allow pushes that are longer beside the window.
+
+        >>> from windows.databases.sqlite import SQLite
+        >>> Settings().brief_on(SQLite), Settings(brief=1).brief_on(SQLite)
+        (3, 1)
+        """
+        return min(self.brief, database.window_per_brief_push)
 
     def kind(self, count: int) -> str:
         """The kind of a push of `count` events, as variants name it.

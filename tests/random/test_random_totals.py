@@ -52,7 +52,7 @@ def case_of(seed: int, database: Database) -> Case:
     for _ in range(60):
         ts += rng.choice([0, 0, 1, 1, 5])
         events.append(("s", tuple(map(rng.choice, VALUES)), ts))
-    dialect = {"postgresql": "postgres", "mariadb": "mariadb"}.get(database.name, database.name)
+    dialect = {"postgresql": "postgres", "mariadb": "mysql"}.get(database.name, database.name)
     queries = {f"q{place}": parse(text_of(rng), dialect) for place in range(3)}
     return Case({"s": SCHEMA}, queries, tuple(events))
 

@@ -32,6 +32,8 @@ class Capabilities:
     """True if every join and correlated sub-query takes time for each pair of rows."""
     fast_sliding_min_max: ClassVar[bool] = False
     """True if MIN and MAX over a sliding frame are as fast as over a growing one, and always right."""
+    window_per_brief_push: ClassVar[int] = 8
+    """The times that a window is as long as a push from which on the rows that leave and enter are faster than all rows."""
     side_by_side_frames: ClassVar[bool] = False
     """True if one statement with the window frames of several queries is faster than a statement per query."""
     pane_sizes: ClassVar[tuple[int, ...]] = ()

@@ -74,6 +74,7 @@ class MySQL(MariaDBJson, MariaDBSql):
     chunk_size: ClassVar[int] = 1_000
     index_range_joins: ClassVar[bool] = False
     fast_sliding_min_max: ClassVar[bool] = True  # both are computed by reading the whole frame
+    window_per_brief_push: ClassVar[int] = 3
     side_by_side_frames: ClassVar[bool] = True
     purge_every: ClassVar[int] = 64  # an index is read from its beginning
     wide_integer: ClassVar[str | None] = "DECIMAL(40, 0)"

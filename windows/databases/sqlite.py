@@ -64,6 +64,7 @@ class SQLite(SQLiteJson, Alchemy):
     nested_loops_only: ClassVar[bool] = True
     # Earlier versions compute other values where about 430 rows are in a sliding frame.
     fast_sliding_min_max = sqlite3.sqlite_version_info >= (3, 47)
+    window_per_brief_push: ClassVar[int] = 3
     pane_sizes: ClassVar[tuple[int, ...]] = (64, 4_096, 262_144)
 
     def __init__(self, engine: sa.Engine) -> None:

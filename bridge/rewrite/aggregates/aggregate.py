@@ -101,7 +101,7 @@ def _aggregated(node: query.Aggregate, network: Network, need: Need) -> Flow:
         jumping = below.counted and below.jumping and not node.every_change
         jump = ("ts", "seq", *below.jump) if jumping else ()
         operator.boundaries = None if isinstance(above, Snapshot) else below.boundaries
-        result = _flow(node, below, variants, (*jump, FROM) if jump else ())
+        result = _flow(node, below, variants, (*jump, FROM) if jump else (), network)
         operator.result = dataclasses.replace(result, boundaries=operator.boundaries)
         if below.counted and not node.every_change:  # else a newer result comes when a row leaves
             operator.keys = (*jump, FROM) if jump else below.key
@@ -241,7 +241,7 @@ def _with_frames(
     )
 
 
-def _flow(node: query.Aggregate, below: Flow, variants: Written, extra: Sequence[str]) -> Flow:
+def _flow(node: query.Aggregate, below: Flow, variants: Written, extra: Sequence[str], network: Network) -> Flow:
     """The flow of the results, with the `extra` columns."""
     names = tuple(item.alias for item in node.columns)
     groups = [f"_key{place}" for place in range(len(node.group_by))]
@@ -257,7 +257,9 @@ def _flow(node: query.Aggregate, below: Flow, variants: Written, extra: Sequence
     arrivals = few()
     once = dataclasses.replace(written, **{written.kind("few"): StatementWriter(lambda: arrivals, few.method)})
     timed = below.timed or node.on_change or node.every_change
-    return Flow(names, arrivals, order=order, timed=timed, variants=once, window=below.size or 0)
+    # With GROUP BY the rest is a row per group, perhaps as many as the window has.
+    brief = network.settings.brief if node.group_by else network.settings.brief_on(network.database)
+    return Flow(names, arrivals, order=order, timed=timed, variants=once, window=below.size or 0, brief=brief)
 
 
 @derived_content.register

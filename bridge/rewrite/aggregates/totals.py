@@ -95,7 +95,7 @@ class Totals:
         """Adds the table, and the steps that merge the arrivals into it."""
         keys = list(group_columns(self.node))
         add_table(operator, self.name, self._shape(), (tuple(keys),) if keys else ())
-        by_event = StatementWriter(lambda: self._rows().select())
+        by_event = StatementWriter(lambda: self._rows().select(), "the values of the event")
         arrived: Variants[StatementWriter[exp.Query]] = Variants(StatementWriter(self._arrived), one=by_event)
         same = self._same_group(_ARRIVED, is_indexed=True)
         operator.steps += [

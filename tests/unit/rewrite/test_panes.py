@@ -209,3 +209,11 @@ def test_tables_of_panes_are_made_when_a_window_has_become_long(database: Databa
             cep.push_event("s", [place % 700], place)
         assert len(tables()) == len(cep.database.pane_sizes)
     assert found == [min(place, 699) for place in range(1_100)]
+
+
+@pytest.mark.parametrize(("tail", "brief"), [("", 3), (" GROUP BY b", 8), (" GROUP BY b HAVING COUNT(*) > 1", 8)])
+def test_a_brief_push_may_take_longer_where_the_rest_is_one_row(tail: str, brief: int):
+    with bridge.connect("sqlite://") as cep:
+        cep.register_stream("s", "a INTEGER, b INTEGER")
+        cep.create_query("q", f"SELECT SUM(a) AS t FROM s WINDOW(RANGE 5 S){tail}")
+        assert f"within 1/{brief} of the window: window frames over what enters and leaves" in cep.explain("q")

@@ -87,7 +87,7 @@ def _aggregated(node: query.Aggregate, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
         above = node.input
         if (totals := Totals.of(node, network)) is not None:
-            operator.result = _flow(node, totals.below, totals.variants, ())
+            operator.result = _flow(node, totals.below, totals.variants, (), network)
             return
         below = (
             content_at_reports(above, network) if isinstance(above, Snapshot) else network.rewrite(above, Need.CONTENT)

@@ -36,9 +36,8 @@ class TotalsUpdate(NamedTuple):
     @property
     def keys(self) -> list[str]:
         """The columns of the group."""
-        return [
-            item.alias_or_name for item in self.select.expressions if item.alias_or_name not in ("seq", *self.calls)
-        ]
+        names = (item.alias_or_name for item in self.select.expressions)
+        return [name for name in names if name.startswith("_key")]
 
 
 class TotalsTable(WindowRows):
@@ -162,7 +161,8 @@ class TotalsContent:
         """What computes the SELECT; `computes`: makes a function of a SELECT of the event's values."""
         keys = self._update.keys
         select = self._update.select.copy()
-        select.set("expressions", [item for item in select.expressions if item.alias_or_name != "seq"])
+        read = (*keys, *self._names)
+        select.set("expressions", [item for item in select.expressions if item.alias_or_name in read])
         arrive = computes(select)
         if arrive is None:
             raise UnknownFormError

@@ -58,6 +58,8 @@ class Capabilities:
     """True if an index may hold all columns, so that the table is not read."""
     windows_in_conditions: ClassVar[bool] = True
     """False if conditions that combine window functions with AND and OR are computed wrongly, as MariaDB 10.11 does."""
+    sums_in_64_bits: ClassVar[bool] = False
+    """True if a sum of whole numbers fails where it passes 64 bits on the way to a smaller total."""
     keeps_collations: ClassVar[bool] = True
     """True if texts that are joined by `||`, and columns of CREATE TABLE AS, have the collation of the columns read."""
     binary_type: ClassVar[str] = "BLOB"

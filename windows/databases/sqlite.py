@@ -23,6 +23,7 @@ from windows.databases.own_types import OwnType
 from windows.databases.python_aggregates import PythonAggregate, deviation_in_two_passes
 from windows.databases.refused import OtherBridge, Refused
 from windows.databases.sqlite_json import SQLiteJson
+from windows.databases.sqlite_sums import exact_total
 from windows.databases.triggers import ChangeTriggers, NotedColumn, sqlite_triggers
 from windows.nested import call
 from windows.schema import Attribute, Schema, TypeMismatch, decimal_size, relation_schema
@@ -65,6 +66,7 @@ class SQLite(SQLiteJson, Alchemy):
     # Earlier versions compute other values where about 430 rows are in a sliding frame.
     fast_sliding_min_max = sqlite3.sqlite_version_info >= (3, 47)
     window_per_brief_push: ClassVar[int] = 3
+    sums_in_64_bits: ClassVar[bool] = True
     pane_sizes: ClassVar[tuple[int, ...]] = (64, 4_096, 262_144)
 
     def __init__(self, engine: sa.Engine) -> None:
@@ -77,6 +79,7 @@ class SQLite(SQLiteJson, Alchemy):
         driver.create_function("floor", 1, _floor, deterministic=True)  # SQLAlchemy's own fails at NULL
         driver.create_function("cep_double", 1, _double, deterministic=True)
         driver.create_function("cep_integer", 1, _integer, deterministic=True)
+        driver.create_function("cep_total", 3, exact_total, deterministic=True)
         driver.create_aggregate("cep_list", -1, _JsonList)
         for name in ("stddev", "stddev_samp"):
             driver.create_window_function(name, 1, _StandardDeviation)
@@ -198,7 +201,7 @@ class SQLite(SQLiteJson, Alchemy):
         return call("CEP_INTEGER", value) if type_name in ("SMALLINT", "INTEGER", "BIGINT") else value
 
     def _refused(self, error: Exception, sql: str = "") -> Refused:
-        raised = "user-defined function raised exception" in str(error) and "CEP_INTEGER" in sql
+        raised = "user-defined function raised exception" in str(error) and ("CEP_INTEGER" in sql or "CEP_TOTAL" in sql)
         return Refused("integer overflow: a result is beyond 64 bits" if raised else error, sql)
 
     def render(self, statement: exp.Expr, pretty: bool = False) -> str:

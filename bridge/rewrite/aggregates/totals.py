@@ -26,16 +26,19 @@ from windows.aggregates import first_argument
 from windows.databases import Database
 from windows.databases.base import NESTED_LOOP
 from windows.extents import Unbounded
+from windows.nested import call
 from windows.sql import (
     add_join,
     aliased,
     aliased_table,
+    bigint_zero,
     column,
     column_of,
     derived_table,
     null_safe_equal,
     number,
     over,
+    parenthesized,
     running_frame,
     table,
 )
@@ -95,7 +98,7 @@ class Totals:
         """Adds the table, and the steps that merge the arrivals into it."""
         keys = list(group_columns(self.node))
         add_table(operator, self.name, self._shape(), (tuple(keys),) if keys else ())
-        by_event = StatementWriter(lambda: self._rows().select(), "the values of the event")
+        by_event = StatementWriter(self._values, "the values of the event")
         arrived: Variants[StatementWriter[exp.Query]] = Variants(StatementWriter(self._arrived), one=by_event)
         same = self._same_group(_ARRIVED, is_indexed=True)
         operator.steps += [
@@ -111,8 +114,8 @@ class Totals:
             InsertMissing(self.name, arrived.map(lambda writer: writer.map(self._new)), matches=same, own=_TOTALS),
         ]
         columns = {"seq": "seq", **{key: key for key in keys}}
-        for name, call in self.parts.calls.items():
-            columns |= {call.sql(): name, f"{call.sql()} before": _before(name)}
+        for name, aggregate in self.parts.calls.items():
+            columns |= {aggregate.sql(): name, f"{aggregate.sql()} before": _before(name)}
         meaning = ("Totals", self.node.input, self.node.group_by)
         operator.stored = StoredState(meaning, {"totals": StoredTable(self.name, columns)})
 
@@ -125,23 +128,62 @@ class Totals:
 
     def _rows(self) -> Selection:
         """The arrivals, each as the partial aggregates of it alone."""
-        columns = {"seq": column("seq"), **group_columns(self.node), **dict(self.parts.of_rows())}
+        return self._of_arrivals(["seq"], self._halves)
+
+    def _of_arrivals(self, system: Sequence[str], halves: Callable[[exp.Expr], tuple[exp.Expr, exp.Expr]]) -> Selection:
+        """The arrivals with these columns, their keys, and the partial aggregates of each alone.
+
+        Whole numbers are in `halves`, where their sums must not pass 64 bits on the way.
+        """
+        columns = {**{name: column(name) for name in system}, **group_columns(self.node), **dict(self.parts.of_rows())}
+        for name, high in self._high.items():
+            columns[high], columns[name] = halves(columns[name])
         return self.below.arrivals.project(columns)
+
+    def _halves(self, value: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
+        """The upper bits of a whole number, and its lower 32 bits."""
+        is_stored = isinstance(self.below.arrivals.columns.get(value.name), exp.Column)
+        exact = value if isinstance(value, exp.Column) and is_stored else self.database.exact(value, "BIGINT")
+        upper = exp.BitwiseRightShift(this=parenthesized(exact), expression=number(32))
+        lower = exp.BitwiseAnd(this=parenthesized(exact.copy()), expression=number(2**32 - 1))
+        return exp.paren(upper), exp.paren(lower)
+
+    @property
+    def _high(self) -> dict[str, str]:
+        """The columns of upper bits, by those of the sums whose numbers are in halves."""
+        sums = (
+            [name for name in self.parts.calls if _is_whole(self.parts, name)] if self.database.sums_in_64_bits else []
+        )
+        return {name: name.replace("_part", "_high") for name in sums}
+
+    def _sums(self) -> list[exp.Expr]:
+        """The partial aggregates of several rows of partial aggregates."""
+        return [*self.parts.merged(), *(aliased(exp.Sum(this=column(high)), high) for high in self._high.values())]
+
+    def _values(self) -> exp.Select:
+        """The same of a single arrival, as its values."""
+        return self._of_arrivals(["seq"], lambda value: (bigint_zero(), value)).select()
 
     def _arrived(self) -> exp.Select:
         """The partial aggregates of the arrivals of each group."""
         keys = [column(name) for name in group_columns(self.node)]
         newest = aliased(exp.Max(this=column("seq")), "seq")
-        select = exp.select(newest, *keys, *self.parts.merged()).from_(derived_table(self._rows().select(), "r"))
+        select = exp.select(newest, *keys, *self._sums()).from_(derived_table(self._rows().select(), "r"))
         some = exp.GT(this=exp.Count(this=exp.Star()), expression=number(0))
         return select.group_by(*(key.copy() for key in keys)) if keys else select.having(some)
 
     def _new(self, arrived: exp.Query) -> exp.Select:
         """The rows of groups that had none."""
-        names = ["seq", *group_columns(self.node), *self.parts.calls]
+        names = ["seq", *group_columns(self.node)]
+        parts = (aliased(self._alone(name), name) for name in self.parts.calls)
         nothing = (aliased(value, _before(name)) for name, value in self.parts.of_nothing())
-        select = exp.select(*(column_of(_ARRIVED, name) for name in names), *nothing)
+        select = exp.select(*(column_of(_ARRIVED, name) for name in names), *parts, *nothing)
         return select.from_(derived_table(arrived, _ARRIVED))
+
+    def _alone(self, name: str) -> exp.Expr:
+        """A partial aggregate of the arrivals of a group that had no rows."""
+        own, high = column_of(_ARRIVED, name), self._high.get(name)
+        return own if high is None else call("CEP_TOTAL", exp.null(), column_of(_ARRIVED, high), own)
 
     def _settings(self) -> dict[str, exp.Expr]:
         """What a group's row becomes: in an order in which no value that has been changed is read.
@@ -163,18 +205,19 @@ class Totals:
 
         A sum that may not be a number, which some databases have as NULL, is told from none by the number of values.
         """
-        call = self.parts.calls[name]
+        aggregate = self.parts.calls[name]
         before, since = earlier(name), column_of(later, name)
-        if not isinstance(call, exp.Sum):
-            return merged_parts(call, before, since)
+        if (high := self._high.get(name)) is not None:
+            return call("CEP_TOTAL", before, column_of(later, high), since)
+        if not isinstance(aggregate, exp.Sum):
+            return merged_parts(aggregate, before, since)
         if not self.parts.is_exact(name):
-            count = next(other for other, of in self.parts.calls.items() if of == _count_of(call))
+            count = next(other for other, of in self.parts.calls.items() if of == _count_of(aggregate))
             none = exp.EQ(this=earlier(count), expression=number(0))
             no_more = exp.EQ(this=column_of(later, count), expression=number(0))
-            total = known(call).pair(before.copy(), since.copy())
+            total = known(aggregate).pair(before.copy(), since.copy())
             return exp.Case().when(none, since).when(no_more, before).else_(total)
-        merged = merged_parts(call, before, since)
-        return self.database.exact(merged, "BIGINT") if _is_whole(self.parts, name) else merged
+        return merged_parts(aggregate, before, since)
 
     # Results --------------------------------------------------------------------------------------------------------------
 
@@ -223,16 +266,15 @@ class Totals:
 
     def _running(self) -> exp.Select:
         """The arrivals, with the partial aggregates of those of their group up to them."""
-        keys = group_columns(self.node)
-        system = {name: column(name) for name in ("ts", "seq", "_expires")}
-        rows = self.below.arrivals.project({**system, **keys, **dict(self.parts.of_rows())})
+        keys, system = group_columns(self.node), ("ts", "seq", "_expires")
+        rows = self._of_arrivals(system, self._halves)
         order, partition = [column("seq")], [column(key) for key in keys]
 
         def running(part: exp.Expr) -> exp.Expr:
             is_call = isinstance(part, exp.AggFunc)
             return over(part.copy(), partition, order, running_frame()) if is_call else part
 
-        parts = (part.transform(running) for part in self.parts.merged())
+        parts = (part.transform(running) for part in self._sums())
         return exp.select(*map(column, (*system, *keys)), *parts).from_(derived_table(rows.select(), "r"))
 
     def present(self) -> Selection:
@@ -274,9 +316,9 @@ def _parts_of(node: query.Aggregate) -> Partials | None:
     if parts is None or parts.own:
         return None
     calls = dict(parts.calls)
-    for name, call in parts.calls.items():
-        if isinstance(call, exp.Sum) and not parts.is_exact(name) and _count_of(call) not in calls.values():
-            calls[f"_part{len(calls)}"] = _count_of(call)
+    for name, aggregate in parts.calls.items():
+        if isinstance(aggregate, exp.Sum) and not parts.is_exact(name) and _count_of(aggregate) not in calls.values():
+            calls[f"_part{len(calls)}"] = _count_of(aggregate)
     return dataclasses.replace(parts, calls=calls)
 
 

@@ -135,3 +135,21 @@ def test_a_query_that_replaces_another_takes_over_its_totals(database: Database)
         cep.add_output_processor("q", lambda event: found.append(event.payload))
         cep.push_events("s", [row(6)])
         assert found == [{"k": None, "m": 3.0}]
+
+
+@pytest.mark.parametrize("size", [1, 2, 20])
+def test_sums_that_pass_64_bits_on_the_way_are_those_of_single_events(size: int, database: Database) -> None:
+    values = [-(2**63) + 1, 2**62, 2**62, None, 5, -(2**62), 2**62, 2**40, -7]
+    with database.connect() as cep:
+        cep.register_stream("s", SCHEMA)
+        cep.create_query("q", "SELECT SUM(i) AS s, AVG(i) AS a FROM s WINDOW(UNBOUNDED)")
+        cep.create_query("mapped", "SELECT SUM(j) AS s FROM (SELECT i + 1 AS j FROM s) AS s WINDOW(UNBOUNDED)")
+        found: list[Any] = []
+        for name in ("q", "mapped"):
+            cep.add_output_processor(name, lambda event: found.append(event.payload["s"]))
+        for first in range(0, len(values), size):
+            cep.push_events("s", [([1, i, 0.5, "x"], first + n) for n, i in enumerate(values[first : first + size])])
+        numbers = [i or 0 for i in values]
+        sums = [sum(numbers[: n + 1]) for n in range(len(values))]
+        mapped = [total + n - (n >= 3) + 1 for n, total in enumerate(sums)]
+        assert sorted(found) == sorted(sums + mapped)

@@ -696,21 +696,26 @@ def test_rows_before_the_one_at_which_a_window_jumps_run_no_statement(url: str, 
 
 
 @embedded
-@pytest.mark.parametrize("window", ["ROWS 7", "ROWS 7 SLIDE 7", "UNBOUNDED"])
-def test_a_query_that_changes_the_rows_of_a_window_counts(url: str, window: str) -> None:
+@pytest.mark.parametrize(
+    ("window", "column"),
+    [("WINDOW(ROWS 7)", "k"), ("WINDOW(ROWS 7 SLIDE 7)", "k"), ("WINDOW(UNBOUNDED) GROUP BY k", "_key0")],
+)
+def test_a_query_that_changes_the_rows_of_a_window_counts(url: str, window: str, column: str) -> None:
+    """Its own table has the rows of the window, or totals per key in place of them."""
+    tables = ("cep_raw_s", "cep_window_s", "cep_totals_s")
     found: list[list[Any]] = []
     for most in (200, 0):
         with bridge.connect(url) as cep:
             cep._runner.network.settings = Settings(in_process=most)
             cep.register_stream("s", SCHEMA)
             cep.register_stream("left", "k VARCHAR")
-            cep.create_query("q", f"SELECT SUM(i) AS n, COUNT(*) AS m FROM s WINDOW({window})")
+            cep.create_query("q", f"SELECT SUM(i) AS n, COUNT(*) AS m FROM s {window}")
             reported: list[Any] = []
             cep.add_output_processor("q", lambda event, reported=reported: reported.append(shown(event)))
             for ts in range(40):
                 if ts == 10:
-                    rows = next(each for each in ("cep_raw_s", "cep_window_s") if each in cep.database.table_names())
-                    delete = bridge.UpdateSQL(bridge.Stream("left"), f"DELETE FROM {rows} WHERE k = ?", ["k"])
+                    rows = next(each for each in tables if each in cep.database.table_names())
+                    delete = bridge.UpdateSQL(bridge.Stream("left"), f"DELETE FROM {rows} WHERE {column} = ?", ["k"])
                     cep.create_query("deleted", delete)
                 cep.push_event("s", ["AB"[ts % 2], ts, 1, 0.5, True], ts)
                 if ts % 9 == 0 and ts > 10:

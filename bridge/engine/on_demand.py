@@ -32,6 +32,7 @@ from bridge.frontends.cursor import Cursor, word_of
 from bridge.frontends.expressions import Qualifiers, with_spelling_hint
 from bridge.frontends.sql.clauses import window
 from bridge.query.expressions import syntax_error
+from bridge.query.nodes import Node, walk
 from bridge.query.words import RESERVED
 from bridge.rewrite.flow import Flow, Need
 from bridge.rewrite.network import Network
@@ -292,11 +293,21 @@ class _Request:
         resolved = found.node
         kept = self.network.epochs_of(resolved)
         if not kept:
+            self._refuse_totals(resolved)
             raise QueryError(
                 f"no query keeps {resolved}: create one that has this window "
                 "(there are: " + (", ".join(map(str, self.network.windows())) or "none") + ")"
             )
         return self.state.now_valid(self.network.content_of(resolved, min(kept)))
+
+    def _refuse_totals(self, window: Node) -> None:
+        """Raises QueryError where queries keep totals of a window, but not its rows."""
+        entries = [each for each in self.catalogue.queries.values() if not each.is_internal]
+        if names := [each.name for each in entries if window in walk(each.resolved.node)]:
+            raise QueryError(
+                f"no query keeps the rows of {window}, only totals, which the results of {names[0]!r} have: create a query that "
+                "is this SELECT"
+            )
 
 
 def _dotted(item: exp.Table) -> str:

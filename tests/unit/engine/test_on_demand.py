@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bridge import Bridge, QueryError
+from bridge import Bridge, QueryError, connect
 
 if TYPE_CHECKING:
     from tests.support.databases import Database
@@ -104,6 +104,22 @@ def test_rows_have_names_and_other_forms(cep: Bridge):
 def test_what_cannot_be_answered_is_refused(cep: Bridge, sql: str, message: str):
     with pytest.raises(QueryError, match=message):
         cep.query(sql)
+
+
+def test_rows_of_which_only_totals_are_kept_are_refused_until_a_query_has_them():
+    with connect() as cep:
+        cep.register_stream("s", "k VARCHAR, a INTEGER")
+        cep.create_query("sums", "SELECT k, SUM(a) AS n FROM s WINDOW(UNBOUNDED) GROUP BY k")
+        cep.push_event("s", ["A", 1], 1)
+        rows = "SELECT * FROM s WINDOW(UNBOUNDED)"
+        with pytest.raises(
+            QueryError, match="only totals, which the results of 'sums' have: create a query that is this"
+        ):
+            cep.query(rows)
+        assert list(cep.query("SELECT k, n FROM sums")) == [("A", 1)]
+        cep.create_query("all", rows)
+        cep.push_event("s", ["A", 2], 2)
+        assert list(cep.query(f"SELECT a FROM ({rows}) AS r")) == [(2,)]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from bridge.engine.bound_statements import BoundStatements
 from bridge.engine.computed import Compute
 from bridge.engine.totals_table import TotalsUpdate
 from bridge.engine.window_aggregates import WindowAggregate
-from bridge.engine.window_content import WindowInsertion, is_next_number
+from bridge.engine.window_content import WindowInsertion, has_other_clauses, is_next_number
 from bridge.rewrite.flow import TIMES
 from bridge.rewrite.plan import Insert, InsertMissing, Operator, UpdateRows
 
@@ -26,7 +26,7 @@ class AddedRows(NamedTuple):
     aggregate: WindowAggregate | None = None
 
     def keys(self, names: Sequence[str], bound: BoundStatements) -> Compute | None:
-        """The values of these columns in each row that an event adds; None where only the database knows them."""
+        """What computes these columns of each row that an event adds; None where only the database can."""
         if self.insertion is not None:
             return bound.arriving(self.insertion, names)
         return self.aggregate.arriving if self.aggregate is not None and not names else None
@@ -39,7 +39,7 @@ def added_rows(
     empty: Collection[str],
     totals: Mapping[str, TotalsUpdate],
 ) -> dict[str, AddedRows]:
-    """What the INSERTs of these operators add, by their tables, as far as it may be done later.
+    """What each INSERT of these operators adds, by its table. Those that cannot run later are left out.
 
     `taken`: tables that machines fill. `empty`: the inboxes of other streams. `totals`: what is added to tables of totals.
     """
@@ -100,9 +100,7 @@ def _without_times(select: exp.Expr) -> exp.Expr:
 
 def _is_copy(select: exp.Expr, into: str) -> bool:
     """Whether a SELECT gives each row of its table, and cannot fail."""
-    if not isinstance(select, exp.Select) or any(
-        v and p not in ("expressions", "from_") for p, v in select.args.items()
-    ):
+    if not isinstance(select, exp.Select) or has_other_clauses(select, ("expressions", "from_")):
         return False
     source = select.args["from_"].this
     values = [item.unalias() for item in select.expressions]

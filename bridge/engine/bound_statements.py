@@ -16,7 +16,7 @@ from bridge.engine.computed import Compute, computed, has_only_values
 from bridge.engine.previous_rows import PreviousRows, previous_rows
 from bridge.engine.totals_table import TotalsUpdate
 from bridge.engine.window_aggregates import WindowAggregate
-from bridge.engine.window_content import WindowInsertion, insertion_of
+from bridge.engine.window_content import UnknownFormError, WindowInsertion, arriving_row, insertion_of
 from bridge.engine.window_joins import WindowJoin, window_join
 from bridge.engine.window_memory import FilledWindow, WindowMemory
 from bridge.engine.window_recognition import AggregateFunctions, window_aggregate
@@ -96,9 +96,7 @@ class BoundStatements:
 
         Raises Unbound where Python does not know what an event adds to them.
         """
-        previous = previous_rows(
-            arrivals, insertion, _place_of, self._mark_value, self._types, self._database.python_types
-        )
+        previous = previous_rows(arrivals, self.filled(insertion))
         if previous is None:
             raise Unbound
         marks, types = dict[exp.Expr, exp.Expr](), list(self._types)
@@ -130,12 +128,11 @@ class BoundStatements:
         return insertion._replace(is_safe=insertion.is_safe and is_safe)
 
     def arriving(self, insertion: WindowInsertion, names: Sequence[str]) -> Compute | None:
-        """The values of these columns in the row that an event adds, if it does; None where only the database knows them."""
-        if not insertion.places.keys() >= set(names):
+        """What computes these columns of the row that an event adds; None where only the database can."""
+        try:
+            select = arriving_row(insertion, names, self._types, _mark)
+        except UnknownFormError:
             return None
-        select = exp.select(*(_mark(place, self._types[place]) for place in map(insertion.places.__getitem__, names)))
-        if insertion.condition is not None:
-            select = select.where(insertion.condition)
         return computed(select, _place_of, self._types, self._database.python_types)
 
     def filled(self, insertion: WindowInsertion) -> FilledWindow:

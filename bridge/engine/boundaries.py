@@ -33,7 +33,7 @@ class RowNumbers:
             self._numbers, self._wait = None, 1
 
     def are_passed(self, rows: Sequence[Row]) -> bool:
-        """Whether a row of these events is a boundary, or may be."""
+        """Whether one of the rows that these events add may be a boundary."""
         if self._numbers is None:
             return True
         added: dict[Any, int] = {}

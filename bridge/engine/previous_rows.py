@@ -2,48 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sqlglot import exp
 
-from bridge.engine.computed import KINDS, Compute, Row, computed
-from bridge.engine.window_content import WindowInsertion
+from bridge.engine.computed import KINDS, Compute, Row
+from bridge.engine.window_memory import FilledWindow
 from bridge.engine.window_rows import MaintainedRows, WindowRows
 from bridge.patterns.live.statements import Arrivals
 from windows.databases import Database
 from windows.sql import column, table
 
 
-def previous_rows(
-    arrivals: Arrivals,
-    insertion: WindowInsertion,
-    place_of: Callable[[exp.Expr], int | None],
-    mark: Callable[[int, str], exp.Expr],
-    types: Sequence[str],
-    proven: Collection[str],
-) -> PreviousRows | None:
+def previous_rows(arrivals: Arrivals, filled: FilledWindow) -> PreviousRows | None:
     """What has the earlier rows that arrivals read; None where Python does not know what an event adds to them.
 
     Args:
         arrivals: The arrivals of a machine.
-        insertion: What the INSERT into its table adds for an event.
-        place_of: The place of an event's value in its row; None for another expression.
-        mark: The expression that stands for a value at a place of the row, of a type.
-        types: The types of the columns of that row.
-        proven: The types whose values the database compares and returns as Python does.
+        filled: The machine's table, which the INSERT of the event's stream fills.
     """
     names = [*arrivals.keys, *dict.fromkeys(each.column for each in arrivals.previous)]
-    if not set(names) <= insertion.places.keys():
-        return None
-    places = [insertion.places[name] for name in names]
-    select = exp.select(*(exp.alias_(mark(place, types[place]), f"_{place}", quoted=True) for place in places))
-    if insertion.condition is not None:
-        select = select.where(insertion.condition.copy())
-    arrive = computed(select, place_of, types, proven)
+    arrive = filled.arriving(names)
     if arrive is None:
         return None
-    return PreviousRows(arrivals, places[: len(arrivals.keys)], arrive, [types[place] for place in places])
+    places = [filled.insertion.places[name] for name in names]
+    return PreviousRows(arrivals, places[: len(arrivals.keys)], arrive, [filled.types[place] for place in places])
 
 
 class PreviousRows(MaintainedRows):

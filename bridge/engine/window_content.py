@@ -54,6 +54,23 @@ def insertion_of(insert: exp.Expr, place_of: Callable[[exp.Expr], int | None]) -
     return WindowInsertion(insert.this.name, places, constants, None if where is None else where.this, is_safe)
 
 
+def arriving_row(
+    insertion: WindowInsertion, names: Sequence[str], types: Sequence[str], mark: Callable[[int, str], exp.Expr]
+) -> exp.Select:
+    """The SELECT of these columns of the row that an event adds, if it adds one; `types`: those of the event's values.
+
+    `mark`: the expression that stands for a value at a place of the event's row, of a type.
+
+    Raises:
+        UnknownFormError: A column is not a value of the event.
+    """
+    if not insertion.places.keys() >= set(names):
+        raise UnknownFormError
+    places = [insertion.places[name] for name in names]
+    select = exp.select(*(mark(place, types[place]) for place in places), copy=False)
+    return select if insertion.condition is None else select.where(insertion.condition.copy())
+
+
 def _over_values(select: exp.Expr) -> exp.Expr:
     """A SELECT of a row of values in a sub-query, with the values in place of the columns of that; others as they are."""
     source = select.args["from_"].this if select.args.get("from_") else None
@@ -69,8 +86,7 @@ def _over_values(select: exp.Expr) -> exp.Expr:
     over = exp.select(*items, copy=False)
     for where in filter(None, (source.this.args.get("where"), select.args.get("where"))):
         over.where(where.this.transform(value), copy=False)
-    is_plain = all(part in ("expressions", "from_", "where") for part, value in select.args.items() if value)
-    return over if is_plain else select
+    return select if has_other_clauses(select, ("expressions", "from_", "where")) else over
 
 
 def _is_sum_of_time(value: exp.Expr, place_of: Callable[[exp.Expr], int | None]) -> bool:
@@ -267,10 +283,35 @@ class WindowContent:
         return node.name if isinstance(node, exp.Column) and node.table in ("", self._alias) else None
 
 
+def has_other_clauses(select: exp.Expr, clauses: Collection[str]) -> bool:
+    """Whether a SELECT has any other clause."""
+    return any(value and part not in clauses for part, value in select.args.items())
+
+
 def refuse_other_clauses(select: exp.Expr, clauses: Collection[str]) -> None:
     """Raises UnknownFormError for a SELECT that has any other clause."""
-    if any(value and part not in clauses for part, value in select.args.items()):
+    if has_other_clauses(select, clauses):
         raise UnknownFormError
+
+
+def is_window(source: exp.Expr) -> bool:
+    """Whether what a SELECT reads is a table, or the rows of one with the row that evicts each."""
+    return isinstance(source, exp.Table) or (
+        source.this.find(exp.Lead) is not None and source.this.find(exp.Subquery) is None
+    )
+
+
+def replace_columns(node: exp.Expr, values: Mapping[str, exp.Expr]) -> exp.Expr:
+    """The expression with values in place of the columns of their names. Raises UnknownFormError for any other column."""
+
+    def value(part: exp.Expr) -> exp.Expr:
+        if not isinstance(part, exp.Column):
+            return part
+        if part.name not in values:
+            raise UnknownFormError
+        return values[part.name].copy()
+
+    return node.transform(value)
 
 
 def _orders_by_seq(window: exp.Window) -> bool:

@@ -13,7 +13,13 @@ from typing import TypeAlias
 from sqlglot import exp
 
 from bridge.engine.computed import KINDS, Compute, Row, computed
-from bridge.engine.window_content import UnknownFormError, WindowContent, refuse_other_clauses
+from bridge.engine.window_content import (
+    UnknownFormError,
+    WindowContent,
+    is_window,
+    refuse_other_clauses,
+    replace_columns,
+)
 from bridge.engine.window_memory import FilledWindow, WindowMemory
 from bridge.engine.window_rows import MaintainedRows
 from windows.databases import Database
@@ -178,17 +184,9 @@ class _Part:
     def over(self, select: exp.Select) -> _Part:
         """The SELECT around this one."""
         refuse_other_clauses(select, ("expressions", "from_", "where", "order"))
-
-        def value(node: exp.Expr) -> exp.Expr:
-            if not isinstance(node, exp.Column):
-                return node
-            if node.name not in self.items:
-                raise UnknownFormError
-            return self.items[node.name].copy()
-
-        items = {item.alias_or_name: item.unalias().transform(value) for item in select.expressions}
+        items = {item.alias_or_name: replace_columns(item.unalias(), self.items) for item in select.expressions}
         where = select.args.get("where")
-        added = [] if where is None else [where.this.transform(value)]
+        added = [] if where is None else [replace_columns(where.this, self.items)]
         return dataclasses.replace(self, items=items, conditions=[*self.conditions, *added])
 
     def renamed(self, names: Sequence[str]) -> _Part:
@@ -237,8 +235,7 @@ class _Recognition:
         source = select.args["from_"].this if isinstance(select, exp.Select) and select.args.get("from_") else None
         if not isinstance(select, exp.Select) or not isinstance(source, exp.Table | exp.Subquery):
             raise UnknownFormError
-        is_window = source.this.find(exp.Lead) is not None and source.this.find(exp.Subquery) is None
-        if isinstance(source, exp.Table) or is_window:
+        if is_window(source):
             return [self._innermost(select, source)]
         return [part.over(select) for part in self._parts(source.this)]
 

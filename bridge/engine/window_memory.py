@@ -39,33 +39,28 @@ class WindowMemory:
 
     def __init__(self, filled: Callable[[str], FilledWindow | None]) -> None:
         self.filled = filled
-        self._rows: dict[str, dict[Hashable, list[MaintainedRows]]] = {}
-
-    def of(self, stream: str) -> Sequence[MaintainedRows]:
-        """Those that events of a stream fill."""
-        return [rows for found in self._rows.get(stream, {}).values() for rows in found]
+        self._rows: dict[str, list[tuple[Hashable, MaintainedRows]]] = {}
 
     def find(self, stream: str, form: Hashable) -> MaintainedRows | None:
         """Those of a form: the table, the columns, and what bounds the window."""
-        found = self._rows.get(stream, {}).get(form)
-        return found[0] if found else None
+        return next((rows for own, rows in self._rows.get(stream, ()) if own == form), None)
 
     def add(self, stream: str, form: Hashable, rows: MaintainedRows) -> None:
         """From now on events of the stream are added to these rows."""
-        found = self._rows.setdefault(stream, {}).setdefault(form, [])
-        if not any(rows is each for each in found):
-            found.append(rows)
+        found = self._rows.setdefault(stream, [])
+        if not any(rows is each for _, each in found):
+            found.append((form, rows))
 
     def note(self, stream: str, events: Sequence[Row]) -> None:
         """Adds events of a stream, wherever the rows before them are in memory."""
-        for rows in self.of(stream):
+        for _, rows in self._rows.get(stream, ()):
             for event in events:
                 rows.add(event)
 
     def forget(self, streams: Collection[str] | None = None) -> None:
         """The tables that these streams fill, or all, have changed otherwise."""
         for stream in self._rows if streams is None else streams:
-            for rows in self.of(stream):
+            for _, rows in self._rows.get(stream, ()):
                 rows.forget()
 
     def clear(self) -> None:

@@ -12,11 +12,19 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from bridge.engine.computed import computed, has_only_values
+from bridge.engine.computed import Compute, computed, has_only_values
 from bridge.engine.running_totals import RunningTotals
 from bridge.engine.totals_table import TotalsContent, TotalsUpdate
 from bridge.engine.window_aggregates import ColumnAggregate, RunningAggregate, WindowAggregate
-from bridge.engine.window_content import UnknownFormError, WindowContent, WindowInsertion, refuse_other_clauses
+from bridge.engine.window_content import (
+    UnknownFormError,
+    WindowContent,
+    WindowInsertion,
+    arriving_row,
+    is_window,
+    refuse_other_clauses,
+    replace_columns,
+)
 from windows.databases.python_aggregates import PythonAggregate
 
 _NAMES: Mapping[type[exp.Expr], str] = {
@@ -124,13 +132,13 @@ class _Recognition:
         types, proven = [*self._types, *(each.type for each in self._aggregates)], self._functions.proven
         finish = computed(select, self._place_of, types, proven)
         columns = list(dict.fromkeys(each.column for each in self._aggregates if each.column is not None))
-        arrive = computed(self._arriving(content, [*content.columns, *columns]), self._place_of, self._types, proven)
+        arrive = self._arriving(content, [*content.columns, *columns])
         if finish is None or arrive is None:
             raise UnknownFormError
         rows = content.rows(columns, self._types, all(each.is_running for each in self._aggregates))
         key, equal = list(content.keys.values()), [content.keys[name] for name in content.equal]
         is_plain = not (self._conditions or equal or self._reports_empty) and all(map(self._is_plain, items.values()))
-        arriving = computed(self._arriving(content, []), self._place_of, self._types, proven) if is_plain else None
+        arriving = self._arriving(content, []) if is_plain else None
         others = (arrive, key, equal, self._aggregates, columns, finish, self._reports_empty, arriving)
         return RunningAggregate(rows, *others) if isinstance(rows, RunningTotals) else WindowAggregate(rows, *others)
 
@@ -151,12 +159,10 @@ class _Recognition:
             raise UnknownFormError
         return totals.aggregate(finish, lambda select: computed(select, self._place_of, self._types, proven))
 
-    def _arriving(self, content: WindowContent, names: Sequence[str]) -> exp.Select:
-        """The SELECT of these columns of the row that the event adds."""
-        values = [self._mark(place, self._types[place]) for place in map(content.place, names)]
-        select = exp.select(*(exp.alias_(value, name, quoted=True) for name, value in zip(names, values, strict=True)))
-        condition = content.insertion.condition
-        return select if condition is None else select.where(condition)
+    def _arriving(self, content: WindowContent, names: Sequence[str]) -> Compute | None:
+        """What computes these columns of the row that the event adds."""
+        select = arriving_row(content.insertion, names, self._types, self._mark)
+        return computed(select, self._place_of, self._types, self._functions.proven)
 
     def _items(self, select: exp.Expr) -> dict[str, exp.Expr]:
         """The values of a SELECT's columns by their names, and adds its conditions."""
@@ -167,24 +173,15 @@ class _Recognition:
             return self._items_of_totals(select, self._updates[source.name])
         if not isinstance(select, exp.Select) or not isinstance(source, exp.Table | exp.Subquery):
             raise UnknownFormError
-        is_window = source.this.find(exp.Lead) is not None and not source.this.find(exp.Subquery)
-        if isinstance(source, exp.Table) or is_window:
+        if is_window(source):
             return self._innermost(select)
         refuse_other_clauses(select, ("expressions", "from_", "where", "order"))
         if has_only_values(source.this) and source.this.find(exp.Subquery) is None:
             return self._items_with_sub_query(select, source)
         known = self._items(source.this)
-
-        def value(node: exp.Expr) -> exp.Expr:
-            if isinstance(node, exp.Column):
-                if node.name not in known:
-                    raise UnknownFormError
-                return known[node.name].copy()
-            return node
-
         if (where := select.args.get("where")) is not None:
-            self._conditions.append(where.this.transform(value))
-        return {item.alias_or_name: item.unalias().transform(value) for item in select.expressions}
+            self._conditions.append(replace_columns(where.this, known))
+        return {item.alias_or_name: replace_columns(item.unalias(), known) for item in select.expressions}
 
     def _items_of_totals(self, select: exp.Expr, update: TotalsUpdate) -> dict[str, exp.Expr]:
         """The values of the SELECT that reads a table of totals."""

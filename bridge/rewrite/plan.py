@@ -106,7 +106,7 @@ class UpdateRows(Insert):
 
 @dataclasses.dataclass(frozen=True)
 class InsertMissing(Insert):
-    """Adds the rows of a SELECT (from what has the alias `row`) that match no row of the table (alias `own`)."""
+    """Adds the rows of a SELECT that match no row of the table (alias `own`), by the conditions `matches`."""
 
     matches: Sequence[exp.Expr] = ()
     own: str = ""

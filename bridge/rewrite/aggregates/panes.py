@@ -23,7 +23,7 @@ from bridge.rewrite.aggregates.frames import (
     last_arrival,
     reads_last_rows,
 )
-from bridge.rewrite.aggregates.partials import Partials
+from bridge.rewrite.aggregates.partials import Partials, steady_window
 from bridge.rewrite.flow import Flow, Selection
 from bridge.rewrite.network import Network
 from bridge.rewrite.plan import Operator, PaneInsert, Purge, RowCountProbe
@@ -51,15 +51,6 @@ _LAST, UNTIL, _ROWS = "_last", "_until", "_rows"
 """Columns of a pane: the `ts` and `seq` of its last row, and the number of its rows; its `ts` is its first row's."""
 
 
-def _is_steady(node: query.Aggregate) -> bool:
-    """Whether an aggregate reads one window, and no table whose rows may change before a row gets into a pane."""
-    below, read = node.input, [*node.columns, *node.group_by]
-    while isinstance(below, (query.Filter, query.Map)):
-        read += [below.condition] if isinstance(below, query.Filter) else below.columns
-        below = below.input
-    return isinstance(below, query.Window) and not any(value.find(exp.Query, exp.Table) for value in read)
-
-
 @dataclasses.dataclass(frozen=True)
 class Panes:
     """The panes of an aggregate. The first level are the rows themselves, the only one if no panes are stored.
@@ -84,7 +75,7 @@ class Panes:
         if not (of_time or cumulative or reads_last_rows(node, below)):
             return None
         parts = Partials.of(node)
-        counts = network.database.pane_sizes if of_time and below.size != 1 and _is_steady(node) else ()
+        counts = network.database.pane_sizes if of_time and below.size != 1 and steady_window(node) is not None else ()
         if parts is None:
             return None
         assert below.content is not None

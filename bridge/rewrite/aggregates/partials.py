@@ -15,6 +15,16 @@ from windows.databases import Database
 from windows.sql import aliased, column
 
 
+def steady_window(node: query.Aggregate) -> query.Window | None:
+    """The window that an aggregate reads; None where it reads a table beside it, whose rows may change between two reads."""
+    below, read = node.input, [*node.columns, *node.group_by]
+    while isinstance(below, (query.Filter, query.Map)):
+        read += [below.condition] if isinstance(below, query.Filter) else below.columns
+        below = below.input
+    reads_table = any(value.find(exp.Query, exp.Table) for value in read)
+    return below if isinstance(below, query.Window) and not reads_table else None
+
+
 @dataclasses.dataclass(frozen=True)
 class Partials:
     """A select list computed from aggregates of parts of the rows.

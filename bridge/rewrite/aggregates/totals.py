@@ -15,7 +15,7 @@ from sqlglot import exp
 from bridge import query
 from bridge.rewrite.aggregates.constant_frames import merged_parts
 from bridge.rewrite.aggregates.frames import group_columns, is_cumulative, with_aggregates
-from bridge.rewrite.aggregates.partials import Partials, known
+from bridge.rewrite.aggregates.partials import Partials, known, steady_window
 from bridge.rewrite.flow import Flow, Need, Selection
 from bridge.rewrite.network import Network
 from bridge.rewrite.plan import InsertMissing, Operator, UpdateRows
@@ -304,13 +304,8 @@ def _identity(node: query.Aggregate, parts: Partials) -> Hashable:
 
 def _parts_of(node: query.Aggregate) -> Partials | None:
     """The partial aggregates of one whose totals suffice: of rows that never leave, as they were when they arrived."""
-    read, below = [*node.columns, *node.group_by], node.input
-    while isinstance(below, (query.Filter, query.Map)):
-        read += [below.condition] if isinstance(below, query.Filter) else below.columns
-        below = below.input
-    if not isinstance(below, query.Window) or not isinstance(below.extent, Unbounded):
-        return None
-    if node.on_change or node.every_change or any(value.find(exp.Query, exp.Table) for value in read):
+    window = steady_window(node)
+    if window is None or not isinstance(window.extent, Unbounded) or node.on_change or node.every_change:
         return None
     parts = Partials.of(node)
     if parts is None or parts.own:

@@ -16,6 +16,7 @@ from bridge.engine import boundaries, one_event_planning, running_totals, totals
 from bridge.engine.window_aggregates import WindowAggregate
 from bridge.rewrite.settings import Settings
 from tests.support.some_events import push_some
+from tests.support.traced import reads_and_writes, traced
 from windows.databases import Refused
 from windows.databases.python_aggregates import deviation_in_one_pass, median
 
@@ -148,6 +149,12 @@ def _fail(*arguments: Any) -> None:
     raise Refused("no")
 
 
+def leave_to_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on each event is a transaction, and nothing waits for a boundary."""
+    monkeypatch.setattr(one_event_planning._Planning, "_in_process", lambda self, *arguments: None)
+    monkeypatch.setattr(boundaries.NextBoundaries, "are_passed", lambda self, before, now, rows: True)
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_aggregates_are_what_the_database_makes_of_them(
     database: Database, seed: int, monkeypatch: pytest.MonkeyPatch
@@ -165,8 +172,7 @@ def test_aggregates_are_what_the_database_makes_of_them(
         monkeypatch.setattr(window_rows, "SWEEP", 4)
         monkeypatch.setattr(window_rows, "RETRY", 7)
     found, in_process = result_of(random.Random(seed), database, texts, events)
-    monkeypatch.setattr(one_event_planning._Planning, "_in_process", lambda self, *arguments: None)
-    monkeypatch.setattr(boundaries.NextBoundaries, "are_passed", lambda self, before, now, rows: True)
+    leave_to_the_database(monkeypatch)
     expected, _ = result_of(random.Random(seed), database, texts, events)
     assert found == expected, (texts, in_process)
 
@@ -244,12 +250,11 @@ def test_aggregates_of_windows_in_memory_run_no_statement(url: str, name: str) -
         row = ["A", 1, 1, 0.5, True]
         for ts in (10, 11, 12):
             cep.push_event("s", row, ts)
-        statements: list[str] = []
-        cep.add_tracer(lambda sql, seconds, rows: statements.append(sql))
+        statements = traced(cep)
         for ts in (13, 14):
             cep.push_event("s", row, ts)
         cep.push_events("s", [(row, 20)] * 3)
-        assert [text for text in statements if text.startswith(("INSERT", "SELECT"))] == []
+        assert reads_and_writes(statements) == []
         assert len(found) == 8
 
 
@@ -272,8 +277,7 @@ def test_aggregates_run_no_statement(url: str, text: str) -> None:
         cep.add_output_processor("q", found.append)
         for ts in range(4):
             cep.push_event("s", ["A", 1, 1, 0.5, True], ts)
-        statements: list[str] = []
-        cep.add_tracer(lambda sql, seconds, rows: statements.append(sql))
+        statements = traced(cep)
         cep.push_event("s", ["A", 1, 1, 0.5, True], 5)
         cep.push_events("s", [(["A", 1, 1, 0.5, True], 6)] * 3)
         assert statements == []
@@ -310,8 +314,7 @@ def test_aggregates_of_all_rows_run_no_statement_however_many_there_are(
         rest = rows[len(found) :][:30]
         for ts, row in enumerate(rest[:5], 50):
             cep.push_event("s", row, ts)
-        statements: list[str] = []
-        cep.add_tracer(lambda sql, seconds, rows: statements.append(sql))
+        statements = traced(cep)
         for ts, row in enumerate(rest[5:], 60):
             cep.push_event("s", row, ts)
         assert statements == []
@@ -409,8 +412,7 @@ def test_large_batches_whose_events_sqlite_would_join_with_rows_run_no_statement
             cep.add_output_processor("q", lambda event, rows=rows: rows.append((event.timestamp, event.payload)))
             for start in range(0, 1200, 300):
                 cep.push_events("s", events[start : start + 300])
-            statements: list[str] = []
-            cep.add_tracer(lambda sql, seconds, rows, statements=statements: statements.append(sql))
+            statements = traced(cep)
             cep.push_events("s", events[1200:])
             assert any(sql.startswith("INSERT") for sql in statements) == (not most)
             found.append(rows)
@@ -433,8 +435,7 @@ def test_large_batches_run_no_statement_where_each_key_has_few_rows(url: str, ke
             cep.add_output_processor("q", lambda event, rows=rows: rows.append((event.timestamp, event.payload)))
             for start in range(0, 2700, 300):
                 cep.push_events("s", events[start : start + 300])
-            statements: list[str] = []
-            cep.add_tracer(lambda sql, seconds, rows, statements=statements: statements.append(sql))
+            statements = traced(cep)
             cep.push_events("s", events[2700:])
             assert any("AVG(" in sql or "SUM(" in sql for sql in statements) == (not most or not is_few), statements
             found.append(rows)
@@ -682,8 +683,7 @@ def test_rows_before_the_one_at_which_a_window_jumps_run_no_statement(url: str, 
         for ts in range(4):
             cep.push_event("s", row, ts)
         found.clear()  # of ROWS 9 SLIDE 4
-        statements: list[str] = []
-        cep.add_tracer(lambda sql, seconds, rows: statements.append(sql))
+        statements = traced(cep)
         cep.push_event("s", row, 4)
         cep.push_events("s", [(row, 5), (row, 5)])
         assert statements == []
@@ -728,14 +728,13 @@ def test_a_query_that_changes_the_rows_of_a_window_counts(url: str, window: str,
 def test_rows_that_are_not_counted_do_not_change_what_waits_for_a_time(tmp_path: pathlib.Path, durable: bool) -> None:
     """In a file, and after `cep.database.connection`, nothing is in memory."""
     url = f"sqlite:///{tmp_path / 'state.db'}" if durable else "sqlite://"
-    statements: list[str] = []
     with bridge.connect(url) as cep:
         assert durable or cep.database.connection
         cep.register_stream("s", SCHEMA)
         for name, (language, text) in {"times": JUMPING["sums"], "rows": COUNTED["length batch"]}.items():
             cep.create_query(name, text, language=language)
             cep.add_output_processor(name, print)
-        cep.add_tracer(lambda sql, seconds, rows: statements.append(sql))
+        statements = traced(cep)
         for ts in range(10, 15):
             statements.clear()
             cep.push_event("s", ["A", 1, 1, 0.5, True], ts)
@@ -752,8 +751,7 @@ def test_aggregates_before_the_next_output_run_no_statement(url: str, name: str)
         cep.add_output_processor("q", print)
         for ts in range(4):
             cep.push_event("s", ["A", 400, 1, 0.5, True], ts)
-        statements: list[str] = []
-        cep.add_tracer(lambda sql, seconds, rows: statements.append(sql))
+        statements = traced(cep)
         cep.push_event("s", ["A", 400, 1, 0.5, True], 4)
         cep.push_events("s", [(["A", 400, 1, 0.5, True], 5)] * 3)
         assert statements == []
@@ -772,13 +770,12 @@ def test_events_before_the_next_boundary_run_no_statement(url: str, name: str) -
         for ts in (10, 11, 12):
             cep.push_event("s", ["A", 1, 1, 0.5, True], ts)
             cep.push_event("other", [1], ts)
-        statements: list[str] = []
-        cep.add_tracer(lambda sql, seconds, rows: statements.append(sql))
+        statements = traced(cep)
         for ts in (13, 14):
             cep.push_event("s", ["A", 1, 1, 0.5, True], ts)
             cep.push_event("other", [1], ts)
         cep.push_events("s", [(["A", 1, 1, 0.5, True], 20)] * 3)
-        assert [text for text in statements if text.startswith(("INSERT", "SELECT"))] == []
+        assert reads_and_writes(statements) == []
         assert found == []
         boundary = {"sums": 100, "rows": 107, "from the first": 110}[name]
         assert cep.next_deadline() == boundary

@@ -12,6 +12,7 @@ import pytest
 
 import bridge
 from tests.support.some_events import push_some
+from tests.support.traced import traced
 from windows.databases import Refused
 
 if TYPE_CHECKING:
@@ -139,8 +140,7 @@ def test_a_push_alone_runs_at_most_two_statements() -> None:
             reported(cep, [name])
             for ts in range(10):
                 cep.push_event("s", ["A", 50.0], ts)
-            statements: list[str] = []
-            cep.add_tracer(lambda sql, seconds, rows, statements=statements: statements.append(sql))
+            statements = traced(cep)
             cep.push_event("s", ["A", 50.0], 10)
             assert len(statements) <= 2
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import bridge
-from bridge.engine import boundaries, one_event_planning, window_joins, window_rows
-from tests.unit.engine.test_in_process import SCHEMA, events_of, result_of
+from bridge.engine import window_joins, window_rows
+from tests.support.traced import reads_and_writes, traced
+from tests.unit.engine.test_in_process import SCHEMA, events_of, leave_to_the_database, result_of
 
 if TYPE_CHECKING:
     from tests.support.databases import Database
@@ -61,8 +62,7 @@ def test_joins_are_what_the_database_makes_of_them(
         monkeypatch.setattr(window_rows, "SWEEP", 4)
         monkeypatch.setattr(window_rows, "RETRY", 7)
     found, in_process = result_of(random.Random(seed), database, texts, events, language, fails)
-    monkeypatch.setattr(one_event_planning._Planning, "_in_process", lambda self, *_: None)
-    monkeypatch.setattr(boundaries.NextBoundaries, "are_passed", lambda self, *_: True)
+    leave_to_the_database(monkeypatch)
     expected, _ = result_of(random.Random(seed), database, texts, events, language, fails)
     assert found == expected, (texts, in_process)
 
@@ -95,10 +95,9 @@ def test_joins_run_no_statement(name: str) -> None:
         other = "s" if name == "one stream" else "t"
         for number in range(9):
             cep.push_event(other if number % 2 else "s", ["A", number, 1, 0.5, True], number)
-        statements: list[str] = []
-        cep.add_tracer(lambda sql, seconds, rows: statements.append(sql))
+        statements = traced(cep)
         before = len(found)
         cep.push_event(other, ["A", 9, 1, 0.5, True], 9)
         cep.push_event("s", ["A", 1, 1, 0.5, True], 10)
-        assert [text for text in statements if text.startswith(("INSERT", "SELECT"))] == []
+        assert reads_and_writes(statements) == []
         assert len(found) > before

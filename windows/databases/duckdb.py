@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from windows.databases.base import Database, Row
 from windows.databases.duckdb_connection import disable_optimizer, opened
+from windows.databases.duckdb_names import find_relation, visible_names
 from windows.databases.json_values import Elements
 from windows.databases.own_types import OwnType, duckdb_type
 from windows.databases.python_aggregates import PythonAggregate, deviation_in_one_pass, median
@@ -162,10 +163,8 @@ class DuckDB(Database):
             self.connection.unregister("_cep_batch")
 
     def is_table(self, name: str) -> bool:
-        named = exp.to_table(name, dialect="duckdb")
-        sql = "SELECT schema_name, database_name FROM duckdb_tables() WHERE lower(table_name) = lower(?)"
-        found = self.connection.execute(sql, [named.name]).fetchall()
-        return len(found) == 1 and named.db in ("", found[0][0]) and named.catalog in ("", found[0][1])
+        found = find_relation(self.connection, exp.to_table(name, dialect="duckdb"))
+        return found is not None and not found.is_view
 
     def register_arrow(self, name: str, rows: pa.Table) -> None:
         self.connection.register(name, rows)
@@ -199,8 +198,7 @@ class DuckDB(Database):
 
     def relation(self, name: str) -> Schema | None:
         """Only an existing table is described: an error would end the transaction."""
-        sql = "SELECT 1 FROM information_schema.tables WHERE lower(table_name) = lower(?) LIMIT 1"
-        if not self.connection.execute(sql, [table_of(name).name]).fetchall():
+        if find_relation(self.connection, table_of(name)) is None:
             return None
         try:
             rows = self.connection.execute(f"DESCRIBE {table_of(name).sql('duckdb')}").fetchall()
@@ -209,25 +207,26 @@ class DuckDB(Database):
         return relation_schema([(row[0], row[1]) for row in rows])
 
     def unique_keys(self, name: str) -> list[set[str]]:
-        sql = (
-            "SELECT constraint_column_names FROM duckdb_constraints() "
-            "WHERE constraint_type IN ('PRIMARY KEY', 'UNIQUE') AND lower(table_name) = lower(?)"
+        found = self._properties(
+            name, "constraint_column_names FROM duckdb_constraints()", "constraint_type IN ('PRIMARY KEY', 'UNIQUE')"
         )
-        found = self.connection.execute(sql, [table_of(name).name]).fetchall()
-        return [{column.lower() for column in columns} for (columns,) in found] if self.is_table(name) else []
+        return [{column.lower() for column in columns} for columns in found]
 
     def in_utc(self, table: str) -> dict[str, str]:
-        sql = (
-            "SELECT DISTINCT column_name FROM duckdb_columns() "
-            "WHERE lower(table_name) = lower(?) AND data_type = 'TIMESTAMP WITH TIME ZONE'"
-        )
-        names = [name for (name,) in self.connection.execute(sql, [table_of(table).name]).fetchall()]
+        names = self._properties(table, "column_name FROM duckdb_columns()", "data_type = 'TIMESTAMP WITH TIME ZONE'")
         return dict.fromkeys(names, "make_timestamp(epoch_us({}))")
 
+    def _properties(self, name: str, what: str, condition: str) -> list[Any]:
+        """A column of what DuckDB tells of the table or view of this name."""
+        found = find_relation(self.connection, table_of(name))
+        if found is None:
+            return []
+        sql = f"SELECT {what} WHERE {condition} AND (database_name, schema_name, table_name) = (?, ?, ?)"
+        rows = self.connection.execute(sql, [found.catalog, found.schema, found.name]).fetchall()
+        return [value for (value,) in rows]
+
     def table_names(self) -> list[str]:
-        """Without DuckDB's own: to list them it first creates all of its system views, which takes milliseconds."""
-        sql = "SELECT table_name FROM information_schema.tables WHERE table_schema NOT IN ('information_schema', 'pg_catalog')"
-        return [name for (name,) in self.fetch(sql)]
+        return visible_names(self.connection)
 
     def begin(self) -> None:
         self._run("BEGIN TRANSACTION")

@@ -506,3 +506,61 @@ def test_settings_of_duckdb_stand_in_its_url(tmp_path: pathlib.Path) -> None:
 def test_a_wrong_setting_of_duckdb_is_refused(setting: str) -> None:
     with pytest.raises(Refused, match=f"duckdb:///:memory:.{setting}=? cannot be opened"):
         open_database(f"duckdb://?{setting}")
+
+
+def test_duckdb_takes_nothing_from_a_table_of_the_same_name_elsewhere() -> None:
+    """Neither from another schema nor from a database that is attached, unless it is named."""
+    with contextlib.closing(open_database("duckdb://")) as database:
+        for text in (
+            "ATTACH ':memory:' AS other",
+            "CREATE TABLE other.t (a INTEGER UNIQUE, noted TIMESTAMPTZ)",
+            "CREATE TABLE other.elsewhere (a INTEGER)",
+            "CREATE SCHEMA apart",
+            "CREATE TABLE apart.t (a INTEGER, b TIMESTAMPTZ, UNIQUE (a, b))",
+            "CREATE VIEW t AS SELECT 1 AS a, 'x' AS noted",
+        ):
+            database.execute(text)
+        found = {
+            name: (database.unique_keys(name), list(database.in_utc(name))) for name in ("t", "apart.t", "other.t")
+        }
+        assert found == {"t": ([], []), "apart.t": ([{"a", "b"}], ["b"]), "other.t": ([{"a"}], ["noted"])}
+        assert [database.is_table(name) for name in ("t", "apart.t", "other.t", "other.main.t")] == [
+            False,
+            True,
+            True,
+            True,
+        ]
+        assert [column.name for column in database.relation("t") or ()] == ["a", "noted"]
+        assert database.table_names() == ["t"]
+        database.begin()
+        assert database.relation("elsewhere") is None
+        database.execute("CREATE TABLE own (a INTEGER)")  # the transaction is still open
+        database.commit()
+        database.execute("USE other")
+        assert database.is_table("t")
+        assert sorted(database.table_names()) == ["elsewhere", "t"]
+        database.execute("SET search_path = 'memory.apart'")
+        assert database.unique_keys("T") == [{"a", "b"}]
+
+
+def test_a_bridge_beside_an_attached_database(tmp_path: pathlib.Path) -> None:
+    """The tables of the bridge there are none of this one's, and its tables are no suggestions for a wrong name."""
+    import duckdb
+
+    with bridge.connect(f"duckdb:///{tmp_path}/before.db") as cep:
+        cep.register_stream("s", "v INTEGER")
+        cep.create_query("q", "SELECT SUM(v) AS t FROM s WINDOW(ROWS 3)")
+        cep.push_event("s", [1], 1)
+        cep.database.execute("CREATE TABLE bids (a INTEGER)")
+    with duckdb.connect() as connection:
+        connection.execute(f"ATTACH '{tmp_path}/before.db' AS before_now")
+        with bridge.connect(connection) as cep:
+            assert [name for name in cep.database.table_names() if not name.startswith("cep_")] == []
+            cep.register_stream("s", "v INTEGER")
+            cep.create_query("q", "SELECT SUM(v) AS t FROM s WINDOW(ROWS 3)")
+            found: list[int] = []
+            cep.add_output_processor("q", lambda event: found.append(event.payload["t"]))
+            cep.push_events("s", [([5], 1), ([6], 2)])
+            with pytest.raises(bridge.QueryError, match=r"unknown stream or table 'bid'(?!.*bids)"):
+                cep.query("SELECT * FROM bid")
+        assert found == [5, 11]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.databases import DATABASES, one_of, refuse_missing
+from tests.support.databases import DATABASES, is_in_turn, one_of, refuse_missing
 from tests.support.memory import folder_in_memory
 
 
@@ -32,9 +32,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """The tests that use Spark are for one worker, which has the session."""
+    """The tests that use Spark are for one worker, which has the session; some tests are long on some databases."""
     if "spark" in getattr(item, "fixturenames", ()):
         item.add_marker(pytest.mark.xdist_group("spark"))
+    some = item.get_closest_marker("some_databases")
+    if some is not None and not is_in_turn(item, *some.args):
+        item.add_marker(pytest.mark.long)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

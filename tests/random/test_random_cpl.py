@@ -150,11 +150,13 @@ def check(seed: int, database: Database) -> None:
         assert sorted(kept, key=_both) == sorted(table.kept, key=_both), f"seed {seed}\n{script.text}"
 
 
+@pytest.mark.some_databases(2)
 @pytest.mark.parametrize("seed", range(40))
 def test_random_scripts(seed: int, embedded: Database) -> None:
     check(seed, embedded)
 
 
+@pytest.mark.some_databases(2)
 @pytest.mark.parametrize("seed", range(8))
 def test_random_scripts_on_servers(seed: int, server: Database) -> None:
     check(seed, server)

@@ -87,6 +87,7 @@ def in_some_batches(cep, events: list, rng: Random) -> None:
         cep.push_all(batch)
 
 
+@pytest.mark.some_databases(2)
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", EXTENTS)
 def test_aggregates_of_many_events(name: str, seed: int, embedded: Database):
@@ -128,6 +129,7 @@ NAMES = (
 )
 
 
+@pytest.mark.some_databases(2)
 @pytest.mark.parametrize("window", ["ROWS 3 ORDER BY v", "SESSION 50 MS", "PARTITION BY v ROWS 2"])
 @pytest.mark.parametrize("emit", ["", " EMIT ON EVERY CHANGE"])
 def test_columns_may_have_any_name_that_is_not_reserved(window: str, emit: str, embedded: Database) -> None:

@@ -6,6 +6,7 @@ import dataclasses
 import importlib.util
 import os
 import pathlib
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -117,3 +118,17 @@ def statements_of(block: str) -> list[str]:
 def one_of(databases: Sequence[Database]) -> Any:
     """A fixture that is each of these in turn."""
     return pytest.fixture(params=databases, ids=lambda database: database.name)(present)
+
+
+def is_in_turn(test: pytest.Function, count: int) -> bool:
+    """True for a test on one of the `count` databases that are in turn with its other parameters.
+
+    Two seeds in succession are on different databases, so that all tests of a function are on all databases together.
+    """
+    values = test.callspec.params
+    place = next(place for place, each in enumerate(DATABASES) if each in values.values())
+    numbers = [value for value in values.values() if isinstance(value, int)]
+    besides = {DATABASES[place].name, *map(str, numbers)}
+    words = [word for word in f"{test.originalname}-{test.callspec.id}".split("-") if word not in besides]
+    turn = zlib.crc32("-".join(words).encode()) + sum(numbers)
+    return (place - turn) % (len(DATABASES) // count) == 0

@@ -155,6 +155,7 @@ def leave_to_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(boundaries.NextBoundaries, "are_passed", lambda self, before, now, rows: True)
 
 
+@pytest.mark.some_databases(1)
 @pytest.mark.parametrize("seed", range(60))
 def test_aggregates_are_what_the_database_makes_of_them(
     database: Database, seed: int, monkeypatch: pytest.MonkeyPatch
@@ -192,6 +193,7 @@ def sub_queries_of(draw: random.Random) -> str:
     return f"select k, {', '.join(parts)} from s as x{having}"
 
 
+@pytest.mark.some_databases(1)
 @pytest.mark.parametrize("seed", range(40))
 def test_sub_queries_are_what_the_database_makes_of_them(
     database: Database, seed: int, monkeypatch: pytest.MonkeyPatch

@@ -154,6 +154,7 @@ def expected(text: str, language: str, is_kept: bool) -> list[Any]:
         return results(cep, AFTER)
 
 
+@pytest.mark.some_databases(2)
 @pytest.mark.parametrize(("language", "one", "other", "lost"), CASES)
 def test_what_is_kept_and_what_is_lost(
     database: Database, tmp_path: pathlib.Path, caplog: Any, language: str, one: str, other: str, lost: str

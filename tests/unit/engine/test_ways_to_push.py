@@ -135,6 +135,7 @@ WAYS: dict[str, Callable[[random.Random], int]] = {
 """The number of events of the next push."""
 
 
+@pytest.mark.some_databases(2)
 @pytest.mark.parametrize("lateness", [0, 3])
 @pytest.mark.parametrize("names", TOGETHER, ids=", ".join)
 def test_rows_do_not_depend_on_the_pushes(database: Database, names: list[str], lateness: int) -> None:
@@ -190,6 +191,7 @@ def test_a_push_refused_after_it_was_computed_in_this_process_leaves_nothing(emb
     assert "run_in_process" in places
 
 
+@pytest.mark.some_databases(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_what_was_pushed_is_there_after_a_crash(database: Database, seed: int, tmp_path: pathlib.Path) -> None:
     draw = random.Random(seed)

@@ -79,6 +79,7 @@ def early_purges() -> Iterator[None]:
         yield
 
 
+@pytest.mark.some_databases(2)
 @pytest.mark.parametrize("values", [3, 90])
 def test_frames_and_joins_agree(values: int, row_store: Database) -> None:
     expected = by_joins(values)

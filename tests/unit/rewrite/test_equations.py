@@ -54,6 +54,7 @@ def expected(pushed: list[Event], equation: str) -> list[tuple[int, int, int]]:
     return found
 
 
+@pytest.mark.some_databases(2)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("equation", EQUATIONS)
 def test_pairs_of_many_events_are_those_of_single_ones(equation: str, seed: int, database: Database) -> None:

@@ -94,6 +94,7 @@ def check(seed: int, url: str, patterns: Sequence[str] = PATTERNS) -> None:
         assert told(url, texts, pushes) == alone, (seed, template)
 
 
+@pytest.mark.some_databases(2)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_family_gives_what_its_members_give_alone(seed: int, database: Database) -> None:
     check(seed, database.fresh())
@@ -106,6 +107,7 @@ def test_families_on_many_seeds(start: int, database: Database) -> None:
         check(seed, database.fresh())
 
 
+@pytest.mark.some_databases(2)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_patterns_of_one_word(seed: int, database: Database) -> None:
     check(seed, database.fresh(), WORDS)
@@ -200,6 +202,7 @@ def test_the_one_word_of_a_pattern(pattern: str, word: str | None) -> None:
     assert word_of(compile_automaton(parse_pattern(pattern))) == (word and tuple(word))
 
 
+@pytest.mark.some_databases(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_patterns_of_one_word_over_many_events(seed: int, database: Database) -> None:
     """More than DuckDB reads at once, some of one instant, by key or not, in pushes that begin anywhere."""

@@ -42,6 +42,7 @@ QUERIES = (
     "SELECT b, MIN(d) AS low, AVG(c) AS v FROM s WINDOW(RANGE {w} MS) WHERE a > 2 GROUP BY b HAVING COUNT(*) < 3 EMIT ON CHANGE",
 )
 WINDOWS = (3, 20)
+EVENTS = 48
 SIZES = ((2, 5), (4, 9, 20))
 """How many rows panes have, level by level."""
 
@@ -59,7 +60,7 @@ def short(sizes: tuple[int, ...]) -> Iterator[None]:
 def history(seed: int) -> Events:
     """Events with ties, gaps, keys and values that are NULL."""
     rng, ts, events = Random(seed), 0, []
-    for _ in range(70):
+    for _ in range(EVENTS):
         ts += rng.choice([0, 0, 1, 1, 2, 5, 30 if rng.random() < 0.1 else 1])
         values = [None, *range(8)], [None, 1, 2], [None, 0.5, 1.25, 3.0], [None, "x", "y"]
         events.append((tuple(map(rng.choice, values)), ts))
@@ -84,9 +85,10 @@ def rows_without_panes(seed: int, earlier: int = 0) -> Rows:
     """The results on SQLite, event by event, each aggregate over all rows; the events are `earlier` by so many ms."""
     (sqlite,) = (database for database in DATABASES if database.name == "sqlite")
     with short(()):
-        return all_told(sqlite, [(row, ts - earlier) for row, ts in history(seed)], [1] * 70)
+        return all_told(sqlite, [(row, ts - earlier) for row, ts in history(seed)], [1] * EVENTS)
 
 
+@pytest.mark.some_databases(2)
 @pytest.mark.parametrize("seed", range(2))
 def test_panes_make_no_difference(seed: int, database: Database):
     events, rng = history(seed), Random(seed)
@@ -98,6 +100,7 @@ def test_panes_make_no_difference(seed: int, database: Database):
             assert [name for name in expected if not same_rows(expected[name], actual[name])] == []
 
 
+@pytest.mark.some_databases(2)
 @pytest.mark.parametrize("slides", [False, True])
 def test_the_least_and_the_greatest_by_blocks(slides: bool, row_store: Database):
     """Of times before 1970, too, where a block does not begin at a multiple that is cut off towards zero."""

@@ -86,6 +86,7 @@ def told(
     return rows, len(several)
 
 
+@pytest.mark.some_databases(2)
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("batch", [False, True])
 def test_side_by_side_makes_no_difference(seed: int, batch: bool, database: Database):

@@ -24,6 +24,7 @@ from bridge.query.scripts import Script
 from bridge.query.table_source import TableSource
 from bridge.query.time_rules import NO_RULES, TimeRules
 from bridge.rewrite import Flow, NamedSource
+from bridge.rewrite.linear import is_linear
 from bridge.rewrite.optimize import optimize
 from bridge.rewrite.optimize.constants import signature
 from bridge.rewrite.plan import Operator
@@ -155,6 +156,11 @@ class QueryEntry:
     def own_epochs(self) -> set[int]:
         """The epochs of its operators, but those of the queries that it reads."""
         return {self.epoch, *self.inherits.values()}
+
+    @functools.cached_property
+    def is_linear(self) -> bool:
+        """Whether its statements take time in proportion to the events of a push, however many these are."""
+        return self.limits is None and is_linear(self.resolved.node)
 
     @functools.cached_property
     def fields(self) -> tuple[Field, ...]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bridge.engine.catalogue import StreamEntry
+from bridge.engine.catalogue import QueryEntry, StreamEntry
 from bridge.engine.conform import _conformed
 from bridge.errors import OrderError, SchemaError
 from bridge.sources.arrow import as_arrow, milliseconds
@@ -31,13 +31,15 @@ class Sizes(NamedTuple):
     arrow: int
 
 
-def sizes_of(database: Database, queries: int, is_timed: bool) -> Sizes:
-    """The events of a chunk for this number of queries: the fewer queries an event concerns, the more.
+def sizes_of(database: Database, queries: Collection[QueryEntry]) -> Sizes:
+    """The events of a chunk for these queries: the fewer an event concerns, the more.
 
-    `is_timed`: whether a query reports as time passes. It joins all timestamps of a push with a window, which may cost more
-    than linearly.
+    A query that reports as time passes joins all timestamps of a push with a window, which may cost more than linearly.
     """
-    many = 0 if is_timed else database.arrow_chunk_size // max(1, queries)
+    many = database.arrow_chunk_size
+    if many < database.frames_chunk_size and all(entry.is_linear for entry in queries):
+        many = database.frames_chunk_size
+    many = 0 if any(entry.timed for entry in queries) else many // max(1, len(queries))
     return Sizes(database.chunk_size, max(database.chunk_size, many))
 
 

@@ -101,8 +101,7 @@ class PushQueue:
     @property
     def sizes(self) -> Sizes:
         """The events of a chunk."""
-        queries = self._runner.catalogue.queries.values()
-        return sizes_of(self._runner.database, len(queries), any(entry.timed for entry in queries))
+        return sizes_of(self._runner.database, self._runner.catalogue.queries.values())
 
     def push_from(self, source: str | None, position: Position | None, chunks: Iterator[Chunk]) -> int:
         """`push_chunks` of events after which their source is at this position; those that are in already are dropped.

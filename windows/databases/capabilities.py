@@ -18,6 +18,8 @@ class Capabilities:
     """The number of events that pass through the statements at once, at most."""
     arrow_chunk_size: ClassVar[int] = 0
     """The same for events that come as Arrow, divided by the number of queries; applies where it is the greater."""
+    frames_chunk_size: ClassVar[int] = 0
+    """The same where all statements take time in proportion to the events, as filters, window frames and row patterns do."""
     ddl_commits: ClassVar[bool] = False
     """True if CREATE TABLE and DROP TABLE commit the transaction under way."""
     computed_frame_bounds: ClassVar[bool] = False

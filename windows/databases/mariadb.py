@@ -72,6 +72,7 @@ class MySQL(MariaDBJson, MariaDBSql):
     lists_aggregates: ClassVar[bool] = True
     ddl_commits: ClassVar[bool] = True
     chunk_size: ClassVar[int] = 1_000
+    frames_chunk_size: ClassVar[int] = 50_000
     index_range_joins: ClassVar[bool] = False
     fast_sliding_min_max: ClassVar[bool] = True  # both are computed by reading the whole frame
     window_per_brief_push: ClassVar[int] = 3

@@ -58,6 +58,7 @@ class PostgreSQL(PostgreSQLJson, PostgreSQLSql):
     wide_integer: ClassVar[str | None] = "DECIMAL(40, 0)"
     eager_constant_folding: ClassVar[bool] = True
     pane_sizes: ClassVar[tuple[int, ...]] = (64, 4_096)
+    frames_chunk_size: ClassVar[int] = 100_000
     arrow_types: ClassVar[dict[int, str]] = {
         16: "bool", 20: "int64", 21: "int16", 23: "int32", 25: "string", 700: "float", 701: "double", 1042: "string",
         1043: "string", 3802: "string", 1082: "date32", 1114: "timestamp[us]", 1700: "decimal",

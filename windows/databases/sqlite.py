@@ -61,6 +61,7 @@ class SQLite(SQLiteJson, Alchemy):
     ordered_aggregates = sqlite3.sqlite_version_info >= (3, 44)
     inline_event_values: ClassVar[bool] = True
     chunk_size: ClassVar[int] = 1_000
+    frames_chunk_size: ClassVar[int] = 60_000
     covering_indexes: ClassVar[bool] = True
     nested_loops_only: ClassVar[bool] = True
     # Earlier versions compute other values where about 430 rows are in a sliding frame.
@@ -76,9 +77,8 @@ class SQLite(SQLiteJson, Alchemy):
         driver.isolation_level = None  # so that CREATE TABLE, too, is part of the bridge's transactions
         self.execute("PRAGMA case_sensitive_like = ON")
         driver.create_function("regexp", 2, _matches, deterministic=True)
-        driver.create_function("floor", 1, _floor, deterministic=True)  # SQLAlchemy's own fails at NULL
-        driver.create_function("cep_double", 1, _double, deterministic=True)
-        driver.create_function("cep_integer", 1, _integer, deterministic=True)
+        for name, function in {"floor": _floor, "cep_double": _double, "cep_integer": _integer}.items():
+            driver.create_function(name, 1, function, deterministic=True)
         driver.create_function("cep_total", 3, exact_total, deterministic=True)
         driver.create_aggregate("cep_list", -1, _JsonList)
         for name in ("stddev", "stddev_samp"):
@@ -343,7 +343,7 @@ def _text(value: str) -> str:
 
 
 def _floor(number: float | None) -> float | None:
-    return number if number is None or not math.isfinite(number) else math.floor(number)
+    return number if number is None or not math.isfinite(number) else math.floor(number)  # SQLAlchemy's fails at NULL
 
 
 def _double(value: float | None) -> str | None:

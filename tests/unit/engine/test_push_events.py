@@ -253,7 +253,7 @@ def test_nan_in_a_column(cep: Bridge) -> None:
 
 
 def chunked(cep: Bridge, size: int) -> None:
-    cep.database.chunk_size = cep.database.arrow_chunk_size = size  # type: ignore[misc]
+    cep.database.chunk_size = cep.database.arrow_chunk_size = cep.database.frames_chunk_size = size  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("carrier", ["pairs", "table"])
@@ -398,6 +398,29 @@ def test_the_chunk_of_the_database_is_no_limit(cep: Bridge) -> None:
     assert [table.to_pydict() for table in got] == [
         {"ts": [half - 1], "a": [half - 1]}, {"ts": [half, half + 1], "a": [half, half + 1]}
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("queries", "is_large"),
+    [
+        (["SELECT a FROM s WHERE a > 1", "SELECT k, AVG(a) AS m FROM s WINDOW(RANGE 5 S) GROUP BY k"], True),
+        (["SELECT k, SUM(a) AS t FROM s WINDOW(PARTITION BY k ROWS 5) WHERE a > 1 GROUP BY k"], True),
+        (["SELECT a FROM s", "SELECT SUM(a) AS t FROM s WINDOW(PARTITION BY k ROWS 5)"], False),
+        (["SELECT SUM(a) AS t FROM s WINDOW(RANGE 5 S) EMIT ON CHANGE"], False),
+        (["SELECT STDDEV(a) AS m FROM s WINDOW(RANGE 5 S)"], False),
+        (["SELECT x.a FROM s WINDOW(RANGE 5 S) x, s WINDOW(RANGE 5 S) y WHERE x.a < y.a"], False),
+        (["SELECT a FROM s"] * 60, False),
+    ],
+)
+def test_chunks_of_a_table_are_large_where_a_push_takes_time_in_proportion(queries: list[str], is_large: bool) -> None:
+    """Elsewhere a database may compare each event with each other one of the chunk."""
+    with bridge.connect("sqlite://") as cep:
+        cep.register_stream("s", "k VARCHAR, a INTEGER")
+        assert cep._pushes.sizes == (1_000, 60_000)
+        for number, text in enumerate(queries):
+            cep.create_query(f"q{number}", text)
+        sizes = cep._pushes.sizes
+    assert sizes == (1_000, 60_000 // len(queries) if is_large else 1_000)
 
 
 def test_push_all_takes_several_streams(cep: Bridge) -> None:

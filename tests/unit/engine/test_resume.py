@@ -379,7 +379,7 @@ def test_of_a_push_that_ended_half_way_the_rest_is_pushed(
     cep = open_again()
     cep.register_stream("s", "k VARCHAR, v INTEGER")
     cep.create_query("m", "SELECT SUM(v) AS total FROM s WINDOW(RANGE 5 S)")
-    cep.database.chunk_size = cep.database.arrow_chunk_size = 4
+    cep.database.chunk_size = cep.database.arrow_chunk_size = cep.database.frames_chunk_size = 4
     write, left = cep._pushes.positions.write, [2]
 
     def dying(*arguments: Any) -> None:

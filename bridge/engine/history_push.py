@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import collections
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from sqlglot import exp
 
 from bridge.engine.results import Results
 from bridge.engine.runner import Runner
+from bridge.rewrite.flow import LastRows
 from bridge.rewrite.patterns.tables import ROW_ID
 from bridge.rewrite.plan import Insert, UpdateRows
 from windows.arrow import ids_table
 from windows.databases import Database
+from windows.sql import aliased, column, derived_table, number, row_number
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,20 +66,23 @@ class HistoryPush:
     columns, so the database plans inputs and results as one statement, and stores nothing. The rows are those of one push
     of the events into a new bridge.
 
-    `is_sequence`: there are matchers, which go on from slice to slice of the history. Else each slice is by itself.
+    `is_sequence`: slices of the history go on from each other, with rows that matchers read again, or that are the last ones
+    of a window. Else each slice is by itself.
     """
 
-    def __init__(self, runner: Runner, queries: Iterable[str]) -> None:
+    def __init__(self, runner: Runner, queries: Iterable[str], is_sequence: bool) -> None:
         """Raises NotImplementedError where a step needs a table of state. `queries`: those whose results are wanted."""
-        self._runner, self._database = runner, runner.database
+        self._runner, self._database, self.is_sequence = runner, runner.database, is_sequence
         results = [runner.catalogue.query_entry(name).results.of("any").statement for name in queries]
-        steps = _steps_of(runner)
-        self.is_sequence = any(not isinstance(step, _Fill) for step in steps)
-        if self.is_sequence:
-            read = {step.rows for step in steps if not isinstance(step, _Fill)}
-            if any(isinstance(step, _Fill) and step.table not in read for step in steps):
-                raise NotImplementedError("a matcher beside a table of state")
-        self._steps, reads = _needed(steps, results)
+        self._steps, reads = _needed(_steps_of(runner), results)
+        matched = {step.rows for step in self._steps if not isinstance(step, _Fill)}
+        self._kept = dict(_last_rows(runner))
+        """The windows of last rows, by table."""
+        filled = [step for step in self._steps if isinstance(step, _Fill)]
+        if matched and not (is_sequence and {step.table for step in filled} <= matched):
+            raise NotImplementedError("a matcher beside a table of state")
+        if is_sequence and not matched and not {step.table for step in filled if step.is_state} <= self._kept.keys():
+            raise NotImplementedError("a window of time beside one of rows")
         self._stored = {step.table for step in self._steps if isinstance(step, _Fill) and reads[step.table] > 1}
         """The tables that several statements read: they are filled once."""
         self._needed_rows: dict[str, pa.Table] = {}
@@ -92,12 +97,12 @@ class HistoryPush:
         self._seq = self._seq + events.size if self.is_sequence else events.size
         self._runner.settle(None)
         self._runner.set_clock(events.first, until, self._seq)
-        found = self._run(events, until, None)
-        if self.is_sequence and is_last:
+        found = self._run(events, until, None, goes_on=self.is_sequence and not is_last)
+        if is_last and any(not isinstance(step, _Fill) for step in self._steps):
             found += self._run(events._replace(tables={}), until, self._seq)
         return found
 
-    def _run(self, events: HistoryEvents, until: int, last: int | None) -> Results:
+    def _run(self, events: HistoryEvents, until: int, last: int | None, goes_on: bool = False) -> Results:
         runner, database, catalogue = self._runner, self._database, self._runner.catalogue
         with contextlib.ExitStack() as stack:
             for name, rows in events.tables.items():
@@ -107,6 +112,8 @@ class HistoryPush:
                     needed = self._needed_rows.get(step.table)
                     earlier = () if needed is None or not needed.num_rows else (needed,)
                     self._show(stack, step.table, *earlier, database.render(step.select))
+                    if goes_on and step.table in self._kept:
+                        self._needed_rows[step.table] = self._last_rows_of(step.table)
                     continue
                 results = step.run(database, until, last)
                 if results is not None:
@@ -133,12 +140,25 @@ class HistoryPush:
         assert found is not None
         return found
 
+    def _last_rows_of(self, table: str) -> pa.Table:
+        """The rows that events of later slices see."""
+        size, keys, rows = self._kept[table]
+        newest_first = exp.Ordered(this=column("seq"), desc=True)
+        place = row_number([rows.value(key) for key in keys], [newest_first])
+        ranked = derived_table(rows.select(["seq"]).select(aliased(place, "_n")), "q")
+        last = exp.select(column("seq")).from_(ranked).where(exp.LTE(this=column("_n"), expression=number(size)))
+        kept = rows.select().where(exp.In(this=column("seq"), query=exp.Subquery(this=last)))
+        found = self._database.fetch_arrow(self._database.render(kept))
+        assert found is not None
+        return found
+
 
 class _Fill(NamedTuple):
-    """A table of state with the SELECT of all that fills it."""
+    """A table with the SELECT of all that fills it. `is_state`: its rows stay after the push."""
 
     table: str
     select: exp.Query
+    is_state: bool
 
 
 def _steps_of(runner: Runner) -> list[_Fill | HistoryMatcher]:
@@ -146,6 +166,7 @@ def _steps_of(runner: Runner) -> list[_Fill | HistoryMatcher]:
     found: list[_Fill | HistoryMatcher] = []
     read: set[str] = set()
     for operator in runner.active_operators():
+        passing = {*operator.inboxes, *operator.derived}
         selects: dict[str, list[exp.Query]] = {}
         for step in operator.steps:
             if isinstance(step, UpdateRows):
@@ -161,16 +182,25 @@ def _steps_of(runner: Runner) -> list[_Fill | HistoryMatcher]:
             matcher = step.history() if isinstance(step, HasHistory) else None
             if matcher is None:
                 raise NotImplementedError(f"{operator.title} is more than a statement")
-            found += _fills(selects)
+            found += _fills(selects, passing)
             found.append(matcher)
             selects.clear()
-        found += _fills(selects)
+        found += _fills(selects, passing)
     return found
 
 
-def _fills(selects: Mapping[str, Sequence[exp.Query]]) -> Iterator[_Fill]:
+def _fills(selects: Mapping[str, Sequence[exp.Query]], passing: Collection[str]) -> Iterator[_Fill]:
     for table, parts in selects.items():
-        yield _Fill(table, exp.union(*parts, distinct=False) if len(parts) > 1 else parts[0])
+        select = exp.union(*parts, distinct=False) if len(parts) > 1 else parts[0]
+        yield _Fill(table, select, table not in passing)
+
+
+def _last_rows(runner: Runner) -> Iterator[tuple[str, LastRows]]:
+    """The tables of windows of last rows."""
+    for operator in runner.active_operators():
+        flow = operator.arrivals
+        if flow is not None and flow.is_last_rows and flow.last is not None:
+            yield flow.last.rows.source.name, flow.last
 
 
 def _needed(

@@ -118,14 +118,17 @@ class BridgeSession:
         with self._runner.transaction_of_push(count):
             return self._runner.run(batches, count, ts, final)
 
-    def history_push(self, queries: Iterable[str]) -> HistoryPush | None:
-        """The statements of queries over a history without state; None where they, or others, cannot do without it."""
+    def history_push(self, queries: Iterable[str], is_sequence: bool) -> HistoryPush | None:
+        """The statements of queries over a history without state; None where they, or others, cannot do without it.
+
+        `is_sequence`: each slice of the history goes on from the one before it.
+        """
         is_encoded = any(any(entry.encoders) for entry in self.catalogue.streams.values())
         is_limited = any(entry.limits is not None for entry in self.catalogue.queries.values())
         if is_encoded or is_limited or self.reorders or not self.database.temporary_views:
             return None
         try:
-            return HistoryPush(self._runner, queries)
+            return HistoryPush(self._runner, queries, is_sequence)
         except NotImplementedError:
             return None
 

@@ -197,9 +197,9 @@ class SliceResult(NamedTuple):
 class Worker:
     """A bridge with a thread of its own, which computes one slice after the other."""
 
-    def __init__(self, cep: Bridge, queries: Iterable[str], back: int) -> None:
+    def __init__(self, cep: Bridge, queries: Iterable[str], back: int | None) -> None:
         self.cep = cep
-        self._back = back
+        self._back = back or 0
         self._thread = ThreadPoolExecutor(1, "replay")
         self._tasks: list[Future[SliceResult]] = []
         self._pushed_until: int | None = None
@@ -210,7 +210,7 @@ class Worker:
         ]
         self._lacks_state = False
         """Whether a slice could not go on, so those after it cannot either."""
-        self.history = session_of(cep).history_push(self._results)
+        self.history = session_of(cep).history_push(self._results, back is None)
         """Computes a slice at once, without tables of state; None where that cannot be."""
 
     def submit(self, part: Slice, end: End) -> Future[SliceResult]:
@@ -289,7 +289,7 @@ class Workers:
         self.back = back
         self._queries, self._new_bridge, self._take = list(queries), new_bridge, take
         self._taken = dict.fromkeys(self._queries, 0)
-        self._workers = [Worker(cep, self._queries, back or 0)]
+        self._workers = [Worker(cep, self._queries, back)]
         self._latest = self._workers[0]
         self._pending: collections.deque[tuple[Slice, Future[SliceResult]]] = collections.deque()
 
@@ -360,7 +360,7 @@ class Workers:
         if worker.queued >= QUEUE and len(self._workers) < most:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the first bridge has warned of the same queries
-                worker = Worker(self._new_bridge(), self._queries, self.back or 0)
+                worker = Worker(self._new_bridge(), self._queries, self.back)
             self._workers.append(worker)
         self._latest = worker
         return worker

@@ -11,11 +11,14 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.rewrite.flow import AT_LEAST, NTH, SESSION, Flow, Selection
+from bridge.rewrite.flow import AT_LEAST, NTH, SESSION, Flow, LastRows, Selection
 from bridge.rewrite.windows.row_count import oldest_seq
 from windows.nested import is_list
 from windows.sql import aliased, column, column_of, derived_table, null_safe_equal, number, over
 from windows.times import NEVER
+
+_BACK = "_back"
+"""The number of rows before a row that are in its window."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,23 +42,42 @@ def over_frames(node: query.Aggregate, below: Flow, reported: ReportedRows | Non
     assert below.content is not None
     reported = reported or ReportedRows.of_arrivals(below)
     keys = group_columns(node)
-    names = ("ts", "seq", "_expires", *below.order, *frame_columns(below), *below.names)
-    rows = below.content.project({**{name: column(name) for name in names}, **keys}).select()
     groups = [column(name) for name in keys]
     partition: list[exp.Expr] = [*groups, *sessions(below)]
     order: list[exp.Expr] = [column(name) for name in below.key]
-    back = aliased(_rows_before(partition, order, below), "_back")
-    source = exp.select(*(column(name) for name in rows.named_selects), back).where(*reported.within_reach)
-    source = source.from_(derived_table(rows, "w", copy=False), copy=False)
+    content, extra = below.content, frame_columns(below)
+    back: exp.Expr = column(_BACK)
+    if below.last is not None and below.is_last_rows and _is_group(node, below.last, content):
+        content, extra, back = stored_rows(content, below.last), [], number(below.last.size - 1)
+    names = ("ts", "seq", "_expires", *below.order, *extra, *below.names)
+    source = content.project({**{name: column(name) for name in names}, **keys}).select()
+    if back == column(_BACK):
+        counted = aliased(_rows_before(partition, order, below), _BACK)
+        rows = derived_table(source, "w", copy=False)
+        source = exp.select(*map(column, source.named_selects), counted).from_(rows, copy=False)
+    source = source.where(*reported.within_reach)
 
     def framed(call: exp.Expr) -> exp.Expr:
-        return _over_frame(call, partition, order)
+        return _over_frame(call, partition, order, back)
 
     columns = [aliased(with_aggregates(item.this, node, groups, framed), item.alias) for item in node.columns]
     system = [column(name) for name in ("ts", "seq", "_expires", *below.order, *keys)]
     computed = exp.select(*system, *columns).from_(derived_table(source, "f", copy=False), copy=False)
     outer = exp.select(*(column(each.alias_or_name) for each in (*system, *columns))).where(reported.is_reported)
     return outer.from_(derived_table(computed, "a", copy=False), copy=False)
+
+
+def _is_group(node: query.Aggregate, last: LastRows, content: Selection) -> bool:
+    """Whether the last rows of a key are the last rows of a group, so that each frame has as many rows."""
+    groups = [content.value(key) for key in node.group_by]
+    return (
+        not content.conditions and all(key in groups for key in last.keys) and all(key in last.keys for key in groups)
+    )
+
+
+def stored_rows(content: Selection, last: LastRows) -> Selection:
+    """The rows of a window of last rows, without their numbers, from the table that keeps them."""
+    return dataclasses.replace(content, source=last.rows.source)
 
 
 def _rows_before(partition: list[exp.Expr], order: list[exp.Expr], below: Flow) -> exp.Expr:
@@ -79,22 +101,22 @@ def _rows_before(partition: list[exp.Expr], order: list[exp.Expr], below: Flow) 
     return exp.Sub(this=place, expression=exp.paren(expired))
 
 
-def _over_frame(call: exp.Expr, partition: list[exp.Expr], order: list[exp.Expr]) -> exp.Expr:
-    """An aggregate over the frame of a row: the row, and the `_back` rows before it."""
+def _over_frame(call: exp.Expr, partition: list[exp.Expr], order: list[exp.Expr], back: exp.Expr) -> exp.Expr:
+    """An aggregate over the frame of a row: the row, and the `back` rows before it, as far as there are so many."""
     if isinstance(call, exp.Cast):  # a list
-        return exp.Cast(this=_over_frame(call.this, partition, order), to=call.to.copy())
-    if isinstance(call, exp.Count) and isinstance(call.this, exp.Star):
-        return exp.paren(exp.Add(this=column("_back"), expression=number(1)))
+        return exp.Cast(this=_over_frame(call.this, partition, order, back), to=call.to.copy())
+    if isinstance(call, exp.Count) and isinstance(call.this, exp.Star) and back == column(_BACK):
+        return exp.paren(exp.Add(this=back.copy(), expression=number(1)))
     away = offset_of(call)
     if isinstance(call, exp.Last) and away:
         before = over(exp.Lag(this=call.this.copy(), offset=number(away)), partition, order)
-        return exp.Case().when(exp.GTE(this=column("_back"), expression=number(away)), before)
+        return exp.Case().when(exp.GTE(this=back.copy(), expression=number(away)), before)
     if isinstance(call, exp.First):
         first, nth = exp.FirstValue(this=call.this.copy()), number(away + 1)
         function: exp.Expr = exp.NthValue(this=call.this.copy(), offset=nth) if away else first
     else:
         function = exp.LastValue(this=call.this.copy()) if isinstance(call, exp.Last) else call.copy()
-    spec = exp.WindowSpec(kind="ROWS", start=column("_back"), start_side="PRECEDING", end="CURRENT ROW")
+    spec = exp.WindowSpec(kind="ROWS", start=back.copy(), start_side="PRECEDING", end="CURRENT ROW")
     return over(function, partition, order, spec)
 
 
@@ -175,7 +197,7 @@ def rows_by_index(node: query.Aggregate, below: Flow) -> tuple[Selection, exp.Ex
         null_safe_equal(kept.value(key, "o"), column_of("t", f"_key{groups.index(key)}")) for key in below.last.keys
     ]
     since = exp.GTE(this=column_of("w", "seq"), expression=oldest_seq(below, column_of("t", "seq"), same_key))
-    return dataclasses.replace(below.content, source=kept.source), since
+    return stored_rows(below.content, below.last), since
 
 
 # The select list --------------------------------------------------------------------------------------------------------

@@ -36,6 +36,8 @@ from nfa.errors import ExhaustedError
 from tests.random.test_differential import LONG, same_rows
 from tests.support.generate import random_case
 from tests.support.row_pattern_generate import COLUMNS, generate
+from tests.unit.rewrite.test_last_rows import BY_FRAMES, CHANGES, JOINS, OTHERS
+from tests.unit.rewrite.test_last_rows import history as last_rows_history
 from tests.unit.spark.test_spark_pieces import History
 from windows.arrow import arrow_type
 from windows.databases.duckdb import DuckDB
@@ -241,6 +243,29 @@ def differs_in_sequence(seed: int, folder: Path) -> int:
 
 def test_a_pattern_over_a_file_gives_the_rows_of_its_pushes(tmp_path: Path):
     assert sum(differs_in_sequence(seed, tmp_path) > 1 for seed in range(60)) >= 8
+
+
+@pytest.mark.parametrize("text", [*BY_FRAMES, *OTHERS, *CHANGES, *JOINS])
+def test_last_rows_over_a_file_are_those_of_its_pushes(text: str, tmp_path: Path):
+    """Slices hand on the last rows of each key, also those of windows over results."""
+    counts = []
+    for seed in range(2):
+        events = last_rows_history(seed)
+        k, p, d = zip(*(row for row, _ in events), strict=True)
+        times = pa.array([ts for _, ts in events], pa.int64())
+        table = pa.table({"ts": times, "k": pa.array(k, pa.int64()), "p": pa.array(p, pa.float64()), "d": d})
+        pq.write_table(table, tmp_path / "s.parquet", row_group_size=5)
+        found = []
+        for way in (with_state(), contextlib.nullcontext()):
+            with way, cut(2, (8, 21)[seed]), counting_pushes() as pushes:
+                queries = {"q": text, "all": "SELECT k FROM s WHERE k > 0"}
+                found.append(bridge.replay({"s": str(tmp_path / "s.parquet")}, queries))
+        assert {name: rows.to_pylist() for name, rows in found[1].items()} == {
+            name: rows.to_pylist() for name, rows in found[0].items()
+        }
+        assert found[0]["q"].num_rows
+        counts.append(all(pushes) and len(pushes))
+    assert (min(counts) > 1) == ("RANGE" not in text and "NOW" not in text)
 
 
 def test_a_pattern_that_cannot_go_on_without_state_gives_no_row_twice(tmp_path: Path):

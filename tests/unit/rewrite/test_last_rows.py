@@ -114,7 +114,7 @@ def test_many_events_are_told_by_frames(database: Database):
         for text in (*BY_FRAMES, *CHANGES, *OTHERS):
             cep.create_query("q", text)
             by_frames = text in (*BY_FRAMES, *CHANGES)
-            assert ("_nth" in cep._catalogue.query_entry("q").results.any.text) == by_frames, text
+            assert (" PRECEDING AND CURRENT ROW" in cep._catalogue.query_entry("q").results.any.text) == by_frames, text
             cep.remove_query("q")
 
 

@@ -23,7 +23,7 @@ from bridge.engine.window_recognition import AggregateFunctions, window_aggregat
 from bridge.patterns.live.statements import Arrivals
 from bridge.rewrite.optimize import optimize
 from bridge.rewrite.optimize.rule import Facts, OneRow
-from bridge.rewrite.plan import UpdateRows
+from bridge.rewrite.plan import Insert, UpdateRows
 from windows.databases import Database
 from windows.schema import Attribute
 
@@ -186,6 +186,16 @@ class BoundStatements:
             return None
         places = {item.alias_or_name: _place_of(item.unalias()) for item in tree.expressions}
         return TotalsUpdate(step.table, tree, step.calls, {name: at for name, at in places.items() if at is not None})
+
+    def is_one_row(self, step: Insert, empty: Collection[str]) -> bool:
+        """Whether the SELECT of a step gives one row at most for an event, that of its values."""
+        tree = optimize(step.variants.of("one")().copy(), Facts(empty, self.row))
+        while isinstance(tree, exp.Select) and not tree.args.get("joins") and not tree.args.get("laterals"):
+            source = tree.args.get("from_")
+            if source is None:
+                return True
+            tree = source.this.this if isinstance(source.this, exp.Subquery) else None
+        return False
 
     def _source(self, source: object, write: Callable[[], exp.Expr]) -> _Source:
         known = self._known.get(id(source)) or self._before.get(id(source))

@@ -26,13 +26,29 @@ if TYPE_CHECKING:
 
 
 class EventStatement(NamedTuple):
-    """A statement, and what is left of it while no machine has reported anything and no boundary is passed; None: nothing."""
+    """A statement, and what is left of it while no machine has reported anything and no boundary is passed; None: nothing.
+
+    `otherwise`: where this is an UPDATE of the event's row, the INSERT to run if there is no such row yet.
+    """
 
     whole: BoundStatement
     quiet: BoundStatement | None
+    otherwise: EventStatement | None = None
 
     def of(self, reported: bool) -> BoundStatement | None:
         return self.whole if reported else self.quiet
+
+    def run(self, database: Database, row: Row, reported: bool) -> None:
+        """Runs what there is to run for an event."""
+        bound = self.of(reported)
+        if bound is None:
+            return
+        if self.otherwise is None or not bound.places:
+            bound.run(database, row)
+        elif database.modify_bound(bound.text, [row[place] for place in bound.places]):
+            return
+        if self.otherwise is not None:
+            self.otherwise.run(database, row, reported)
 
 
 class MachineRead(NamedTuple):
@@ -218,8 +234,7 @@ class OneEventPlan:
         progress: list[tuple[RowCall, Rows]] = []
         for step in self.steps:
             if isinstance(step, EventStatement):
-                if (bound := step.of(reported)) is not None:
-                    bound.run(database, row)
+                step.run(database, row, reported)
                 continue
             machine, results = step.machine, step.take(database, rows, now, seq)
             if before_report is None:

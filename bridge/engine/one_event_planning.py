@@ -21,7 +21,7 @@ from bridge.engine.window_content import WindowInsertion
 from bridge.engine.window_memory import FilledWindow, WindowMemory
 from bridge.patterns.live.statements import Arrivals
 from bridge.rewrite.flow import Boundaries
-from bridge.rewrite.plan import Insert, Operator, Purge, RowCall, UpdateRows
+from bridge.rewrite.plan import Insert, InsertMissing, Operator, Purge, RowCall, UpdateRows
 from bridge.rewrite.state_tables import CLOCK
 from windows.databases import Database
 
@@ -85,20 +85,9 @@ class _Planning:
         self._binds = False
 
     def plan(self, results: Sequence[ResultStatement]) -> OneEventPlan:
-        stored = {arrivals.table: step for step in self._machines for arrivals in step.arrivals}
         inserts: dict[str, Insert] = {}
-        steps: list[EventStatement | MachineStep | None] = []
-        for step in self._steps:
-            if isinstance(step, RowCall):
-                steps.append(self._machine(step, inserts))
-            elif isinstance(step, Insert) and step.table in stored:
-                inserts[step.table] = step
-            elif isinstance(step, (Insert, Purge)):
-                steps.append(self._statement(step, functools.partial(_of_step, step)))
-            else:
-                raise Unbound
+        found = [step for step in self._bound_steps(inserts) if step is not None]
         read = [(each, self._statement(each, functools.partial(_of_one_event, each))) for each in results]
-        found = [step for step in steps if step is not None]
         results_bound = [(each, statement) for each, statement in read if statement is not None]
         statements = [
             *(step for step in found if isinstance(step, EventStatement)),
@@ -129,6 +118,31 @@ class _Planning:
             self._boundaries,
             in_process,
         )
+
+    def _bound_steps(self, inserts: dict[str, Insert]) -> list[EventStatement | MachineStep | None]:
+        """The steps with the values of an event; None is one that does nothing.
+
+        `inserts` gets those that store the rows of machines, by table.
+        """
+        stored = {arrivals.table for step in self._machines for arrivals in step.arrivals}
+        steps: list[EventStatement | MachineStep | None] = []
+        for step in self._steps:
+            if isinstance(step, RowCall):
+                steps.append(self._machine(step, inserts))
+            elif isinstance(step, Insert) and step.table in stored:
+                inserts[step.table] = step
+            elif isinstance(step, (Insert, Purge)):
+                update = steps.pop() if isinstance(step, InsertMissing) and self._updates_one_row(step.table) else None
+                statement = self._statement(step, functools.partial(_of_step, step))
+                steps.append(update._replace(otherwise=statement) if isinstance(update, EventStatement) else statement)
+            else:
+                raise Unbound
+        return steps
+
+    def _updates_one_row(self, table: str) -> bool:
+        """Whether an UPDATE of this table concerns one row at most, that of the event's values."""
+        updates = (step for step in self._steps if isinstance(step, UpdateRows) and step.table == table)
+        return all(self._bound.is_one_row(step, self._empty) for step in updates)
 
     def _is_safe(self, step: Insert) -> bool:
         """Whether an INSERT cannot fail when it adds rows of events that have been reported already."""

@@ -10,7 +10,9 @@ import pytest
 
 import bridge
 from bridge.rewrite.aggregates.totals import Totals
+from bridge.rewrite.settings import Settings
 from tests.support.databases import tables_of
+from tests.support.traced import traced
 
 if TYPE_CHECKING:
     from tests.support.databases import Database
@@ -153,3 +155,20 @@ def test_sums_that_pass_64_bits_on_the_way_are_those_of_single_events(size: int,
         sums = [sum(numbers[: n + 1]) for n in range(len(values))]
         mapped = [total + n - (n >= 3) + 1 for n, total in enumerate(sums)]
         assert sorted(found) == sorted(sums + mapped)
+
+
+def test_an_event_of_a_known_group_takes_one_statement_less(database: Database) -> None:
+    """The INSERT of new groups runs only where the UPDATE has found none."""
+    with database.connect(Settings(in_process=0)) as cep:
+        cep.register_stream("s", "k INTEGER, v INTEGER")
+        cep.create_query("q", "SELECT k, SUM(v) AS t FROM s WINDOW(UNBOUNDED) GROUP BY k")
+        found: list[tuple[int, int]] = []
+        cep.add_output_processor("q", lambda event: found.append((event.payload["k"], event.payload["t"])))
+        for ts in range(3):
+            cep.push_event("s", [1, 5], ts)
+        statements = traced(cep)
+        cep.push_event("s", [1, 5], 3)
+        cep.push_event("s", [2, 7], 4)
+        words = [text.split()[0] for text in statements if "totals" in text]
+    assert words == ["UPDATE", "SELECT", "UPDATE", "INSERT", "SELECT"]
+    assert found == [(1, 5), (1, 10), (1, 15), (1, 20), (2, 7)]

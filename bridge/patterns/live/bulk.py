@@ -250,15 +250,16 @@ class Partitions:
         base, start, covered, matches = (np.zeros(count, np.int64) for _ in range(4))
         for own, line in zip((*passed, base, start, covered, matches), lines, strict=False):
             own[owner] = line
-        row_ids = [_ints(values) for values in rows[width : width + 3]]
+        sizes = np.bincount(partition, minlength=count)
+        order, row_ids = _sorted([_ints(values) for values in rows[width : width + 3]], partition, sizes)
         if len(lines[0]):
-            needed = np.flatnonzero(_is_later(row_ids, [own[partition] for own in passed]))
-        else:
-            needed = np.arange(len(partition))
-        order = needed[_sorted([own[needed] for own in row_ids], partition[needed])]
-        ends = np.cumsum(np.bincount(partition[order], minlength=count))
-        firsts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])[:count]
-        ts, seq, place = (own[order] for own in row_ids)
+            needed = _is_later(row_ids, [np.repeat(own, sizes) for own in passed])
+            if not needed.all():
+                order, row_ids = order[needed], [own[needed] for own in row_ids]
+                sizes = np.bincount(partition[order], minlength=count)
+        ends = np.cumsum(sizes)
+        firsts = ends - sizes
+        ts, seq, place = row_ids
         ordered = [taken(values, order) for values in rows[width + 3 :]]
         version = int(lines[-1].max(initial=0))
         return Partitions(
@@ -298,14 +299,19 @@ class Partitions:
         return np.searchsorted(self.ends, rows, side="right")
 
 
-def _sorted(row_ids: Sequence[Ints], partition: Ints) -> Ints:
-    """The places of rows in the order of their partitions and ids."""
-    small = partition.astype(np.uint16) if partition.max(initial=0) < 2**16 else partition
+def _sorted(row_ids: Sequence[Ints], partition: Ints, sizes: Ints) -> tuple[Ints, list[Ints]]:
+    """The places of rows in the order of their partitions and ids, and the ids in this order; `sizes`: of the partitions."""
+    small = partition.astype(np.uint16) if len(sizes) <= 2**16 else partition
     order = np.argsort(small, kind="stable")  # in linear time where there are few partitions
-    ts, seq = (own[order] for own in row_ids[:2])
+    ids = [own[order] for own in row_ids]
+    ts, seq = ids[:2]
     follows = (ts[1:] > ts[:-1]) | ((ts[1:] == ts[:-1]) & (seq[1:] > seq[:-1]))
-    follows |= small[order[1:]] != small[order[:-1]]
-    return order if follows.all() else np.lexsort((*reversed(row_ids), partition))
+    last = np.cumsum(sizes) - 1
+    follows[last[(last >= 0) & (last < len(follows))]] = True
+    if follows.all():
+        return order, ids
+    order = np.lexsort((*reversed(row_ids), partition))
+    return order, [own[order] for own in row_ids]
 
 
 def _numbered(rows: list[Array], progress: list[Array], count: int, lines: int) -> tuple[Ints, Ints]:

@@ -159,8 +159,8 @@ class QueryEntry:
 
     @functools.cached_property
     def is_linear(self) -> bool:
-        """Whether its statements take time in proportion to the events of a push, however many these are."""
-        return self.limits is None and is_linear(self.resolved.node)
+        """Whether its pushes may be large: they take time in proportion to their events, and it skips none of them."""
+        return self.on_error == "refuse" and is_linear(self.resolved.node)
 
     @functools.cached_property
     def fields(self) -> tuple[Field, ...]:

@@ -423,6 +423,13 @@ def test_chunks_of_a_table_are_large_where_a_push_takes_time_in_proportion(queri
     assert sizes == (1_000, 60_000 // len(queries) if is_large else 1_000)
 
 
+def test_chunks_stay_small_for_a_query_that_may_skip_one() -> None:
+    with bridge.connect("sqlite://") as cep:
+        cep.register_stream("s", "a INTEGER")
+        cep.create_query("q", "SELECT a FROM s WHERE a > 1", on_error="skip")
+        assert cep._pushes.sizes == (1_000, 1_000)
+
+
 def test_push_all_takes_several_streams(cep: Bridge) -> None:
     chunked(cep, 2)
     cep.register_stream("l", "a INTEGER")

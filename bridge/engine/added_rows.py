@@ -39,7 +39,7 @@ def added_rows(
     empty: Collection[str],
     totals: Mapping[str, TotalsUpdate],
 ) -> dict[str, AddedRows]:
-    """What each INSERT of these operators adds, by its table. Those that cannot run later are left out.
+    """What the INSERTs of these operators add, by table, without INSERTs that cannot run later.
 
     `taken`: tables that machines fill. `empty`: the inboxes of other streams. `totals`: what is added to tables of totals.
     """

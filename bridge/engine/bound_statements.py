@@ -181,7 +181,7 @@ class BoundStatements:
 
     def totals_update(self, step: UpdateRows, empty: Collection[str]) -> TotalsUpdate | None:
         """What an event adds to a table of totals; None where that is more than a row of its values."""
-        tree = optimize(step.variants.of("one")().copy(), Facts(empty, self.row))
+        tree = self._values_of(step, empty)
         if tree is None or not has_only_values(tree):
             return None
         places = {item.alias_or_name: _place_of(item.unalias()) for item in tree.expressions}
@@ -189,13 +189,21 @@ class BoundStatements:
 
     def is_one_row(self, step: Insert, empty: Collection[str]) -> bool:
         """Whether the SELECT of a step gives one row at most for an event, that of its values."""
-        tree = optimize(step.variants.of("one")().copy(), Facts(empty, self.row))
+        tree = self._values_of(step, empty)
         while isinstance(tree, exp.Select) and not tree.args.get("joins") and not tree.args.get("laterals"):
             source = tree.args.get("from_")
             if source is None:
                 return True
             tree = source.this.this if isinstance(source.this, exp.Subquery) else None
         return False
+
+    def _values_of(self, step: Insert, empty: Collection[str]) -> exp.Expr | None:
+        """The SELECT of a step for one event, as short as it can be; None where it gives no row."""
+        found = self._source(step, functools.partial(step.statement, "one"))
+        key = found.tables.intersection(empty)
+        if key not in found.values:
+            found.values[key] = optimize(step.variants.of("one")().copy(), Facts(key, self.row))
+        return found.values[key]
 
     def _source(self, source: object, write: Callable[[], exp.Expr]) -> _Source:
         known = self._known.get(id(source)) or self._before.get(id(source))
@@ -210,13 +218,15 @@ class BoundStatements:
 class _Source:
     """What a statement is of, the tables that it names, and its forms by those of them that are empty.
 
-    `tree`: the statement, until it is bound for the first time. `insertion`, `aggregate`, `join`: what was made of it, once.
+    `tree`: the statement, until it is bound for the first time. `values`: the SELECT of an event's row, by
+    the same tables. `insertion`, `aggregate`, `join`: what was made of it, once.
     """
 
     source: object
     tables: frozenset[str]
     tree: exp.Expr | None
     bound: dict[frozenset[str], BoundStatement | None] = dataclasses.field(default_factory=dict)
+    values: dict[frozenset[str], exp.Expr | None] = dataclasses.field(default_factory=dict)
     insertion: tuple[WindowInsertion | None] | None = None
     aggregate: tuple[WindowAggregate | None] | None = None
     join: tuple[WindowJoin | None] | None = None

@@ -66,24 +66,28 @@ class HistoryPush:
     columns, so the database plans inputs and results as one statement, and stores nothing. The rows are those of one push
     of the events into a new bridge.
 
-    `is_sequence`: slices of the history go on from each other, with rows that matchers read again, or that are the last ones
-    of a window. Else each slice is by itself.
+    `is_sequence`: each slice of the history goes on from the one before it, with rows that matchers read again, or the last
+    rows of a window. Else each slice is by itself.
     """
 
     def __init__(self, runner: Runner, queries: Iterable[str], is_sequence: bool) -> None:
         """Raises NotImplementedError where a step needs a table of state. `queries`: those whose results are wanted."""
-        self._runner, self._database, self.is_sequence = runner, runner.database, is_sequence
+        self._runner, self._database, self._is_sequence = runner, runner.database, is_sequence
         results = [runner.catalogue.query_entry(name).results.of("any").statement for name in queries]
         self._steps, reads = _needed(_steps_of(runner), results)
-        matched = {step.rows for step in self._steps if not isinstance(step, _Fill)}
-        self._kept = dict(_last_rows(runner))
-        """The windows of last rows, by table."""
         filled = [step for step in self._steps if isinstance(step, _Fill)]
+        matched = {step.rows for step in self._steps if not isinstance(step, _Fill)}
+        self._last_rows = dict(_last_rows(runner))
+        """The windows of last rows, by table."""
         if matched and not (is_sequence and {step.table for step in filled} <= matched):
             raise NotImplementedError("a matcher beside a table of state")
-        if is_sequence and not matched and not {step.table for step in filled if step.is_state} <= self._kept.keys():
-            raise NotImplementedError("a window of time beside one of rows")
-        self._stored = {step.table for step in self._steps if isinstance(step, _Fill) and reads[step.table] > 1}
+        if (
+            is_sequence
+            and not matched
+            and not {step.table for step in filled if step.is_state} <= self._last_rows.keys()
+        ):
+            raise NotImplementedError("a table of state that has more than the last rows of a window")
+        self._stored = {step.table for step in filled if reads[step.table] > 1}
         """The tables that several statements read: they are filled once."""
         self._needed_rows: dict[str, pa.Table] = {}
         """Rows of slices before that matchers read again, by table."""
@@ -94,10 +98,10 @@ class HistoryPush:
 
         `is_last`: none will follow.
         """
-        self._seq = self._seq + events.size if self.is_sequence else events.size
+        self._seq = self._seq + events.size if self._is_sequence else events.size
         self._runner.settle(None)
         self._runner.set_clock(events.first, until, self._seq)
-        found = self._run(events, until, None, goes_on=self.is_sequence and not is_last)
+        found = self._run(events, until, None, goes_on=self._is_sequence and not is_last)
         if is_last and any(not isinstance(step, _Fill) for step in self._steps):
             found += self._run(events._replace(tables={}), until, self._seq)
         return found
@@ -112,7 +116,7 @@ class HistoryPush:
                     needed = self._needed_rows.get(step.table)
                     earlier = () if needed is None or not needed.num_rows else (needed,)
                     self._show(stack, step.table, *earlier, database.render(step.select))
-                    if goes_on and step.table in self._kept:
+                    if goes_on and step.table in self._last_rows:
                         self._needed_rows[step.table] = self._last_rows_of(step.table)
                     continue
                 results = step.run(database, until, last)
@@ -142,13 +146,13 @@ class HistoryPush:
 
     def _last_rows_of(self, table: str) -> pa.Table:
         """The rows that events of later slices see."""
-        size, keys, rows = self._kept[table]
+        size, keys, rows = self._last_rows[table]
         newest_first = exp.Ordered(this=column("seq"), desc=True)
         place = row_number([rows.value(key) for key in keys], [newest_first])
         ranked = derived_table(rows.select(["seq"]).select(aliased(place, "_n")), "q")
         last = exp.select(column("seq")).from_(ranked).where(exp.LTE(this=column("_n"), expression=number(size)))
-        kept = rows.select().where(exp.In(this=column("seq"), query=exp.Subquery(this=last)))
-        found = self._database.fetch_arrow(self._database.render(kept))
+        select = rows.select().where(exp.In(this=column("seq"), query=exp.Subquery(this=last)))
+        found = self._database.fetch_arrow(self._database.render(select))
         assert found is not None
         return found
 

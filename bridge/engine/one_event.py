@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class EventStatement(NamedTuple):
     """A statement, and what is left of it while no machine has reported anything and no boundary is passed; None: nothing.
 
-    `otherwise`: where this is an UPDATE of the event's row, the INSERT to run if there is no such row yet.
+    `otherwise`: an INSERT that runs only if this UPDATE has changed no row.
     """
 
     whole: BoundStatement

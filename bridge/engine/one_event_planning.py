@@ -122,7 +122,7 @@ class _Planning:
     def _bound_steps(self, inserts: dict[str, Insert]) -> list[EventStatement | MachineStep | None]:
         """The steps with the values of an event; None is one that does nothing.
 
-        `inserts` gets those that store the rows of machines, by table.
+        The INSERTs that store the rows of machines are put into `inserts`, by table.
         """
         stored = {arrivals.table for step in self._machines for arrivals in step.arrivals}
         steps: list[EventStatement | MachineStep | None] = []
@@ -132,17 +132,14 @@ class _Planning:
             elif isinstance(step, Insert) and step.table in stored:
                 inserts[step.table] = step
             elif isinstance(step, (Insert, Purge)):
-                update = steps.pop() if isinstance(step, InsertMissing) and self._updates_one_row(step.table) else None
+                # It follows the UPDATE of the rows that are there, by a SELECT of the same rows.
+                merges = isinstance(step, InsertMissing) and self._bound.is_one_row(step, self._empty)
+                update = steps.pop() if merges else None
                 statement = self._statement(step, functools.partial(_of_step, step))
                 steps.append(update._replace(otherwise=statement) if isinstance(update, EventStatement) else statement)
             else:
                 raise Unbound
         return steps
-
-    def _updates_one_row(self, table: str) -> bool:
-        """Whether an UPDATE of this table concerns one row at most, that of the event's values."""
-        updates = (step for step in self._steps if isinstance(step, UpdateRows) and step.table == table)
-        return all(self._bound.is_one_row(step, self._empty) for step in updates)
 
     def _is_safe(self, step: Insert) -> bool:
         """Whether an INSERT cannot fail when it adds rows of events that have been reported already."""

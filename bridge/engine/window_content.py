@@ -57,9 +57,9 @@ def insertion_of(insert: exp.Expr, place_of: Callable[[exp.Expr], int | None]) -
 def arriving_row(
     insertion: WindowInsertion, names: Sequence[str], types: Sequence[str], mark: Callable[[int, str], exp.Expr]
 ) -> exp.Select:
-    """The SELECT of these columns of the row that an event adds, if it adds one; `types`: those of the event's values.
+    """A SELECT of some columns of the row that an event adds. It gives no row where the event adds none.
 
-    `mark`: the expression that stands for a value at a place of the event's row, of a type.
+    `types`: the types of the event's values. `mark`: the expression for the value at a place, of a type.
 
     Raises:
         UnknownFormError: A column is not a value of the event.

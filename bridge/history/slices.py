@@ -137,7 +137,7 @@ def workers_for(
         return other
 
     workers = Workers(cep, script.queries, back, new_bridge, take)
-    if back is None and not workers.goes_on:
+    if back is None and not workers.without_state:
         workers.close()
         return None
     return workers
@@ -297,11 +297,6 @@ class Workers:
     def without_state(self) -> bool:
         """Whether slices are computed at once, without tables of state."""
         return self._latest.history is not None
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether slices are computed without state, and matchers go on from one to the next."""
-        return self._latest.history is not None and self._latest.history.is_sequence
 
     def feed(
         self,

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from sqlglot import exp
-
 from bridge import query
 from bridge.query.nodes import Node, without_filters
+from bridge.rewrite.aggregates.partials import Partials
 from windows.extents import Range, Rows
-
-_SLIDING = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max)
-"""The aggregates that every database computes by window frames."""
 
 
 def is_linear(node: Node) -> bool:
@@ -42,6 +38,5 @@ def _is_framed(node: query.Aggregate, window: query.Window) -> bool:
             leave_in_order = all(key in node.group_by for key in window.partition_by)
         case _:
             return False
-    calls = [call for column in node.columns for call in column.find_all(exp.AggFunc)]
-    slide = all(isinstance(call, _SLIDING) and not isinstance(call.this, exp.Distinct) for call in calls)
-    return leave_in_order and slide and not (node.on_change or node.every_change)
+    parts = Partials.of(node)
+    return leave_in_order and parts is not None and not parts.own and not (node.on_change or node.every_change)

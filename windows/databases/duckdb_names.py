@@ -22,8 +22,8 @@ _ENTRY = re.compile(r'(?:"(?:[^"]|"")*"|[^,"])+')
 
 
 @dataclasses.dataclass(frozen=True)
-class Relation:
-    """A table or view: the database that has it, its schema there, and its name."""
+class CatalogEntry:
+    """A table or view in a catalog of DuckDB, which is an attached database: its catalog, schema and name."""
 
     catalog: str
     schema: str
@@ -31,31 +31,31 @@ class Relation:
     is_view: bool
 
 
-def find_relation(connection: duckdb.DuckDBPyConnection, table: exp.Table) -> Relation | None:
+def find_relation(connection: duckdb.DuckDBPyConnection, table: exp.Table) -> CatalogEntry | None:
     """The table or view that DuckDB reads by this name, with or without a schema; None if there is none.
 
     >>> connection = duckdb.connect()
     >>> _ = connection.execute("ATTACH ':memory:' AS other; CREATE TABLE other.t (a INTEGER); CREATE TABLE other.u (a INTEGER)")
     >>> _ = connection.execute("CREATE VIEW t AS SELECT 1 AS a")
     >>> find_relation(connection, exp.to_table("t"))
-    Relation(catalog='memory', schema='main', name='t', is_view=True)
+    CatalogEntry(catalog='memory', schema='main', name='t', is_view=True)
     >>> find_relation(connection, exp.to_table("u")) is None
     True
     >>> find_relation(connection, exp.to_table("other.u"))
-    Relation(catalog='other', schema='main', name='u', is_view=False)
+    CatalogEntry(catalog='other', schema='main', name='u', is_view=False)
     """
     rows = connection.execute(f"{_RELATIONS} lower(table_name) = lower(?)", [table.name]).fetchall()
     for catalog, schema in _places(table, rows):
         for row in rows:
             if (row[0].lower(), row[1].lower()) == (catalog.lower(), schema.lower()):
-                return Relation(*row[:4])
+                return CatalogEntry(*row[:4])
     return None
 
 
 def visible_names(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    """The names of all tables and views that are found without a schema, but DuckDB's own.
+    """The names of all tables and views that are found without a schema.
 
-    DuckDB's function that lists them creates all of its system views first, which takes milliseconds.
+    DuckDB's own are left out: to list them, it first creates all of its system views, which takes milliseconds.
     """
     rows = connection.execute(f"{_RELATIONS} table_schema NOT IN ('information_schema', 'pg_catalog')").fetchall()
     places = {(catalog.lower(), schema.lower()) for catalog, schema in _places(exp.Table(), rows)}

@@ -47,7 +47,7 @@ def over_frames(node: query.Aggregate, below: Flow, reported: ReportedRows | Non
     order: list[exp.Expr] = [column(name) for name in below.key]
     content, extra = below.content, frame_columns(below)
     back: exp.Expr = column(_BACK)
-    if below.last is not None and below.is_last_rows and _is_group(node, below.last, content):
+    if below.last is not None and _is_group(node, below):
         content, extra, back = stored_rows(content, below.last), [], number(below.last.size - 1)
     names = ("ts", "seq", "_expires", *below.order, *extra, *below.names)
     source = content.project({**{name: column(name) for name in names}, **keys}).select()
@@ -67,12 +67,12 @@ def over_frames(node: query.Aggregate, below: Flow, reported: ReportedRows | Non
     return outer.from_(derived_table(computed, "a", copy=False), copy=False)
 
 
-def _is_group(node: query.Aggregate, last: LastRows, content: Selection) -> bool:
-    """Whether the last rows of a key are the last rows of a group, so that each frame has as many rows."""
-    groups = [content.value(key) for key in node.group_by]
-    return (
-        not content.conditions and all(key in groups for key in last.keys) and all(key in last.keys for key in groups)
-    )
+def _is_group(node: query.Aggregate, below: Flow) -> bool:
+    """Whether the last rows of a key are those of a group, so that each frame has the same number of rows."""
+    content, last = below.content, below.last
+    if content is None or last is None or content.conditions or not reads_last_rows(node, below):
+        return False
+    return all(content.value(key) in last.keys for key in node.group_by)
 
 
 def stored_rows(content: Selection, last: LastRows) -> Selection:
@@ -102,7 +102,7 @@ def _rows_before(partition: list[exp.Expr], order: list[exp.Expr], below: Flow) 
 
 
 def _over_frame(call: exp.Expr, partition: list[exp.Expr], order: list[exp.Expr], back: exp.Expr) -> exp.Expr:
-    """An aggregate over the frame of a row: the row, and the `back` rows before it, as far as there are so many."""
+    """An aggregate over the frame of a row: the row, and at most `back` rows before it."""
     if isinstance(call, exp.Cast):  # a list
         return exp.Cast(this=_over_frame(call.this, partition, order, back), to=call.to.copy())
     if isinstance(call, exp.Count) and isinstance(call.this, exp.Star) and back == column(_BACK):

@@ -146,6 +146,7 @@ def _pushes(settings: Settings, brief: int) -> dict[str, str]:
         "long": f"{few}, once the window holds more than {settings.long_rows} rows",
         "shared": f"{many}, where queries share the statement",
         "many": f"at least {settings.many} events",
+        "history": "a whole history, of which nothing is stored",
     }
 
 

@@ -73,7 +73,7 @@ class HistoryPush:
     def __init__(self, runner: Runner, queries: Iterable[str], is_sequence: bool) -> None:
         """Raises NotImplementedError where a step needs a table of state. `queries`: those whose results are wanted."""
         self._runner, self._database, self._is_sequence = runner, runner.database, is_sequence
-        results = [runner.catalogue.query_entry(name).results.of("any").statement for name in queries]
+        results = [runner.catalogue.query_entry(name).results.of("history").statement for name in queries]
         self._steps, reads = _needed(_steps_of(runner), results)
         filled = [step for step in self._steps if isinstance(step, _Fill)]
         matched = {step.rows for step in self._steps if not isinstance(step, _Fill)}
@@ -124,7 +124,9 @@ class HistoryPush:
                     self._show(stack, step.table, results)
                 self._needed_rows[step.rows] = self._rows_of(step)
             streams = frozenset(name.lower() for name in catalogue.streams)
-            return runner.results.read(database, streams, events.size, True, events.last - events.first)
+            return runner.results.read(
+                database, streams, events.size, True, events.last - events.first, is_history=True
+            )
 
     def _show(self, stack: contextlib.ExitStack, table: str, *rows: pa.Table | str) -> None:
         """Until the end of `stack` statements read these rows, tables or texts of SELECTs, in the place of a table."""
@@ -176,7 +178,7 @@ def _steps_of(runner: Runner) -> list[_Fill | HistoryMatcher]:
             if isinstance(step, UpdateRows):
                 continue  # there are none
             if isinstance(step, Insert) and step.table in {made.name for made in operator.tables}:
-                select = step.variants.of("many")()
+                select = step.variants.of("history")()
                 assert isinstance(select, exp.Query)
                 read.update(_tables_of(select))
                 if step.table in read:

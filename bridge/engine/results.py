@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from bridge.engine.catalogue import QueryEntry, ResultQuery
 from bridge.engine.delivery import as_arrow
-from bridge.engine.special_pushes import LargePush, ShortPush, SpecialPush
+from bridge.engine.special_pushes import LargePush, ShortPush, SpecialPush, WholeHistory
 from bridge.engine.tables import Tables
 from bridge.query.nodes import Stream
 from bridge.rewrite import Network
@@ -29,6 +29,9 @@ PUSHES = ("any", "few")
 
 PIECE = 64
 """Rows that a sorted run of results has on average at least, to be put in order run by run instead of row by row."""
+
+SPARSE = 1_000
+"""Numbers of events that are farther apart on average are counted anew before results are put in their order."""
 
 Results = list[tuple[QueryEntry, Any]]
 """The rows of each query that has any: tuples, or an Arrow table."""
@@ -61,13 +64,13 @@ class ResultStatement:
         self.timed, self.sources = members[0].timed, members[0].sources
         self.special_pushes: list[SpecialPush[ResultStatement]] = []
 
-    def read(self, database: Database, count: int, lasting: int) -> Results:
-        """The results of a push of `count` events that lasts `lasting` milliseconds.
+    def read(self, database: Database, count: int, lasting: int, is_history: bool = False) -> Results:
+        """The results of a push of `count` events that lasts `lasting` milliseconds, or of a whole history.
 
         Those of many events are read as Arrow, where all processors take Arrow.
         """
         for push in self.special_pushes:
-            if push.is_for(count, lasting):
+            if push.is_for(count, lasting, is_history):
                 return [found for each in push.statements for found in each.read(database, count, lasting)]
         rows: Any = self._arrow(database) if count >= self.arrow_from else None
         if rows is None:
@@ -156,11 +159,15 @@ def by_number(rows: Any, of_members: bool = False) -> Any:
         return rows.remove_column(rows.num_columns - 1)
     numbers = numbers - numbers.min()
     ends = numbers[1:] < numbers[:-1]
+    if numbers.max() > SPARSE * len(numbers):
+        numbers = np.unique(numbers, return_inverse=True)[1]
     if of_members:
         members = rows.column(0).to_numpy()
         ends |= members[1:] != members[:-1]
         numbers += members * (numbers.max() + 1)
     rows = rows.remove_column(rows.num_columns - 1)
+    if not ends.any():
+        return rows
     last = np.append(np.flatnonzero(ends), len(numbers) - 1)
     first = np.append(0, last[:-1] + 1)
     order = np.argsort(numbers[first], kind="stable")
@@ -244,21 +251,32 @@ class ResultStatements:
         gone = {id(report): report for made in before for reports in made.values() for report in reports}
         return [report.table for number, report in gone.items() if report.table is not None and number not in kept]
 
-    def read(self, database: Database, streams: frozenset[str], count: int, final: bool, lasting: int = 0) -> Results:
+    def read(
+        self,
+        database: Database,
+        streams: frozenset[str],
+        count: int,
+        final: bool,
+        lasting: int = 0,
+        is_history: bool = False,
+    ) -> Results:
         """The results of a push of `count` events into these streams, per query, in creation order.
 
-        `lasting`: milliseconds between the first and the last event.
+        `lasting`: milliseconds between the first and the last event. `is_history`: these are all events there are.
         """
         found: Results = []
-        for report in self.concerned(streams, count, final):
-            found += report.read(database, count, lasting)
+        for report in self._concerned("any" if is_history else self._push(count), streams, final):
+            found += report.read(database, count, lasting, is_history)
         if len(found) > 1:
             found.sort(key=lambda result: result[0].number)
         return found
 
     def concerned(self, streams: frozenset[str], count: int, final: bool) -> list[ResultStatement]:
         """The statements to run after a push of `count` events into these streams."""
-        made = self.of(self._push(count))
+        return self._concerned(self._push(count), streams, final)
+
+    def _concerned(self, push: str, streams: frozenset[str], final: bool) -> list[ResultStatement]:
+        made = self.of(push)
         return [report for report in made if final or report.timed or not report.sources.isdisjoint(streams)]
 
 
@@ -286,7 +304,18 @@ class StatementMerger:
         return query.shape if self._database.side_by_side_frames else query.signature
 
     def statements(self, members: Sequence[QueryEntry], push: str) -> list[ResultStatement]:
-        """One statement where the constants can be rows of a table, or the results stand side by side; else several."""
+        """One statement where the constants can be rows of a table, or the results stand side by side; else several.
+
+        Those for `any` number of events are replaced by one per query for a whole history, where there is one for it.
+        """
+        found = self._statements(members, push)
+        for report in found if push == "any" else []:
+            if any(entry.results.history is not None for entry in report.members):
+                make = functools.partial(self._one_per_query, report.members, "history")
+                report.special_pushes.insert(0, WholeHistory(make))
+        return found
+
+    def _statements(self, members: Sequence[QueryEntry], push: str) -> list[ResultStatement]:
         if len(members) > 1:
             variant = members[0].variant(push, shared=True)
             by_signature: dict[Hashable, list[QueryEntry]] = {}
@@ -301,7 +330,7 @@ class StatementMerger:
                     parts = [members[start : start + most] for start in range(0, len(members), most)]
                     return [self._side_by_side(some, variant) for some in parts]
             if len(by_signature) > 1:
-                return [report for alike in by_signature.values() for report in self.statements(alike, push)]
+                return [report for alike in by_signature.values() for report in self._statements(alike, push)]
         return [self._of_one_query(entry, entry.variant(push, shared=False)) for entry in members]
 
     def _of_one_query(self, entry: QueryEntry, variant: str) -> ResultStatement:

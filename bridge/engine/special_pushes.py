@@ -20,8 +20,8 @@ class SpecialPush(abc.ABC, Generic[S]):
         self._make = make
 
     @abc.abstractmethod
-    def is_for(self, count: int, lasting: int) -> bool:
-        """Whether they are for a push of `count` events that lasts `lasting` milliseconds."""
+    def is_for(self, count: int, lasting: int, is_history: bool = False) -> bool:
+        """Whether they are for a push of `count` events that lasts `lasting` milliseconds, or for a whole history."""
 
     @functools.cached_property
     def statements(self) -> list[S]:
@@ -43,7 +43,7 @@ class ShortPush(SpecialPush[S]):
         self.rows = rows
         self._members = members
 
-    def is_for(self, count: int, lasting: int) -> bool:
+    def is_for(self, count: int, lasting: int, is_history: bool = False) -> bool:
         is_brief = lasting * self.ratio <= self.window and count * self.window >= lasting * self.rows
         return is_brief and all(entry.has_short_variant for entry in self._members)
 
@@ -55,5 +55,12 @@ class LargePush(SpecialPush[S]):
         super().__init__(make)
         self._many = many
 
-    def is_for(self, count: int, lasting: int) -> bool:
+    def is_for(self, count: int, lasting: int, is_history: bool = False) -> bool:
         return count >= self._many
+
+
+class WholeHistory(SpecialPush[S]):
+    """The statements for all events that there are, before which nothing is stored."""
+
+    def is_for(self, count: int, lasting: int, is_history: bool = False) -> bool:
+        return is_history

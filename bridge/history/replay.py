@@ -166,7 +166,7 @@ def feed(
         chunks = prefetch(combine(chunks, sources, session_of(cep).sizes.arrow, BYTES))
     if workers is not None and workers.back is not None and of_file is None:
         with workers:
-            workers.feed(slices(_with_progress(chunks, progress), workers.back), at_end)
+            workers.feed(slices(_with_progress(chunks, progress), sources, workers.back), at_end)
         return
     if workers is not None:
         workers.close()
@@ -177,8 +177,8 @@ def feed(
 
 
 def _note_taken(sources: Mapping[str, EventSource], progress: Callable[[int], None], part: Any) -> None:
-    """Calls `progress` with the number of events up to the end of a slice of a file."""
-    progress(sources[part.stream].note_read(part.rows.rows))
+    """Calls `progress` with the number of events up to the end of a slice of files."""
+    progress(sum(sources[stream].note_read(rows) for stream, rows in part.read.items()))
 
 
 def _with_progress(chunks: Iterator[Chunk], progress: Callable[[int], None]) -> Iterator[Chunk]:

@@ -10,7 +10,7 @@ import collections
 import copy
 import functools
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
@@ -70,8 +70,9 @@ class Slice(Protocol):
 
 
 class ChunkSlice(NamedTuple):
-    """A slice of chunks that have been read."""
+    """A slice of chunks that have been read. `streams`: the order of events with equal timestamps."""
 
+    streams: Sequence[str]
     before: list[Chunk]
     events: list[Chunk]
     first: int | None
@@ -88,8 +89,8 @@ class ChunkSlice(NamedTuple):
 
     def whole(self, cep: Bridge) -> HistoryEvents | None:
         parts = [*self.before, *self.events]
-        streams = dict.fromkeys(name for part in parts for name in part)
-        tables = {name: pa.concat_tables([part[name] for part in parts if name in part]) for name in streams}
+        found = {name: [part[name] for part in parts if name in part] for name in self.streams}
+        tables = {name: pa.concat_tables(rows) for name, rows in found.items() if rows}
         return session_of(cep).numbered(tables) if tables else None
 
 
@@ -143,17 +144,20 @@ def workers_for(
     return workers
 
 
-def slices(chunks: Iterator[Chunk], back: int) -> Iterator[ChunkSlice]:
+def slices(chunks: Iterator[Chunk], streams: Iterable[str], back: int) -> Iterator[ChunkSlice]:
     """The history in slices, cut between two timestamps. An error of reading is raised after the slice before it.
+
+    `streams` is the order of events with equal timestamps.
 
     >>> def chunk(*times):
     ...     return {"s": pa.table({"ts": times})}
-    >>> cut = list(slices(iter([chunk(*range(EVENTS)), chunk(EVENTS + 5, EVENTS + 6)]), back=10))
+    >>> cut = list(slices(iter([chunk(*range(EVENTS)), chunk(EVENTS + 5, EVENTS + 6)]), "s", back=10))
     >>> [(each.first, each.until, each.last) for each in cut]
     [(None, 400004, False), (400005, None, True)]
     >>> cut[1].before[0]["s"]["ts"].to_pylist()
     [399994, 399995, 399996, 399997, 399998, 399999]
     """
+    order = list(streams)
     before: list[Chunk] = []
     events: list[Chunk] = []
     first: int | None = None
@@ -163,7 +167,7 @@ def slices(chunks: Iterator[Chunk], back: int) -> Iterator[ChunkSlice]:
         for chunk in chunks:
             start = min(_time(table, 0) for table in chunk.values())
             if (rows >= EVENTS or size >= BYTES) and start > max(_time(table, -1) for table in events[-1].values()):
-                yield ChunkSlice(before, events, first, start - 1)
+                yield ChunkSlice(order, before, events, first, start - 1)
                 before = list(drop_before([*before, *events], start - back - 1))
                 events, first, rows, size = [], start, 0, 0
             events.append(chunk)
@@ -171,7 +175,7 @@ def slices(chunks: Iterator[Chunk], back: int) -> Iterator[ChunkSlice]:
             size += sum(table.nbytes for table in chunk.values())
     except Exception as error:
         stop = error
-    yield ChunkSlice(before, events, first, None, last=stop is None)
+    yield ChunkSlice(order, before, events, first, None, last=stop is None)
     if stop is not None:
         raise stop
 

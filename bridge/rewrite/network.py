@@ -27,7 +27,6 @@ from bridge.rewrite.plan import Insert, Operator
 from bridge.rewrite.settings import Settings
 from bridge.rewrite.state_changes import StateChanges
 from bridge.rewrite.state_tables import add_table, expired, indexed_by
-from bridge.rewrite.variants import Variants
 from nfa.temporal.tree import is_timed
 from windows.databases.base import Database
 from windows.sql import column, row_number, table
@@ -327,7 +326,7 @@ class Network:
         add_table(operator, inbox, cast("exp.Select", rows(result.arrivals)))
         operator.derived[inbox] = None
         operator.inboxes.append(inbox)
-        written = Variants(result.written.any, few=result.written.few, one=result.written.one, many=result.written.many)
+        written = dataclasses.replace(result.written, brief=None, long=None, shared=None)
         operator.steps.append(Insert(inbox, written.map(lambda writer: writer.map(rows))))
         arrivals = Selection.of(table(inbox), columns)
         return dataclasses.replace(result, arrivals=arrivals, order=tuple(order), variants=None)

@@ -35,7 +35,8 @@ class Variants(Generic[T_co]):
 
     few: for a push of few events (`Settings.few`), one: of a single event, brief: of many events within a time that is
     short beside the window, long: of few events beside a window of many rows, shared: of many events where queries that
-    differ in constants share the statement, many: of thousands of events (`Settings.many`).
+    differ in constants share the statement, many: of thousands of events (`Settings.many`), history: of all events that
+    there are, before which nothing is stored.
 
     >>> variants = Variants("frames", few="join")
     >>> variants.of("one"), variants.of("shared"), dict(variants.items())
@@ -49,6 +50,7 @@ class Variants(Generic[T_co]):
     long: T_co | None = None
     shared: T_co | None = None
     many: T_co | None = None
+    history: T_co | None = None
 
     def of(self, push: str) -> T_co:
         """The variant for a push of this kind."""
@@ -70,5 +72,5 @@ class Variants(Generic[T_co]):
         return Variants(**{name: change(variant) for name, variant in self.items()})
 
 
-_NEXT = {"one": "few", "few": "any", "long": "few", "brief": "any", "shared": "any", "many": "any"}
+_NEXT = {"one": "few", "few": "any", "long": "few", "brief": "any", "shared": "any", "many": "any", "history": "many"}
 """The variant to take where there is none of its own."""

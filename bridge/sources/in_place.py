@@ -121,6 +121,10 @@ class ParquetInPlace:
         """All rows."""
         return [stretch for file in self.files for stretch in file.stretches]
 
+    def rows_until(self, last: int | None) -> int:
+        """The number of rows in stretches that end by the timestamp `last`; None is the end."""
+        return sum(stretch.rows for stretch in self.stretches if last is None or stretch.last <= last)
+
     def select(self, first: int | None, until: int | None) -> str:
         """A SELECT for DuckDB of `ts`, `seq` and the attributes of the rows from `first` to `until`, both included."""
         found: list[str] = []

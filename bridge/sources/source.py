@@ -65,6 +65,7 @@ class EventSource:
         self._types, self._is_declared = types or {}, schema is not None
         self._readers, self._note, self._paths = readers, note, paths
         self._rows_in_place, self._read_in_place = 0, 0
+        self._noted_in_place: tuple[list[str], list[warnings.WarningMessage]] = [], []
         self._unit = TimeUnit(options.timestamp_unit)
         self._reader = next(readers)
         self._layout = self._laid_out(schema)
@@ -114,7 +115,10 @@ class EventSource:
             layout = self._laid_out(self.schema)
 
     def in_place(self) -> ParquetInPlace | None:
-        """The files, if all are of Parquet, in order, and have the types of the stream: then a database can read them."""
+        """The files, if all are of Parquet, in order, and have the types of the stream: then a database can read them.
+
+        Notes and warnings about them are given by `begin_in_place`, or when the files are read here.
+        """
         if self.options.sort or not self._paths:
             return None
         notes: list[str] = []
@@ -123,17 +127,21 @@ class EventSource:
             with warnings.catch_warnings(record=True) as caught:
                 found = in_order(list(self._parquet_files()))
         except NotInPlaceError:
-            found = None
+            return None
         finally:
             self._note = note
-        if found is not None:  # else they are given when the files are read
-            self._rows_in_place = sum(stretch.rows for stretch in found.stretches)
-            self._note_unit()
-            for text in notes:
-                note(text)
-            for warning in caught:
-                warnings.warn(warning.message, warning.category, stacklevel=2)
+        self._noted_in_place = notes, caught
+        self._rows_in_place = found.rows_until(None) if found is not None else 0
         return found
+
+    def begin_in_place(self) -> None:
+        """A database begins to read the files of `in_place`."""
+        notes, caught = self._noted_in_place
+        self._note_unit()
+        for text in notes:
+            self._note(text)
+        for warning in caught:
+            warnings.warn(warning.message, warning.category, stacklevel=2)
 
     def _parquet_files(self) -> Iterator[ParquetFile]:
         for place, path in enumerate(self._paths):

@@ -76,6 +76,6 @@ def file_task(task: PieceTask, files: ParquetInPlace, back: int, count: int) -> 
         is_last = place == pieces - 1
         rows = Stretch(-(-count // pieces), first, after - 1)
         begin, until = first if place else None, None if is_last else after - 1
-        slices.append(FileSlice(feed.name, files, rows, back, begin, until, is_last, is_alone=True))
+        slices.append(FileSlice({feed.name: files}, rows, back, begin, until, is_last, is_alone=True))
     known: dict[str, Any] = {field.name: getattr(task, field.name) for field in dataclasses.fields(task)}
     return FileTask(**known, slices=tuple(slices))

@@ -39,6 +39,8 @@ class SearchBy(enum.Enum):
     """By their timestamps."""
     STEPS = enum.auto()
     """By equal steps of time, and by the equations in the condition."""
+    PAIRS = enum.auto()
+    """By steps, of rows before an arrival and of rows after it: so one branch finds all results of a history."""
     INDEX = enum.auto()
     """By their timestamps; of a window of last rows an index finds the oldest."""
 
@@ -59,15 +61,10 @@ class JoinInput:
         content, last = self.flow.content, self.flow.last
         return dataclasses.replace(content, source=last.rows.source) if by_index and last is not None else content
 
-    def step(self, rows: Selection, alias: str | None) -> exp.Expr:
-        """The number of a row's step of time.
-
-        A step is at least as long as the window. Its length is a power of 2, so that windows of similar sizes make one
-        query family.
-        """
-        assert self.flow is not None and self.flow.size is not None
-        length = 1 << (self.flow.size - 1).bit_length()
-        return exp.IntDiv(this=qualify_columns(rows.columns["ts"].copy(), alias), expression=number(length))
+    @property
+    def size(self) -> int | None:
+        """The milliseconds for which each row is in the window; None where that is no one number."""
+        return None if self.flow is None or self.flow.size == NEVER else self.flow.size
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,6 +136,13 @@ class Branch:
         return bool(found) and not any(isinstance(side, exp.Column) for sides in found for side in sides)
 
     @property
+    def has_pairs(self) -> bool:
+        """Whether its results are the pairs of rows of two windows at times that are close enough."""
+        flows = [each.flow for each in self.inputs if each.flow is not None and each.size is not None]
+        may_leave = any(flow.counted or flow.timed or flow.late or flow.jumping or flow.order for flow in flows)
+        return len(flows) == len(self.inputs) == 2 and not (may_leave or self.node.outer or self.node.driving)
+
+    @property
     def _timed(self) -> bool:
         return self.trigger.flow is not None and self.trigger.flow.timed
 
@@ -150,9 +154,17 @@ class Branch:
     def _stepped_input(self) -> JoinInput | None:
         """The other one of two inputs, if its window has one length: steps of that length make a join by equality."""
         other = next((each for each in self.inputs if each is not self.trigger), None)
-        if len(self.inputs) != 2 or other is None or other.flow is None or other.flow.size in (None, NEVER):
-            return None
-        return other
+        return None if len(self.inputs) != 2 or other is None or other.size is None else other
+
+    def _step(self, rows: Selection, alias: str | None) -> exp.Expr:
+        """The number of a row's step of time.
+
+        A step is at least as long as the window. Its length is a power of 2, so that windows of similar sizes make one
+        query family.
+        """
+        sizes = [each.size or 1 for each in self.inputs if each is not self.trigger or self.by is SearchBy.PAIRS]
+        length = 1 << (max(sizes) - 1).bit_length()
+        return exp.IntDiv(this=qualify_columns(rows.columns["ts"].copy(), alias), expression=number(length))
 
     @functools.cached_property
     def _equations(self) -> list[Equation | None]:
@@ -164,23 +176,27 @@ class Branch:
             for condition in self.conditions
         ]
 
+    @property
+    def _is_stepped(self) -> bool:
+        return self.by in (SearchBy.STEPS, SearchBy.PAIRS)
+
     # The statement ----------------------------------------------------------------------------------------------------
 
     def select(self, columns: Outputs) -> exp.Select:
         """The results, with these output columns."""
-        stepped = self._stepped_input if self.by is SearchBy.STEPS else None
-        sides = self._equations if self.by is SearchBy.STEPS else [None for _ in self.conditions]
+        stepped = self._stepped_input if self._is_stepped else None
+        sides = self._equations if self._is_stepped else [None for _ in self.conditions]
         equations = [side for side in sides if side]
         trigger = self.trigger
         source = self.rows[trigger.alias].item(trigger.alias)
         if stepped is not None:
-            source = _in_steps(trigger, stepped, [self._of_trigger(side) for side, _ in equations])
+            source = self._in_steps([self._of_trigger(side) for side, _ in equations])
         select = exp.select().from_(source)
         others = [each for each in self.inputs if each is not trigger]
         for each in others:
             on = self._on(each)
             if each is stepped:
-                step = each.step(self.rows[each.alias], each.alias)
+                step = self._step(self.rows[each.alias], each.alias)
                 on = [*_in_step(trigger, step, [with_values(side, self._value) for _, side in equations]), *on]
             item, kind = self.rows[each.alias].item(each.alias), "inner" if on else "cross"
             select = select.join(item, on=exp.and_(*on) if on else None, join_type=kind)
@@ -195,6 +211,25 @@ class Branch:
         ]
         shown = [*self._own_columns(), *(aliased(self._value(name), name) for name in columns)]
         return select.select(*shown).where(*conditions)
+
+    def _in_steps(self, sides: Sequence[exp.Expr]) -> exp.Expr:
+        """The arrivals, once in their own step of time and once in the previous one: the window has no older rows.
+
+        Where pairs are searched, also in the next one. This is a union, since optimizers split a join with several steps,
+        and compare every pair of rows. It also computes the trigger's `sides` of the equations, by which the other rows are
+        searched.
+        """
+        source = self.trigger.source
+        steps = [self._step(source, None), exp.Sub(this=self._step(source, None), expression=number(1))]
+        if self.by is SearchBy.PAIRS:
+            steps.append(exp.Add(this=self._step(source, None), expression=number(1)))
+        every = exp.Column(this=exp.Star(), table=exp.to_identifier("s", quoted=True))
+        equal = [aliased(side, f"_side{place}") for place, side in enumerate(sides)]
+        selects = [
+            exp.select(every, aliased(step, "_step"), *(side.copy() for side in equal)).from_(source.item("s"))
+            for step in steps
+        ]
+        return derived_table(exp.union(*selects, distinct=False), self.trigger.alias)
 
     def _value(self, name: str) -> exp.Expr:
         """An output column as a column of its input."""
@@ -216,6 +251,9 @@ class Branch:
         seen with the event's changes, but without its insertions. Rows found by an index have another condition on age.
         """
         assert self.trigger.flow is not None
+        if self.by is SearchBy.PAIRS:
+            own = [self._bound(condition, other) for condition in valid("t", "w", self.trigger.flow)]
+            return [*own, *(self._bound(condition, other) for condition in valid("w", "t", flow))]
         timed, driven = flow.timed or self._timed, self.node.driving is not None
         if flow.late and not self.trigger.flow.late:
             conditions = arrived_and_valid("w", "t", flow, timed)
@@ -261,10 +299,17 @@ class Branch:
     def _own_columns(self) -> Iterator[exp.Expr]:
         """The bridge's own columns of a result: its ts and seq, its expiry, and what orders the results of an event."""
 
-        def own(source: JoinInput, name: str, alias: str) -> exp.Expr:
-            return aliased(qualify_columns(self.rows[source.alias].columns[name].copy(), source.alias), alias)
+        def value(source: JoinInput, name: str) -> exp.Expr:
+            return qualify_columns(self.rows[source.alias].columns[name].copy(), source.alias)
 
-        yield from (own(self.trigger, name, name) for name in ("ts", "seq"))
+        def own(source: JoinInput, name: str, alias: str) -> exp.Expr:
+            return aliased(value(source, name), alias)
+
+        for name in ("ts", "seq"):
+            last = [value(each, name) for each in (self.inputs if self.by is SearchBy.PAIRS else [self.trigger])]
+            yield aliased(
+                exp.Greatest(this=last[0], expressions=last[1:], ignore_nulls=True) if last[1:] else last[0], name
+            )
         yield aliased(earliest_expiry(self.inputs, self.rows), "_expires")
         yield from (own(each, name, alias) for each in self.inputs for alias, name in row_keys(each))
         yield from (own(each, name, alias) for each in self.inputs for alias, name in relation_values(each))
@@ -335,23 +380,6 @@ def _of_one_event(timed: bool, in_place: bool) -> exp.Expr:
         own = zip(("seq", "_place"), OUT[1:], strict=True)
         same.append(exp.not_(exp.and_(*(column_of("w", mine).eq(column_of("w", out)) for mine, out in own))))
     return exp.and_(*same)
-
-
-def _in_steps(trigger: JoinInput, other: JoinInput, sides: Sequence[exp.Expr]) -> exp.Expr:
-    """The arrivals, once in their own step of time and once in the previous one: the window has no older rows.
-
-    This is a union, since optimizers split a join with the two steps, and compare every pair of rows. It also computes
-    the trigger's `sides` of the equations, by which the other rows are searched.
-    """
-    own = other.step(trigger.source, None)
-    both = [own, exp.Sub(this=own.copy(), expression=number(1))]
-    every = exp.Column(this=exp.Star(), table=exp.to_identifier("s", quoted=True))
-    equal = [aliased(side, f"_side{place}") for place, side in enumerate(sides)]
-    selects = [
-        exp.select(every, aliased(step, "_step"), *(side.copy() for side in equal)).from_(trigger.source.item("s"))
-        for step in both
-    ]
-    return derived_table(exp.union(*selects, distinct=False), trigger.alias)
 
 
 def _in_step(trigger: JoinInput, step: exp.Expr, sides: Sequence[exp.Expr]) -> list[exp.Expr]:

@@ -86,7 +86,7 @@ def _flow(node: query.Correlate, inputs: list[JoinInput], network: Network) -> F
         return [Branch(node, inputs, place, outputs, by, database.wide_integer) for place in reporting]
 
     def joined(by: SearchBy) -> Selection:
-        selects = [branch.select(outputs) for branch in branches(by)]
+        selects = [branch.select(outputs) for branch in branches(by)[: 1 if by is SearchBy.PAIRS else None]]
         unmatched_by = SearchBy.TIME if by is SearchBy.STEPS else by
         selects += [_unmatched(branch) for branch in branches(unmatched_by) if branch.trigger.name in node.outer]
         union = selects[0] if len(selects) == 1 else exp.union(*selects, distinct=False)
@@ -108,7 +108,9 @@ def _variants(
     by_steps = StatementWriter(lambda: joined(SearchBy.STEPS), "steps of time that are equal")
     by_index = StatementWriter(lambda: joined(SearchBy.INDEX), "an index")
     if not network.database.uses_indexes:
-        return Variants(by_steps, few=by_time)
+        by_pairs = StatementWriter(lambda: joined(SearchBy.PAIRS), "steps of time that are equal, all at once")
+        has_pairs = any(branch.has_pairs for branch in branches(SearchBy.PAIRS))
+        return Variants(by_steps, few=by_time, history=by_pairs if has_pairs else None)
     # For many events MariaDB takes time cubic in their number by an index.
     few = by_index if any(branch.indexed_inputs for branch in branches(SearchBy.INDEX)) else None
     if not all(branch.has_computed_equations for branch in branches(SearchBy.STEPS)):

@@ -131,26 +131,99 @@ def test_slices_give_the_rows_of_the_whole():
     assert sum(at_once > 1 for _, at_once in counts) >= 3
 
 
-def differs_in_a_file(seed: int, folder: Path) -> int:
-    """Compares a history in a file of Parquet; how many slices the database read itself."""
+def differs_in_files(seed: int, folder: Path) -> tuple[int, int]:
+    """Compares a history in files of Parquet, one per stream; their number, and that of the slices DuckDB read itself."""
     history = bounded_history(seed)
-    if history is None or len(history.tables) != 1:
-        return 0
+    if history is None:
+        return 0, 0
     with with_state():
         whole = history.whole()
-    ((stream, table),) = history.tables.items()
-    pq.write_table(table, folder / "events.parquet", row_group_size=3)
-    history.tables = {stream: str(folder / "events.parquet")}
-    with cut(2, Random(seed).choice([2, 4, 50])), counting_pushes() as pushes:
+    for place, (stream, table) in enumerate(history.tables.items()):
+        pq.write_table(table, folder / f"{place}.parquet", row_group_size=3)
+        history.tables[stream] = str(folder / f"{place}.parquet")
+    read, slices = file_slices.FileSlice.whole, []
+
+    def counted(self: file_slices.FileSlice, cep: bridge.Bridge) -> Any:
+        slices.append(self)
+        return read(self, cep)
+
+    reading = mock.patch.object(file_slices.FileSlice, "whole", counted)
+    with cut(2, Random(seed).choice([4, 15, 50])), counting_pushes() as pushes, reading:
         found = history.whole()
     for name, rows in whole.items():
         assert same_rows(rows, found[name]), (seed, name)
     assert all(pushes), seed
-    return len(pushes)
+    return len(history.tables), len(slices)
 
 
-def test_a_file_that_the_database_reads_gives_the_rows_of_its_table(tmp_path: Path):
-    assert sum(differs_in_a_file(seed, tmp_path) > 0 for seed in range(30)) >= 3
+def test_files_that_the_database_reads_give_the_rows_of_their_tables(tmp_path: Path):
+    """The events of several files are merged by time."""
+    counts = [differs_in_files(seed, tmp_path) for seed in range(40)]
+    assert sum(slices > 0 for files, slices in counts if files == 1) >= 5
+    assert sum(slices > 0 for files, slices in counts if files > 1) >= 3
+
+
+def test_events_of_one_time_are_in_the_order_of_their_streams():
+    """Also in a slice that begins with an event of a later stream."""
+    tables = {"a": pa.table({"ts": range(1, 60, 2), "v": range(30)}), "b": pa.table({"ts": range(60), "v": range(60)})}
+    query = {"q": "SELECT 'a' AS stream, v FROM a UNION ALL SELECT 'b', v FROM b"}
+    with with_state():
+        whole = bridge.replay(tables, query)["q"]
+    slices = []
+    for rows in range(3, 9):
+        with cut(2, rows), counting_pushes() as pushes:
+            assert bridge.replay(tables, query)["q"].equals(whole), rows
+        slices.append(len(pushes))
+    assert max(slices) > 3, slices
+
+
+OF_SEVERAL_FILES = {
+    "pairs": "SELECT a.v AS x, b.v AS y FROM a WINDOW(RANGE 9 MS), b WINDOW(RANGE 3 MS) WHERE a.k = b.k",
+    "same": "SELECT l.v AS x, r.v AS y FROM a WINDOW(RANGE 2 MS) l, a WINDOW(RANGE 5 MS) r WHERE l.k = r.k AND l.v <= r.v",
+    "all": "SELECT a.v AS x, b.v AS y FROM b WINDOW(RANGE 1 MS), a WINDOW(RANGE 4 MS)",
+    "one": "SELECT a.v AS x, b.v AS y FROM a WINDOW(RANGE 7 MS), b WINDOW(RANGE 7 MS) WHERE a.k = b.k AND a.v > 5",
+    "two": "SELECT a.v AS x, b.v AS y FROM a WINDOW(RANGE 7 MS), b WINDOW(RANGE 7 MS) WHERE a.k = b.k AND a.v > 15",
+    "three": "SELECT a.v AS x, b.v AS y, c.v AS z FROM a WINDOW(RANGE 3 MS), b WINDOW(RANGE 3 MS), c WINDOW(RANGE 3 MS) "
+    "WHERE a.k = b.k AND b.k = c.k",
+    "of_pairs": "SELECT COUNT(*) AS n, MAX(y) AS y FROM pairs WINDOW(RANGE 4 MS)",
+    "union": "SELECT k, v FROM a UNION ALL SELECT k, v FROM b",
+    "jumps": "SELECT k, SUM(v) AS s FROM c WINDOW(RANGE 10 MS SLIDE 10 MS) GROUP BY k",
+}
+"""Queries over several streams, whose results look back a bounded time."""
+
+
+@pytest.mark.parametrize("options", [{}, {"end": 70}], ids=["whole", "until"])
+def test_events_of_several_files_are_merged_by_time(options: dict[str, Any], tmp_path: Path):
+    """Those of one time in the order of the streams, and those of one stream in the order of its rows."""
+    rng = Random(7)
+    tables, paths = {}, {}
+    for name in "cab":
+        times = sorted(rng.choices(range(100), k=80))
+        keys, values = rng.choices(range(3), k=80), rng.choices(range(20), k=80)
+        tables[name] = pa.table({"ts": times, "k": keys, "v": values})
+        paths[name] = str(tmp_path / f"{name}.parquet")
+        pq.write_table(tables[name], paths[name], row_group_size=9)
+    with with_state():
+        whole = bridge.replay(tables, OF_SEVERAL_FILES, **options)
+    refused = mock.patch.object(parallel.ChunkSlice, "whole", side_effect=AssertionError)
+    with cut(2, 100), counting_pushes() as pushes, refused:
+        found = bridge.replay(paths, OF_SEVERAL_FILES, **options)
+    assert len(pushes) >= 2 and all(pushes)
+    for name, rows in whole.items():
+        assert rows.num_rows > 10, name
+        assert found[name].equals(rows), name
+
+
+def test_events_with_too_large_numbers_are_read_here(tmp_path: Path):
+    """Two files of 1,000 rows have 2,002 numbers per millisecond."""
+    paths = {}
+    for name, times in (("a", range(0, 2**53, 2**43)), ("b", range(5, 2**53, 2**43))):
+        paths[name] = str(tmp_path / f"{name}.parquet")
+        pq.write_table(pa.table({"ts": times, "v": range(1024)}), paths[name])
+    text = "SELECT a.v AS x, b.v AS y FROM a WINDOW(RANGE 9 MS), b WINDOW(RANGE 9 MS)"
+    with mock.patch.object(file_slices.FileSlice, "whole", side_effect=AssertionError):
+        found = bridge.replay(paths, {"q": text})["q"]
+    assert found["x"].to_pylist() == found["y"].to_pylist() == list(range(1024))
 
 
 QUERY = "CREATE STREAM s (a INTEGER); CREATE QUERY n AS SELECT COUNT(*) AS n, MAX(a) AS a FROM s WINDOW(RANGE 5 MS)"
@@ -460,5 +533,5 @@ def test_an_error_of_a_statement_over_a_file_is_that_of_a_push(tmp_path: Path):
 def test_slices_give_the_rows_of_the_whole_on_many_seeds(start: int, tmp_path: Path):
     for seed in range(start, start + 100):
         differs(seed)
-        differs_in_a_file(seed, tmp_path)
+        differs_in_files(seed, tmp_path)
         differs_in_sequence(seed, tmp_path)

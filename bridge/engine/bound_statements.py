@@ -15,7 +15,7 @@ from bridge.engine.catalogue import StreamEntry
 from bridge.engine.computed import Compute, computed, has_only_values
 from bridge.engine.previous_rows import PreviousRows, previous_rows
 from bridge.engine.totals_table import TotalsUpdate
-from bridge.engine.window_aggregates import WindowAggregate
+from bridge.engine.window_aggregates import ForeignAggregate, WindowAggregate
 from bridge.engine.window_content import UnknownFormError, WindowInsertion, arriving_row, insertion_of
 from bridge.engine.window_joins import WindowJoin, window_join
 from bridge.engine.window_memory import FilledWindow, WindowMemory
@@ -163,8 +163,12 @@ class BoundStatements:
         insertions: Mapping[str, WindowInsertion],
         empty: Collection[str],
         updates: Mapping[str, TotalsUpdate] = MappingProxyType({}),
+        memory: WindowMemory | None = None,
     ) -> WindowAggregate | None:
-        """What computes the SELECT of `source` over a window in memory; None where only the database can."""
+        """What computes the SELECT of `source` over a window in memory; None where only the database can.
+
+        `memory`: the windows that events of other streams fill; None where they are not read.
+        """
         found = self._source(source, write)
         if found.aggregate is None:
             tree = optimize(write().copy(), Facts(found.tables.intersection(empty), self.row))
@@ -173,10 +177,12 @@ class BoundStatements:
                 functions = AggregateFunctions(
                     database.python_types, database.compensates_sums, database.python_aggregates
                 )
-                known = window_aggregate(tree, insertions, _place_of, _mark, self._types, functions, updates)
+                known = window_aggregate(tree, insertions, _place_of, _mark, self._types, functions, updates, memory)
             found.aggregate = (known,)
         if (aggregate := found.aggregate[0]) is not None:
             aggregate.forget()
+        if isinstance(aggregate, ForeignAggregate) and memory is not None:
+            memory.add(aggregate.stream, id(aggregate), aggregate)
         return aggregate
 
     def totals_update(self, step: UpdateRows, empty: Collection[str]) -> TotalsUpdate | None:

@@ -192,10 +192,15 @@ class OneEventPlan:
         )
 
     @functools.cached_property
+    def is_computed(self) -> bool:
+        """Whether it is one SELECT of values, which this process computes."""
+        return self.is_one_select and all(statement.whole.compute is not None for _, statement in self.results)
+
+    @functools.cached_property
     def takes_several(self) -> bool:
         """Whether it also runs several events at once, which are then computed in this process."""
         if self.is_one_select:
-            return all(statement.whole.compute is not None for _, statement in self.results)
+            return self.is_computed or self.in_process is not None
         machines = [step for step in self.steps if isinstance(step, MachineStep)]
         in_process = self.in_process is not None or (self._is_quiet and not self.binds)
         return in_process and all(step.is_computed for step in machines)

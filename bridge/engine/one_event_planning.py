@@ -210,7 +210,7 @@ class _Planning:
         if reader is not None and reader.table in self._reported:
             return reader
         one = member.results.of("one")
-        aggregate = self._bound.aggregate(one, one.statement.copy, insertions, self._empty, self._totals)
+        aggregate = self._bound.aggregate(one, one.statement.copy, insertions, self._empty, self._totals, self._memory)
         if aggregate is not None or self._memory is None or self._database.nested_loops_only:
             return aggregate  # a database of nested loops joins one event as fast as this process
         write = functools.partial(_of_one_event, result)

@@ -17,8 +17,12 @@ from typing import Any, NamedTuple, TypeAlias
 from bridge.engine.computed import Compute, Row
 from bridge.engine.running_totals import EXACT, KeyTotals, RunningTotals
 from bridge.engine.window_rows import KeyRows, LatestRows, MaintainedRows, WindowRows
+from windows.databases import Database
 from windows.databases.python_aggregates import PythonAggregate
 from windows.times import NEVER
+
+ONLY = "only"
+"""The aggregate that is the value of the only row; NULL where there are more, or none."""
 
 MOST_OF_KEY = 16_384
 """The number of rows of a key up to which an aggregate is computed row by row in Python."""
@@ -65,7 +69,7 @@ class ColumnAggregate(NamedTuple):
     @property
     def function(self) -> Callable[[Values], Any] | None:
         """What computes it of values that are not NULL; None where the rows in memory know it."""
-        if self.name == "count distinct":
+        if self.name in ("count distinct", ONLY):
             return None
         return _FUNCTIONS[self.name] if self.of_doubles is None else functools.partial(_of_doubles, self.of_doubles)
 
@@ -105,8 +109,10 @@ class WindowAggregate(MaintainedRows):
 
     def take(self, row: Row) -> list[Row] | None:
         """Adds what the event adds, and gives the rows of the SELECT for it; None where the database has to compute them."""
-        if not self.add(row):
-            return None
+        return self._results(row) if self.add(row) else None
+
+    def _results(self, row: Row) -> list[Row] | None:
+        """The rows of the SELECT for an event that is in memory."""
         is_null = any(row[place] is None for place in self._equal)
         found = self._values(None if is_null else tuple([row[place] for place in self._key]), row[0])
         if found is None:
@@ -121,9 +127,12 @@ class WindowAggregate(MaintainedRows):
         if self._most is not None and len(own.times) > self._most:
             return None
         found: list[Any] = []
-        for _, function, place in self._aggregates:
+        for name, function, place in self._aggregates:
             if place is None:
                 found.append(len(own.times))
+                continue
+            if name == ONLY:
+                found.append(own.columns[place][0] if len(own.times) == 1 else None)
                 continue
             if function is None:
                 found.append(own.count_distinct(place))
@@ -136,6 +145,19 @@ class WindowAggregate(MaintainedRows):
             except (ArithmeticError, ValueError):
                 return None
         return [found]
+
+
+class ForeignAggregate(WindowAggregate):
+    """The same over a window that events of another `stream` fill: for those of its own it is only read."""
+
+    stream = ""
+
+    def take(self, row: Row) -> list[Row] | None:
+        return self._results(row) if self.is_loaded else None
+
+    def prepare(self, database: Database, rows: Sequence[Row]) -> None:
+        if not self.is_loaded:
+            super().prepare(database, rows)
 
 
 class RunningAggregate(WindowAggregate):

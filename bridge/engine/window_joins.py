@@ -15,12 +15,11 @@ from sqlglot import exp
 from bridge.engine.computed import KINDS, Compute, Row, computed
 from bridge.engine.window_content import (
     UnknownFormError,
-    WindowContent,
     is_window,
     refuse_other_clauses,
     replace_columns,
 )
-from bridge.engine.window_memory import FilledWindow, WindowMemory
+from bridge.engine.window_memory import FilledContent, FilledWindow, WindowMemory
 from bridge.engine.window_rows import MaintainedRows
 from windows.databases import Database
 
@@ -137,48 +136,13 @@ def window_join(
         return None
 
 
-class _Content(WindowContent):
-    """The rows of a window that a part of a join reads. `others`: the conditions that tell which of them have a result."""
-
-    def __init__(
-        self,
-        select: exp.Select,
-        window: FilledWindow,
-        place_of: Callable[[exp.Expr], int | None],
-        types: Sequence[str],
-        is_own: bool,
-    ) -> None:
-        self._window, self._types, self._adds_event = window, types, is_own
-        self.others: list[exp.Expr] = []
-        super().__init__(select, {window.insertion.table: window.insertion}, place_of)
-
-    def _take_other(self, condition: exp.Expr) -> None:
-        self.others.append(condition)
-
-    def _add_key(self, name: str, place: int, condition: exp.Expr) -> None:
-        kind = self._window.type_of(name)
-        if kind is None:
-            raise UnknownFormError
-        if name in self.keys or KINDS.get(kind) is not KINDS.get(self._types[place]):
-            self.others.append(condition)
-            return
-        self.keys[name] = place
-        if isinstance(condition, exp.EQ):
-            self.equal.add(name)
-
-    @property
-    def form(self) -> Row:
-        """What bounds the window; rows in memory of the same columns and form are the same."""
-        return self.insertion.table, tuple(self.keys), tuple(self._others), self._span, self._count, self._evicted
-
-
 @dataclasses.dataclass(frozen=True)
 class _Part:
     """A SELECT of one window's rows: its columns by their names, its conditions, and the window."""
 
     items: Mapping[str, exp.Expr]
     conditions: Sequence[exp.Expr]
-    content: _Content
+    content: FilledContent
     window: FilledWindow
 
     def over(self, select: exp.Select) -> _Part:
@@ -246,7 +210,7 @@ class _Recognition:
         window = self._memory.filled(named.name) if isinstance(named, exp.Table) else None
         if window is None:
             raise UnknownFormError
-        content = _Content(select, window, self._place_of, self._types, window.stream == self._stream)
+        content = FilledContent(select, window, self._place_of, self._types, window.stream == self._stream)
         if not content.keys:
             raise UnknownFormError  # each event would be joined with all rows
         items = {item.alias_or_name: item.unalias() for item in select.expressions}

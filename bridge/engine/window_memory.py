@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import NamedTuple
 
-from bridge.engine.computed import Compute, Row
-from bridge.engine.window_content import WindowInsertion
+from sqlglot import exp
+
+from bridge.engine.computed import KINDS, Compute, Row
+from bridge.engine.window_content import UnknownFormError, WindowContent, WindowInsertion
 from bridge.engine.window_rows import MaintainedRows
 
 
@@ -29,6 +31,45 @@ class FilledWindow(NamedTuple):
         """The type of a column; None where it is not a value of the event."""
         place = self.insertion.places.get(name)
         return None if place is None else self.types[place]
+
+
+class FilledContent(WindowContent):
+    """The rows of a window that a SELECT reads for an event, which may be of another stream than the one that fills it.
+
+    `types`: those of the event's values. `is_own`: whether the event fills the window. `others`: the conditions on the rows
+    that do not bound the window.
+    """
+
+    def __init__(
+        self,
+        select: exp.Select,
+        window: FilledWindow,
+        place_of: Callable[[exp.Expr], int | None],
+        types: Sequence[str],
+        is_own: bool,
+    ) -> None:
+        self.window, self._types, self._adds_event = window, types, is_own
+        self.others: list[exp.Expr] = []
+        super().__init__(select, {window.insertion.table: window.insertion}, place_of)
+
+    def _take_other(self, condition: exp.Expr) -> None:
+        self.others.append(condition)
+
+    def _add_key(self, name: str, place: int, condition: exp.Expr) -> None:
+        kind = self.window.type_of(name)
+        if kind is None:
+            raise UnknownFormError
+        if name in self.keys or KINDS.get(kind) is not KINDS.get(self._types[place]):
+            self.others.append(condition)
+            return
+        self.keys[name] = place
+        if isinstance(condition, exp.EQ):
+            self.equal.add(name)
+
+    @property
+    def form(self) -> Row:
+        """What bounds the window; rows in memory of the same columns and form are the same."""
+        return self.insertion.table, tuple(self.keys), tuple(self._others), self._span, self._count, self._evicted
 
 
 class WindowMemory:

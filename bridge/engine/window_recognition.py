@@ -15,7 +15,7 @@ from sqlglot import exp
 from bridge.engine.computed import Compute, computed, has_only_values
 from bridge.engine.running_totals import RunningTotals
 from bridge.engine.totals_table import TotalsContent, TotalsUpdate
-from bridge.engine.window_aggregates import ColumnAggregate, RunningAggregate, WindowAggregate
+from bridge.engine.window_aggregates import ONLY, ColumnAggregate, ForeignAggregate, RunningAggregate, WindowAggregate
 from bridge.engine.window_content import (
     UnknownFormError,
     WindowContent,
@@ -25,6 +25,7 @@ from bridge.engine.window_content import (
     refuse_other_clauses,
     replace_columns,
 )
+from bridge.engine.window_memory import FilledContent, WindowMemory
 from windows.databases.python_aggregates import PythonAggregate
 
 _NAMES: Mapping[type[exp.Expr], str] = {
@@ -51,7 +52,7 @@ class AggregateFunctions(NamedTuple):
     others: Mapping[type[exp.Expr], PythonAggregate] = MappingProxyType({})
 
     def aggregate(self, node: exp.Expr, content: WindowContent, types: Sequence[str]) -> ColumnAggregate:
-        """An aggregate over a column of a window's rows; `types`: those of the event's values."""
+        """An aggregate over a column of a window's rows; `types`: those of the values that fill the window."""
         distinct = isinstance(node, exp.Count) and isinstance(node.this, exp.Distinct)
         inner = content.name_of(node.this.expressions[0] if distinct else node.this)
         name, other = _NAMES.get(type(node)), self.others.get(type(node))
@@ -85,6 +86,7 @@ def window_aggregate(
     types: Sequence[str],
     functions: AggregateFunctions,
     updates: Mapping[str, TotalsUpdate] = MappingProxyType({}),
+    memory: WindowMemory | None = None,
 ) -> WindowAggregate | None:
     """What computes a SELECT over a window; None where only the database can.
 
@@ -96,9 +98,10 @@ def window_aggregate(
         types: The types of the columns of that row.
         functions: The aggregates that Python computes as the database does.
         updates: What is added to tables of totals, by the names of these.
+        memory: The windows that events of other streams fill; None where they are not in memory.
     """
     try:
-        return _Recognition(insertions, place_of, mark, types, functions, updates).aggregate(statement)
+        return _Recognition(insertions, place_of, mark, types, functions, updates, memory).aggregate(statement)
     except UnknownFormError:
         return None
 
@@ -109,8 +112,9 @@ class _Recognition:
     def __init__(
         self, insertions: Mapping[str, WindowInsertion], place_of: Callable[[exp.Expr], int | None],
         mark: Callable[[int, str], exp.Expr], types: Sequence[str], functions: AggregateFunctions,
-        updates: Mapping[str, TotalsUpdate],
+        updates: Mapping[str, TotalsUpdate], memory: WindowMemory | None,
     ) -> None:  # fmt: skip
+        self._memory = memory
         self._updates, self._totals = updates, dict[str, TotalsContent]()
         self._insertions, self._place_of, self._mark = insertions, place_of, mark
         self._types, self._functions = types, functions
@@ -135,11 +139,16 @@ class _Recognition:
         arrive = self._arriving(content, [*content.columns, *columns])
         if finish is None or arrive is None:
             raise UnknownFormError
-        rows = content.rows(columns, self._types, all(each.is_running for each in self._aggregates))
+        can_run = all(each.is_running for each in self._aggregates) and not isinstance(content, FilledContent)
+        rows = content.rows(columns, self._types_of(content), can_run)
         key, equal = list(content.keys.values()), [content.keys[name] for name in content.equal]
         is_plain = not (self._conditions or equal or self._reports_empty) and all(map(self._is_plain, items.values()))
         arriving = self._arriving(content, []) if is_plain else None
         others = (arrive, key, equal, self._aggregates, columns, finish, self._reports_empty, arriving)
+        if isinstance(content, FilledContent):
+            foreign = ForeignAggregate(rows, *others)
+            foreign.stream = content.window.stream
+            return foreign
         return RunningAggregate(rows, *others) if isinstance(rows, RunningTotals) else WindowAggregate(rows, *others)
 
     def _is_plain(self, value: exp.Expr) -> bool:
@@ -160,7 +169,9 @@ class _Recognition:
         return totals.aggregate(finish, lambda select: computed(select, self._place_of, self._types, proven))
 
     def _arriving(self, content: WindowContent, names: Sequence[str]) -> Compute | None:
-        """What computes these columns of the row that the event adds."""
+        """What computes these columns of the row that an event adds."""
+        if isinstance(content, FilledContent):
+            return content.window.arriving(names)
         select = arriving_row(content.insertion, names, self._types, self._mark)
         return computed(select, self._place_of, self._types, self._functions.proven)
 
@@ -209,10 +220,17 @@ class _Recognition:
         known = {} if event is None else {item.alias_or_name: item.unalias() for item in event.this.expressions}
 
         def bound(node: exp.Expr) -> exp.Expr:
-            is_of_event = isinstance(node, exp.Column) and node.table == alias and node.name in known
-            return known[node.name].copy() if is_of_event else node
+            if not isinstance(node, exp.Column) or node.name not in known:
+                return node
+            is_outside = not node.table and node.find_ancestor(exp.Select) is None
+            return known[node.name].copy() if node.table == alias or is_outside else node
 
         def aggregated(node: exp.Expr) -> exp.Expr:
+            if isinstance(node, exp.Exists) and [each.sql() for each in node.this.expressions] == ["1"]:
+                counted = exp.select(exp.Count(this=exp.Star())).from_(node.this.args["from_"].this)
+                counted.set("where", node.this.args.get("where"))
+                refuse_other_clauses(node.this, ("expressions", "from_", "where"))
+                return exp.GT(this=self._sub_query(counted, alias), expression=exp.Literal.number(0))
             if isinstance(node, exp.SubqueryPredicate | exp.In) and node.find(exp.Select) is not None:
                 raise UnknownFormError  # it reads rows, not a value
             return self._sub_query(node.unnest(), alias) if isinstance(node, exp.Subquery) else node
@@ -243,8 +261,25 @@ class _Recognition:
         """The rows that a SELECT reads, the only one that reads any."""
         if self._content is not None:
             raise UnknownFormError
-        self._content = content = WindowContent(select, self._insertions, self._place_of)
+        self._content = content = self._filled(select) or WindowContent(select, self._insertions, self._place_of)
         return content
+
+    def _filled(self, select: exp.Select) -> FilledContent | None:
+        """The rows of a window that events of another stream fill; None for other ones."""
+        read = {each.name for each in select.args["from_"].find_all(exp.Table)}
+        if self._memory is None or len(read) != 1 or not read.isdisjoint(self._insertions):
+            return None
+        window = self._memory.filled(*read)
+        if window is None:
+            return None
+        content = FilledContent(select, window, self._place_of, self._types, is_own=False)
+        if content.others:
+            raise UnknownFormError
+        return content
+
+    def _types_of(self, content: WindowContent) -> Sequence[str]:
+        """The types of the values of an event that fills the window."""
+        return content.window.types if isinstance(content, FilledContent) else self._types
 
     def _value(self, value: exp.Expr, content: WindowContent) -> exp.Expr:
         """An expression over values of the event and aggregates, these as further values of its row."""
@@ -252,11 +287,26 @@ class _Recognition:
         def marked(node: exp.Expr) -> exp.Expr:
             if isinstance(node, exp.Column | exp.Subquery):
                 raise UnknownFormError
-            if not isinstance(node, exp.AggFunc):
+            only = _only_value(node)
+            if only is None and not isinstance(node, exp.AggFunc):
                 return node
-            aggregate = self._functions.aggregate(node, content, self._types)
+            types = self._types_of(content)
+            if only is None:
+                aggregate = self._functions.aggregate(node, content, types)
+            else:
+                name = content.name_of(only) or ""
+                aggregate = ColumnAggregate(ONLY, name, types[content.place(name)])
             if aggregate not in self._aggregates:
                 self._aggregates.append(aggregate)
             return self._mark(len(self._types) + self._aggregates.index(aggregate), aggregate.type)
 
         return value.transform(marked)
+
+
+def _only_value(node: exp.Expr) -> exp.Expr | None:
+    """The expression whose value in the only row an expression is, with NULL for several rows; None for another one."""
+    match node:
+        case exp.Case(this=None, args={"ifs": [exp.If(this=exp.EQ() as alone, args={"true": exp.Min() as value})]}):
+            is_alone = node.args.get("default") is None and alone.sql() == "COUNT(*) = 1"
+            return value.this if is_alone else None
+    return None

@@ -40,6 +40,8 @@ class Capabilities:
     """True if one statement with the window frames of several queries is faster than a statement per query."""
     pane_sizes: ClassVar[tuple[int, ...]] = ()
     """Rows per pane at each level of pre-aggregation, shortest first; empty: windows are read row by row."""
+    has_all_extremes: ClassVar[bool] = True
+    """True if there is MIN of values of every type."""
     uses_indexes: ClassVar[bool] = True
     """True if indexes on window tables make statements faster."""
     wide_integer: ClassVar[str | None] = None

@@ -52,6 +52,7 @@ class PostgreSQL(PostgreSQLJson, PostgreSQLSql):
     title: ClassVar[str] = "PostgreSQL"
     binary_type: ClassVar[str] = "BYTEA"
     lists_aggregates: ClassVar[bool] = True
+    has_all_extremes: ClassVar[bool] = False
     ordered_set_functions: ClassVar[Mapping[str, str]] = MappingProxyType(
         {name: name for name in ("percentile_cont", "percentile_disc", "mode")}
     )

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.rewrite.flow import AT_LEAST, NTH, SESSION, Flow, LastRows, Selection
-from bridge.rewrite.windows.row_count import oldest_seq
+from bridge.rewrite.flow import AT_LEAST, NTH, SESSION, Flow, Selection
+from bridge.rewrite.windows.row_count import oldest_seq, stored_rows
 from windows.nested import is_list
 from windows.sql import aliased, column, column_of, derived_table, null_safe_equal, number, over
 from windows.times import NEVER
@@ -73,11 +73,6 @@ def _is_group(node: query.Aggregate, below: Flow) -> bool:
     if content is None or last is None or content.conditions or not reads_last_rows(node, below):
         return False
     return all(content.value(key) in last.keys for key in node.group_by)
-
-
-def stored_rows(content: Selection, last: LastRows) -> Selection:
-    """The rows of a window of last rows, without their numbers, from the table that keeps them."""
-    return dataclasses.replace(content, source=last.rows.source)
 
 
 def _rows_before(partition: list[exp.Expr], order: list[exp.Expr], below: Flow) -> exp.Expr:

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
 from sqlglot import exp
 
 from bridge import query
 from bridge.errors import QueryError
 from bridge.query.epl_state import CURRENT, EARLY, SetVariables, with_variable
-from bridge.rewrite.flow import Flow, Need, Selection, arrived_and_valid
+from bridge.rewrite.flow import Flow, Need, Selection, arrived_and_valid, not_later
 from bridge.rewrite.joins.correlate import rows_of_relation
 from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.plan import Operator
+from bridge.rewrite.windows.row_count import oldest_seq, stored_rows
 from bridge.rewrite.windows.top import order_of
-from windows.sql import aliased, column, column_of, derived_table, number, parenthesized, qualify_columns
+from windows.databases import Database
+from windows.sql import aliased, column, column_of, conjuncts, derived_table, number, parenthesized, qualify_columns
 
 
 @rewrite.register
 def _(node: query.SubqueryColumn, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
         below = network.rewrite(node.input, Need.ARRIVALS)
-        value = _value_of_same_event(node, network) or _subquery(node, below, _source(node.source, network))
+        value = _value_of_same_event(node, network)
+        if value is None:
+            inner = _source(node.source, network)
+            for name, indexed in _indexes(node, inner) if network.database.uses_indexes else ():
+                network.index(name, indexed)
+            value = _subquery(node, below, inner, network.database)
         operator.result = with_column(node.name, below, value)
 
     tables = [node.source.name.lower()] if isinstance(node.source, query.Relation) else []
@@ -56,10 +64,9 @@ def with_column(name: str, below: Flow, value: exp.Expr) -> Flow:
     )
 
 
-def _subquery(node: query.SubqueryColumn, below: Flow, inner: Flow | Selection) -> exp.Expr:
+def _subquery(node: query.SubqueryColumn, below: Flow, inner: Flow | Selection, database: Database) -> exp.Expr:
     """The sub-query over the rows `w` in the window when the row `t` arrives, with those of the same event."""
-    content = inner if isinstance(inner, Selection) else inner.content
-    assert content is not None
+    content, inside = (inner, []) if isinstance(inner, Selection) else _in_window(inner, below.timed, database)
     prefix = f"{node.name}."
 
     def bound(expression: exp.Expr) -> exp.Expr:
@@ -72,9 +79,6 @@ def _subquery(node: query.SubqueryColumn, below: Flow, inner: Flow | Selection) 
 
         return expression.transform(own)
 
-    inside: list[exp.Expr] = []
-    if isinstance(inner, Flow):
-        inside = arrived_and_valid("w", "t", inner, below.timed or inner.timed)
     conditions = [*(_of_content(condition, content) for condition in inside), *content.conditions_of("w")]
     if node.condition is not None:
         conditions.append(parenthesized(bound(node.condition)))
@@ -91,8 +95,46 @@ def _subquery(node: query.SubqueryColumn, below: Flow, inner: Flow | Selection) 
         return exp.In(this=parenthesized(bound(node.operand)), query=exp.Subquery(this=rows.select(value)))
     if not value.find(exp.AggFunc):
         alone = exp.EQ(this=exp.Count(this=exp.Star()), expression=number(1))
-        value = exp.Case().when(alone, exp.Min(this=value))
+        value = exp.Case().when(alone, _only_value(value, database))
     return exp.Subquery(this=rows.select(value))
+
+
+def _in_window(inner: Flow, timed: bool, database: Database) -> tuple[Selection, list[exp.Expr]]:
+    """Rows `w`, and the conditions under which one is in the window when the row `t` arrives.
+
+    An index finds the oldest of the last rows; else each row is compared with the one that evicts it.
+    """
+    assert inner.content is not None
+    last = inner.last if inner.is_last_rows and not timed else None
+    if last is None or last.keys or not (database.uses_indexes and database.index_range_joins):
+        return inner.content, arrived_and_valid("w", "t", inner, timed or inner.timed)
+    oldest = oldest_seq(inner, column_of("t", "seq"), inclusive=False)
+    since = exp.GTE(this=column_of("w", "seq"), expression=oldest)
+    return stored_rows(inner.content, last), [not_later("w", "t", (), timed=False), since]
+
+
+def _indexes(node: query.SubqueryColumn, inner: Flow | Selection) -> Iterator[tuple[str, tuple[str, str]]]:
+    """The window table with the columns to index: one that the condition equates with a column of the row, and time."""
+    if isinstance(inner, Selection) or inner.content is None or inner.size in (None, 1) or node.condition is None:
+        return
+    prefix, stored = f"{node.name}.", inner.content.source
+    for condition in conjuncts(node.condition):
+        sides = [condition.this, condition.expression] if isinstance(condition, exp.EQ) else []
+        names = [side.name for side in sides if isinstance(side, exp.Column)]
+        own = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
+        if len(names) == 2 and len(own) == 1 and isinstance(stored, exp.Table):
+            value = inner.content.columns[own[0]]
+            if isinstance(value, exp.Column):
+                yield stored.name, (value.name, "ts")
+
+
+def _only_value(value: exp.Expr, database: Database) -> exp.Expr:
+    """An aggregate that is the value of the only row."""
+    if database.has_all_extremes:
+        return exp.Min(this=value)
+    # Values of every type can be sorted, such as booleans and JSON.
+    order = exp.Order(expressions=[exp.Ordered(this=value, nulls_first=False)])
+    return exp.WithinGroup(this=exp.Mode(), expression=order)
 
 
 def _at_place(rows: exp.Select, node: query.SubqueryColumn, inner: Flow) -> exp.Select:

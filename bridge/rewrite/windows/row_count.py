@@ -81,6 +81,11 @@ def oldest_seq(flow: Flow, at: exp.Expr, same_key: Sequence[exp.Expr] = (), incl
     return exp.Coalesce(this=exp.Subquery(this=older), expressions=[number(0)])
 
 
+def stored_rows(content: Selection, last: LastRows) -> Selection:
+    """The rows of a window of last rows, without their numbers, from the table that keeps them."""
+    return dataclasses.replace(content, source=last.rows.source)
+
+
 def _at_rows(operator: Operator, node: query.Window, network: Network, below: Flow) -> Flow:
     """W3: after every `slide`-th row (per key) the last `count` rows, with that row's ts and seq."""
     assert isinstance(node.extent, Rows) and node.extent.slide is not None

@@ -179,17 +179,22 @@ def test_aggregates_are_what_the_database_makes_of_them(
 
 
 def sub_queries_of(draw: random.Random) -> str:
-    """A random statement of EPL with sub-queries over windows."""
+    """A random statement of EPL with sub-queries over windows of its own stream or another one."""
+    sources = draw.choice(["s", "s", "t", "t", "st"])
     views = ["#length(3)", "#time(9 msec)", "#lastevent", "#unique(k)", "#unique(f)", "#unique(k, i)", "#keepall"]
     conditions = ["", "", " where k = x.k", " where f = x.f and i = x.i", " where d = x.d", " where i > 0"]
     parts = []
     for number in range(draw.choice((1, 1, 1, 2))):
-        item = draw.choice(["max(d)", "min(i)", "sum(i)", "avg(d)", "count(*)", "count(d)", "d"])
-        parts.append(f"(select {item} from s{draw.choice(views)}{draw.choice(conditions)}) as m{number}")
+        item = draw.choice(["max(d)", "min(i)", "sum(i)", "avg(d)", "count(*)", "count(d)", "d", "k", "f"])
+        source = f"{draw.choice(sources)}{draw.choice(views)}"
+        parts.append(f"(select {item} from {source}{draw.choice(conditions)}) as m{number}")
     if draw.random() < 0.3:
         test, item = draw.choice([("exists", "*"), ("not exists", "i, d"), ("exists", "count(*)"), ("i in", "i")])
-        parts.insert(0, f"{test} (select {item} from s{draw.choice(views)}{draw.choice(conditions)}) as found")
-    having = draw.choice(["", "", " where i > 0", " where d < (select avg(d) from s#length(3))"])
+        source = f"{draw.choice(sources)}{draw.choice(views)}"
+        parts.insert(0, f"{test} (select {item} from {source}{draw.choice(conditions)}) as found")
+    having = draw.choice(["", "", " where i > 0", f" where d < (select avg(d) from {draw.choice(sources)}#length(3))"])
+    if draw.random() < 0.1:
+        having = f" where exists (select * from {draw.choice(sources)}{draw.choice(views)}{draw.choice(conditions)})"
     return f"select k, {', '.join(parts)} from s as x{having}"
 
 
@@ -199,11 +204,16 @@ def test_sub_queries_are_what_the_database_makes_of_them(
     database: Database, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draw = random.Random(seed)
-    texts = [sub_queries_of(draw)]
+    texts = [sub_queries_of(draw) for _ in range(draw.choice((1, 1, 2)))]
     events = events_of(draw, 80, database)
-    found, in_process = result_of(random.Random(seed), database, texts, events, "epl")
+    if draw.random() < 0.2:
+        monkeypatch.setattr(window_rows, "MOST_ROWS", 9)
+        monkeypatch.setattr(window_rows, "SWEEP", 4)
+        monkeypatch.setattr(window_rows, "RETRY", 7)
+    is_stored = any("from s#" in text for text in texts)
+    found, in_process = result_of(random.Random(seed), database, texts, events, "epl", is_stored)
     monkeypatch.setattr(one_event_planning._Planning, "_in_process", lambda self, *arguments: None)
-    expected, _ = result_of(random.Random(seed), database, texts, events, "epl")
+    expected, _ = result_of(random.Random(seed), database, texts, events, "epl", is_stored)
     assert found == expected, (texts, in_process)
 
 
@@ -237,6 +247,15 @@ IN_MEMORY = {
     "sub-query": ("epl", "select k, (select max(d) from s#length(100)) as m from s"),
     "sub-query of a key": ("epl", "select (select max(d) from s#time(1 sec) where k = x.k) as m from s as x"),
     "last event": ("epl", "select k, (select d from s#lastevent) as m from s"),
+    "last event of another stream": ("epl", "select k, (select k from t#lastevent) as m from s"),
+    "sub-query of a key of another stream": (
+        "epl",
+        "select (select k from t#unique(i) where i = x.i) as m from s as x",
+    ),
+    "whether another stream has rows": (
+        "epl",
+        "select k from s as x where not exists (select * from t#keepall where k = x.k)",
+    ),
 }
 
 
@@ -246,14 +265,17 @@ def test_aggregates_of_windows_in_memory_run_no_statement(url: str, name: str) -
     language, text = IN_MEMORY[name]
     with bridge.connect(url) as cep:
         cep.register_stream("s", SCHEMA)
+        cep.register_stream("t", SCHEMA)
         cep.create_query("q", text, language=language)
         found: list[Any] = []
         cep.add_output_processor("q", found.append)
         row = ["A", 1, 1, 0.5, True]
         for ts in (10, 11, 12):
+            cep.push_event("t", ["B", *row[1:]], ts)
             cep.push_event("s", row, ts)
         statements = traced(cep)
         for ts in (13, 14):
+            cep.push_event("t", ["B", *row[1:]], ts)
             cep.push_event("s", row, ts)
         cep.push_events("s", [(row, 20)] * 3)
         assert reads_and_writes(statements) == []

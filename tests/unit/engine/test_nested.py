@@ -228,7 +228,9 @@ def test_any_values_come_out_as_they_went_in(database: Database, seed: int) -> N
             cep.register_stream("s", schema)
             cep.create_query("q", "SELECT * FROM s WINDOW(ROWS 100)")
             cep.create_query("parts", f"SELECT {columns} FROM s")
-            found: dict[str, list[Any]] = {"q": [], "parts": []}
+            whole = ", ".join(f"(select {a.name} from s#lastevent) as {a.name}" for a in schema)
+            cep.create_query("last", f"select {whole} from s", language="epl")
+            found: dict[str, list[Any]] = {"q": [], "parts": [], "last": []}
             for name, rows in found.items():
                 cep.add_output_processor(name, lambda e, rows=rows: rows.append(list(e.payload.values())))
             for start in range(0, 12, size):
@@ -238,7 +240,7 @@ def test_any_values_come_out_as_they_went_in(database: Database, seed: int) -> N
                 if is_nested(attribute.type):  # others are as the database has them
                     assert [row[place] for row in asked] == [each[attribute.name] for each in events]
             assert asked.to_arrow().num_rows == 12
-        assert found["q"] == [list(each.values()) for each in events]
+        assert found["q"] == found["last"] == [list(each.values()) for each in events]
         assert found["parts"] == [[walked(each, steps) for _, steps in paths] for each in events]
         kept.append(found)
     assert kept[0] == kept[1]

@@ -89,6 +89,11 @@ class BoundStatements:
             found.bound[key] = _bound(tree, Facts(key, self.row), self._types, self._database)
         return found.bound[key]
 
+    def reads_rows(self, select: exp.Expr, empty: Collection[str]) -> bool:
+        """Whether a SELECT may give a row for an event, while these tables are empty."""
+        tables = frozenset(found.name for found in select.find_all(exp.Table))
+        return optimize(select.copy(), Facts(tables.intersection(empty), self.row)) is not None
+
     def of_arrivals(
         self, arrivals: Arrivals, insertion: WindowInsertion, empty: Collection[str]
     ) -> tuple[BoundStatement | None, PreviousRows]:

@@ -247,6 +247,8 @@ class _Planning:
             raise Unbound
         if not arrivals.previous:
             return MachineRead(self._bound.of(arrivals, arrivals.select.copy, self._empty))
+        if not self._bound.reads_rows(arrivals.select, self._empty):
+            return MachineRead(None)
         own = frozenset([self._bound.stream])
         insertion = self._bound.insertion(insert, functools.partial(_of_step, insert))
         sources = [each.sources for each in self._operators if id(machine) in map(id, each.steps)]

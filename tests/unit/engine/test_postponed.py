@@ -135,6 +135,22 @@ def test_rows_are_those_of_one_push(database: Database, seed: int) -> None:
     assert postponed or plan is None or plan.can_fail
 
 
+@pytest.mark.parametrize("url", ["duckdb://", "sqlite://"])
+@pytest.mark.parametrize("name", ["a b", "a not b", "every", "late", "eager", "falls", "falls by much"])
+def test_events_that_no_query_reads_run_no_statement(url: str, name: str) -> None:
+    """They only pass time, and the events between them are still stored later."""
+    with bridge.connect(url) as cep:
+        found = reported(cep, [name])
+        events = [("st"[ts % 2], ["A", (70.0, 65.0, 30.0, 10.0)[ts // 2 % 4]], ts) for ts in range(60)]
+        for stream, row, ts in events[:20]:
+            cep.push_event(stream, row, ts)
+        statements = traced(cep)
+        for stream, row, ts in events[20:]:
+            cep.push_event(stream, row, ts)
+        assert [sql for sql in statements if "cep_inbox_t" in sql] == []
+        assert (len(found[name]) > 2) == (name not in ("a not b", "late"))
+
+
 def test_a_push_alone_runs_at_most_two_statements() -> None:
     for name in ("a b", "a not b", "every", "eager", "falls", "falls by much"):
         with bridge.connect("duckdb://") as cep:

@@ -13,7 +13,8 @@ from sqlglot import exp
 
 from bridge.engine.computed import KINDS, has_only_values
 from bridge.engine.running_totals import RunningTotals
-from bridge.engine.window_rows import LatestRows, WindowRows
+from bridge.engine.window_rows import LatestRows, SessionRows, WindowRows
+from bridge.rewrite.flow import SESSION
 from windows.sql import aliased, conjuncts
 from windows.times import NEVER
 
@@ -120,6 +121,8 @@ class WindowContent:
 
     _adds_event = True
     """Whether the event itself is among the rows."""
+    _is_open = False
+    """Whether the rows of a session that has ended are left out."""
 
     def __init__(
         self, select: exp.Select, insertions: Mapping[str, WindowInsertion], place_of: Callable[[exp.Expr], int | None]
@@ -130,12 +133,14 @@ class WindowContent:
         self.conditions: list[exp.Expr] = []
         self._span: int | None = None
         self._count: int | None = None
+        self._session: SessionForm | None = None
         self._evicted: tuple[str, int, frozenset[str]] | None = None
         """The column that has the row which evicts a row, which one after it that is, and the keys of that window."""
         source = select.args["from_"].this
         self._alias = source.alias_or_name
         if isinstance(source, exp.Subquery):
-            source = self._rows_with_evictions(source.this)
+            self._session = session_form(source.this)
+            source = self._session.table if self._session is not None else self._rows_with_evictions(source.this)
         if not isinstance(source, exp.Table) or source.name not in insertions:
             raise UnknownFormError
         self.insertion = insertions[source.name]
@@ -157,7 +162,7 @@ class WindowContent:
     @property
     def _keeps_all(self) -> bool:
         """Whether rows never leave the window."""
-        return self._span is None and self._count is None and self._evicted is None
+        return self._span is None and self._count is None and self._evicted is None and self._session is None
 
     def rows(self, columns: Sequence[str], types: Sequence[str], can_run: bool = False) -> WindowRows:
         """What has these rows in memory, with these columns; `types`: those of the event's values.
@@ -168,6 +173,11 @@ class WindowContent:
         kinds = [KINDS[types[self.place(name)]] for name in [*self.columns, *columns]]
         if can_run and self._keeps_all and {*kinds[len(keys) :]} <= {int, float}:
             return RunningTotals(table, keys, columns, kinds)
+        if self._session is not None:
+            if not (self._is_open and self._session.keys <= self.keys.keys()):
+                raise UnknownFormError
+            places = [keys.index(name) for name in sorted(self._session.keys)]
+            return SessionRows(table, keys, columns, kinds, places, self._session.gap)
         if self._evicted is None or self._evicted[2] == self.keys.keys():
             return WindowRows(table, keys, columns, kinds, self._span, self._count)
         if self._span is not None or self._count is None:
@@ -224,6 +234,8 @@ class WindowContent:
         match condition:
             case exp.LTE() if (names[0], places[1]) in (("ts", 0), ("seq", 1)):
                 pass  # they have come already
+            case exp.LT() if places[0] == 0 and self._session is not None and names[1] == "_expires":
+                self._is_open = True
             case exp.LT() if places[0] == 0 and self.insertion.constants.get(names[1] or "") == NEVER:
                 pass
             case exp.LT() if places[0] == 1 and self._evicted is not None and names[1] == self._evicted[0]:
@@ -295,9 +307,10 @@ def refuse_other_clauses(select: exp.Expr, clauses: Collection[str]) -> None:
 
 
 def is_window(source: exp.Expr) -> bool:
-    """Whether what a SELECT reads is a table, or the rows of one with the row that evicts each."""
+    """Whether what a SELECT reads is a table, or its rows with the row that evicts each, or with the end of its session."""
     return isinstance(source, exp.Table) or (
-        source.this.find(exp.Lead) is not None and source.this.find(exp.Subquery) is None
+        (source.this.find(exp.Lead) is not None and source.this.find(exp.Subquery) is None)
+        or session_form(source.this) is not None
     )
 
 
@@ -312,6 +325,49 @@ def replace_columns(node: exp.Expr, values: Mapping[str, exp.Expr]) -> exp.Expr:
         return values[part.name].copy()
 
     return node.transform(value)
+
+
+class SessionForm(NamedTuple):
+    """The window table of sessions, the columns that have sessions of their own, and the milliseconds that end one."""
+
+    table: exp.Table
+    keys: frozenset[str]
+    gap: int
+
+
+def session_form(select: exp.Expr) -> SessionForm | None:
+    """What sessions a SELECT has the rows of, each with the end of its session as `_expires`; None for another SELECT."""
+    numbered = _inner(select)
+    marked = None if numbered is None else _inner(numbered)
+    source = marked.args["from_"].this if marked is not None and marked.args.get("from_") else None
+    if numbered is None or marked is None or not isinstance(source, exp.Table) or not isinstance(select, exp.Select):
+        return None
+    ends = next((item.unalias() for item in select.expressions if item.alias == "_expires"), None)
+    starts = next((item.unalias() for item in marked.expressions if item.alias == "_starts"), None)
+    match ends, starts:
+        case (
+            exp.Add(
+                this=exp.Window(this=exp.Max(this=exp.Column(name="ts"))) as newest, expression=exp.Literal() as gap
+            ),
+            exp.Case(args={"ifs": [exp.If(this=exp.GTE(this=exp.Sub() as pause, expression=exp.Literal() as least))]}),
+        ):
+            before = pause.expression
+            is_same = gap == least and isinstance(before, exp.Window) and isinstance(before.this, exp.Lag)
+            if not is_same or not _orders_by_seq(before) or pause.this.name != "ts" or before.this.this.name != "ts":
+                return None
+            keys = [each.name for each in before.args.get("partition_by") or ()]
+            together = [each.name for each in newest.args.get("partition_by") or ()]
+            is_plain = "" not in keys and together == [*keys, SESSION] and numbered.find(exp.Sum) is not None
+            return SessionForm(source, frozenset(keys), _number(gap)) if is_plain else None
+    return None
+
+
+def _inner(select: exp.Expr) -> exp.Select | None:
+    """The SELECT of all that another one gives, which alone it reads."""
+    source = select.args["from_"].this if isinstance(select, exp.Select) and select.args.get("from_") else None
+    if not isinstance(source, exp.Subquery) or has_other_clauses(select, ("expressions", "from_")):
+        return None
+    return source.this if isinstance(source.this, exp.Select) else None
 
 
 def _orders_by_seq(window: exp.Window) -> bool:

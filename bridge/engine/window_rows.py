@@ -193,6 +193,57 @@ class WindowRows:
         return own if own is not None and own.times else None
 
 
+class SessionRows(WindowRows):
+    """The rows of the latest session of each value of some of the keys, those at `places`.
+
+    `gap`: the milliseconds without a row after which a session has ended.
+    """
+
+    _sessions: dict[Any, tuple[int, dict[Any, KeyRows]]]
+    """The time of the newest row of each session, and its rows by their keys."""
+
+    def __init__(
+        self, name: str, keys: Sequence[str], columns: Sequence[str], kinds: Sequence[type], places: Sequence[int], gap: int
+    ) -> None:  # fmt: skip
+        super().__init__(name, keys, columns, kinds, None)
+        self._places, self._gap = places, gap
+
+    def _empty(self) -> None:
+        self._sessions = {}
+
+    def _open(self, key: Row, ts: int) -> dict[Any, KeyRows] | None:
+        """The rows of the session that a key is in, by their keys; None where it has ended."""
+        newest, rows = self._sessions.get(self._of(key), (0, None))
+        return rows if rows is not None and ts - newest < self._gap else None
+
+    def _of(self, key: Row) -> Row:
+        return tuple([key[place] for place in self._places])
+
+    def _add(self, ts: int, row: Sequence[Any]) -> None:
+        key = tuple(row[: self._keys])
+        rows = self._open(key, ts)
+        rows = {} if rows is None else rows
+        self._sessions[self._of(key)] = ts, rows
+        own = rows.get(key)
+        if own is None:
+            own = rows[key] = KeyRows(len(self._names) - self._keys)
+        own.add(ts, row[self._keys :])
+
+    def _sweep(self, ts: int) -> None:
+        self._sessions = {key: each for key, each in self._sessions.items() if ts - each[0] < self._gap}
+        super()._sweep(ts)
+
+    def _size(self) -> int:
+        return sum(len(own.times) for _, rows in self._sessions.values() for own in rows.values())
+
+    def _count_keys(self) -> int:
+        return sum(len(rows) for _, rows in self._sessions.values())
+
+    def of(self, key: Row, ts: int) -> KeyRows | None:
+        rows = self._open(key, ts)
+        return None if rows is None else rows.get(key)
+
+
 class LatestRows(WindowRows):
     """The rows of a window of the latest `count` rows per value of columns other than the keys, `evicting`.
 

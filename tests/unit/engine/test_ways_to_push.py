@@ -141,7 +141,7 @@ WAYS: dict[str, Callable[[random.Random], int]] = {
 def test_rows_do_not_depend_on_the_pushes(database: Database, names: list[str], lateness: int) -> None:
     seed = TOGETHER.index(names)
     draw = random.Random(seed)
-    events = events_of(draw, 260)
+    events = events_of(draw, 180)
     if lateness:
         events = late(draw, events)
     found: dict[str, Results] = {}

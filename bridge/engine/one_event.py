@@ -18,7 +18,7 @@ from bridge.engine.in_process import InProcess
 from bridge.engine.previous_rows import PreviousRows
 from bridge.engine.results import Results, ResultStatement
 from bridge.patterns.live.statements import Rows
-from bridge.rewrite.plan import Insert, RowCall
+from bridge.rewrite.plan import Call, Insert, RowCall
 from windows.databases import Database
 
 if TYPE_CHECKING:
@@ -49,6 +49,12 @@ class EventStatement(NamedTuple):
             return
         if self.otherwise is not None:
             self.otherwise.run(database, row, reported)
+
+
+class BoundaryCall(NamedTuple):
+    """A step that is not one statement, and runs only when a boundary is passed."""
+
+    call: Call
 
 
 class MachineRead(NamedTuple):
@@ -122,7 +128,7 @@ class OneEventPlan:
     the database can.
     """
 
-    steps: Sequence[EventStatement | MachineStep]
+    steps: Sequence[EventStatement | BoundaryCall | MachineStep]
     results: Sequence[tuple[ResultStatement, EventStatement]]
     inboxes: frozenset[str]
     late_inboxes: frozenset[str]
@@ -240,6 +246,10 @@ class OneEventPlan:
         for step in self.steps:
             if isinstance(step, EventStatement):
                 step.run(database, row, reported)
+                continue
+            if isinstance(step, BoundaryCall):
+                if is_passed:
+                    step.call.run(database, now, seq, False)
                 continue
             machine, results = step.machine, step.take(database, rows, now, seq)
             if before_report is None:

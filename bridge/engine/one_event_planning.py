@@ -13,13 +13,14 @@ from bridge.engine.bound_statements import BoundStatements, Unbound, row_of
 from bridge.engine.boundaries import NextBoundaries, RowNumbers
 from bridge.engine.catalogue import StreamEntry
 from bridge.engine.in_process import InProcess, Reader
-from bridge.engine.one_event import EventStatement, MachineRead, MachineStep, OneEventPlan
+from bridge.engine.one_event import BoundaryCall, EventStatement, MachineRead, MachineStep, OneEventPlan
 from bridge.engine.reports import report_reader
 from bridge.engine.results import ResultStatement
 from bridge.engine.totals_table import TotalsAggregate, TotalsUpdate
 from bridge.engine.window_content import WindowInsertion
 from bridge.engine.window_memory import FilledWindow, WindowMemory
 from bridge.patterns.live.statements import Arrivals
+from bridge.rewrite.aggregates.snapshot import PeriodicReports
 from bridge.rewrite.flow import Boundaries
 from bridge.rewrite.plan import Insert, InsertMissing, Operator, Purge, RowCall, UpdateRows
 from bridge.rewrite.state_tables import CLOCK
@@ -78,6 +79,7 @@ class _Planning:
         own = {operator.number for operator in jumping if any(made.name in rows for made in operator.tables)}
         self._late = {id(step) for operator in jumping if operator.number not in own for step in operator.steps}
         """The steps that do nothing before the next boundary, beside those that read such tables."""
+        self._late |= {id(step) for each in jumping for step in each.steps if isinstance(step, PeriodicReports)}
         first_rows = {each.first for each in boundaries}
         self._late |= {id(step) for operator in jumping for step in operator.steps if step.table in first_rows}
         self._quiet = {*self._waiting, *reported}
@@ -95,6 +97,7 @@ class _Planning:
         ]
         clock = self._database.own_name(CLOCK)
         timed = any(clock in statement.whole.text for statement in statements)
+        timed |= any(isinstance(step, BoundaryCall) for step in found)
         running = [step for step in self._steps if isinstance(step, Insert) and self._runs(step)]
         late = self._inboxes - {step.table for step in running}
         is_timed_now = any(clock in each.quiet.text for each in statements if each.quiet is not None)
@@ -119,13 +122,13 @@ class _Planning:
             in_process,
         )
 
-    def _bound_steps(self, inserts: dict[str, Insert]) -> list[EventStatement | MachineStep | None]:
+    def _bound_steps(self, inserts: dict[str, Insert]) -> list[EventStatement | BoundaryCall | MachineStep | None]:
         """The steps with the values of an event; None is one that does nothing.
 
         The INSERTs that store the rows of machines are put into `inserts`, by table.
         """
         stored = {arrivals.table for step in self._machines for arrivals in step.arrivals}
-        steps: list[EventStatement | MachineStep | None] = []
+        steps: list[EventStatement | BoundaryCall | MachineStep | None] = []
         for step in self._steps:
             if isinstance(step, RowCall):
                 steps.append(self._machine(step, inserts))
@@ -137,6 +140,8 @@ class _Planning:
                 update = steps.pop() if merges else None
                 statement = self._statement(step, functools.partial(_of_step, step))
                 steps.append(update._replace(otherwise=statement) if isinstance(update, EventStatement) else statement)
+            elif isinstance(step, PeriodicReports) and id(step) in self._late:
+                steps.append(BoundaryCall(step))
             else:
                 raise Unbound
         return steps

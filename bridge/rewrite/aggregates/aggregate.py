@@ -100,7 +100,8 @@ def _aggregated(node: query.Aggregate, network: Network, need: Need) -> Flow:
             variants = Variants(StatementWriter(lambda: select, "join of report times and window"))
         jumping = below.counted and below.jumping and not node.every_change
         jump = ("ts", "seq", *below.jump) if jumping else ()
-        operator.boundaries = None if isinstance(above, Snapshot) else below.boundaries
+        notes_groups = reports_empty(node) and bool(node.group_by)  # with each event
+        operator.boundaries = None if notes_groups else below.boundaries
         result = _flow(node, below, variants, (*jump, FROM) if jump else (), network)
         operator.result = dataclasses.replace(result, boundaries=operator.boundaries)
         if below.counted and not node.every_change:  # else a newer result comes when a row leaves

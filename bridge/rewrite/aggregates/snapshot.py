@@ -12,7 +12,7 @@ from bridge.query.epl_columns import OF_EVENT
 from bridge.query.epl_output import Snapshot
 from bridge.rewrite.aggregates.frames import aggregate_calls, group_columns
 from bridge.rewrite.aggregates.on_change import at_points
-from bridge.rewrite.flow import Flow, Need, Selection, not_later, valid
+from bridge.rewrite.flow import Boundaries, Flow, Need, Selection, not_later, valid
 from bridge.rewrite.network import Network, derived_content, rewrite
 from bridge.rewrite.plan import Insert, Operator
 from bridge.rewrite.state_tables import CLOCK, add_table, arrived
@@ -42,6 +42,7 @@ _REPORT = ("ts", "seq", "_expires")
 def _(node: Snapshot, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
         operator.result = content_at_reports(node, network, order_of(node.input))
+        operator.boundaries = operator.result.boundaries
 
     return network.give(network.operator(node, build, "Snapshot"), node, need)
 
@@ -66,10 +67,13 @@ def content_at_reports(node: Snapshot, network: Network, order: Sequence[exp.Ord
     }
     inside = [not_later("w", "t", (), timed=True), *valid("w", "t", below, timed=True), *content.conditions_of("w")]
     joined = exp.select(*(aliased(value, name) for name, value in columns.items()))
-    joined = joined.from_(_reports(node, network).as_("t", quoted=True)).join(content.item("w"), on=exp.and_(*inside))
+    moments = _moments(node, network)
+    joined = joined.from_(_reports(moments)).join(content.item("w"), on=exp.and_(*inside))
     rows = Selection.of(exp.Subquery(this=joined), columns)
     jump = ("_jump",) if node.time is None else ()
-    return Flow(below.names, rows, order=("_place",), timed=True, jumping=True, jump=jump)
+    return Flow(
+        below.names, rows, order=("_place",), timed=True, jumping=True, jump=jump, boundaries=moments.boundaries
+    )
 
 
 @derived_content.register
@@ -91,7 +95,7 @@ def at_reports(operator: Operator, node: query.Aggregate, network: Network) -> e
     assert isinstance(node.input, Snapshot)
     below = network.rewrite(node.input.input, Need.CONTENT)
     reports = exp.select(*(column_of("t", name) for name in _REPORT))
-    reports = reports.from_(_reports(node.input, network).as_("t", quoted=True))
+    reports = reports.from_(_reports(_moments(node.input, network)))
     if not node.group_by:
         return at_points(node, below, reports.select(aliased(bigint_zero(), "_age")))
     groups = _groups(operator, node, network, below)
@@ -124,8 +128,13 @@ def _groups(operator: Operator, node: query.Aggregate, network: Network, below: 
 # Reports --------------------------------------------------------------------------------------------------------------
 
 
-def _reports(node: Snapshot, network: Network) -> exp.Table:
-    """The table of the reports that are due with this push."""
+def _reports(moments: Operator) -> exp.Expr:
+    """The reports `t` that are due with this push."""
+    return aliased_table(moments.inboxes[0], "t")
+
+
+def _moments(node: Snapshot, network: Network) -> Operator:
+    """What fills a table with the reports that are due with each push."""
 
     def build(operator: Operator) -> None:
         below = network.rewrite(node.input, Need.ARRIVALS)
@@ -136,7 +145,7 @@ def _reports(node: Snapshot, network: Network) -> exp.Table:
         make(operator, node, network, below, name)
 
     key = ("Moments", node.input, node.time, node.count)
-    return table(network.operator(node, build, "Moments", key=key).inboxes[0])
+    return network.operator(node, build, "Moments", key=key)
 
 
 def _by_time(operator: Operator, node: Snapshot, network: Network, below: Flow, name: str) -> None:
@@ -145,6 +154,8 @@ def _by_time(operator: Operator, node: Snapshot, network: Network, below: Flow, 
     since = exp.select(first, column("before")).from_(table(CLOCK))
     text, quoted = network.database.render(since), network.database.quoted(name)
     operator.steps.append(PeriodicReports(name, text, quoted, node.time))
+    begun = operator.tables[-1].name
+    operator.boundaries = Boundaries(name, node.time, None, begun)
 
 
 def _by_count(operator: Operator, node: Snapshot, network: Network, below: Flow, name: str) -> None:

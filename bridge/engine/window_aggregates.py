@@ -150,7 +150,9 @@ class WindowAggregate(MaintainedRows):
 class ForeignAggregate(WindowAggregate):
     """The same over a window that events of another `stream` fill: for those of its own it is only read."""
 
-    stream = ""
+    def __init__(self, stream: str, rows: WindowRows, *others: Any) -> None:
+        super().__init__(rows, *others)
+        self.stream = stream
 
     def take(self, row: Row) -> list[Row] | None:
         return self._results(row) if self.is_loaded else None

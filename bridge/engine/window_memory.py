@@ -69,7 +69,8 @@ class FilledContent(WindowContent):
     @property
     def form(self) -> Row:
         """What bounds the window; rows in memory of the same columns and form are the same."""
-        return self.insertion.table, tuple(self.keys), tuple(self._others), self._span, self._count, self._evicted
+        bounds = self._span, self._count, self._evicted, self._session
+        return self.insertion.table, tuple(self.keys), tuple(self._others), *bounds
 
 
 class WindowMemory:

@@ -146,9 +146,7 @@ class _Recognition:
         arriving = self._arriving(content, []) if is_plain else None
         others = (arrive, key, equal, self._aggregates, columns, finish, self._reports_empty, arriving)
         if isinstance(content, FilledContent):
-            foreign = ForeignAggregate(rows, *others)
-            foreign.stream = content.window.stream
-            return foreign
+            return ForeignAggregate(content.window.stream, rows, *others)
         return RunningAggregate(rows, *others) if isinstance(rows, RunningTotals) else WindowAggregate(rows, *others)
 
     def _is_plain(self, value: exp.Expr) -> bool:

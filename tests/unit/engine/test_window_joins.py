@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 WINDOWS = [
     "RANGE 4 MS", "RANGE 9 MS", "RANGE 9 MS", "UNBOUNDED", "NOW", "ROWS 1", "ROWS 3", "ROWS 5", "PARTITION BY k ROWS 2",
-    "PARTITION BY i ROWS 1", "PARTITION BY k, f ROWS 1", "RANGE 6 MS SLIDE 3 MS",
+    "PARTITION BY i ROWS 1", "PARTITION BY k, f ROWS 1", "RANGE 6 MS SLIDE 3 MS", "SESSION 4 MS", "PARTITION BY k SESSION 6 MS",
 ]  # fmt: skip
 INPUTS = ["s", "t", "(SELECT * FROM s WHERE i > 0)", "t", "s", "(SELECT *, 7 AS c FROM t WHERE k = 'A')"]
 EQUATIONS = ["a.k = b.k", "a.i = b.i", "a.d = b.d", "a.f = b.f", "a.k = b.k AND a.i = b.i", "a.i = b.b", "a.i = b.d"]

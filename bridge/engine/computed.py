@@ -104,6 +104,8 @@ class _Selection:
         """A value of the event, perhaps on a condition, a whole number, or a sum of numbers that conditions choose."""
         if isinstance(node, exp.Paren):
             return self._item(node.this)
+        if isinstance(node, exp.Null):
+            return "None"
         if self._place_of(node) is not None:
             return self._value(node)
         if (

@@ -1,7 +1,7 @@
 """Joins of an event with the rows of windows, computed in this process: each window is in memory by the values that are equal.
 
 A statement has this form where it is nested SELECTs that name and filter, around a SELECT of one window table, or the union
-of several: a part per input of the join that the event does not take.
+of several: a part per input of the join that the event does not take, and in an outer join one of the event alone.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from bridge.engine.computed import KINDS, Compute, Row, computed
+from bridge.engine.computed import KINDS, Compute, Row, computed, has_only_values
 from bridge.engine.window_content import (
     UnknownFormError,
     is_window,
@@ -22,6 +22,7 @@ from bridge.engine.window_content import (
 from bridge.engine.window_memory import FilledContent, FilledWindow, WindowMemory
 from bridge.engine.window_rows import MaintainedRows
 from windows.databases import Database
+from windows.sql import conjuncts
 
 MOST_JOINED = 1_024
 """The number of rows up to which an event is joined with each of them in Python."""
@@ -61,6 +62,17 @@ class JoinedWindow:
                 return None
             found += results
         return found
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class UnmatchedEvent(JoinedWindow):
+    """A part of an outer join: what becomes of an event that no row of a window joins. `finish` tells which rows do."""
+
+    alone: Compute
+
+    def take(self, row: Row) -> list[Row] | None:
+        found = super().take(row)
+        return self.alone(row) if found == [] else None if found is None else []
 
 
 class WindowJoin:
@@ -138,12 +150,16 @@ def window_join(
 
 @dataclasses.dataclass(frozen=True)
 class _Part:
-    """A SELECT of one window's rows: its columns by their names, its conditions, and the window."""
+    """A SELECT of one window's rows: its columns by their names, its conditions, and the window.
+
+    `unmatched`: where it is of an event that no row joins, the conditions under which one does.
+    """
 
     items: Mapping[str, exp.Expr]
     conditions: Sequence[exp.Expr]
     content: FilledContent
     window: FilledWindow
+    unmatched: Sequence[exp.Expr] | None = None
 
     def over(self, select: exp.Select) -> _Part:
         """The SELECT around this one."""
@@ -181,13 +197,18 @@ class _Recognition:
         keys = [[part.items[term.this.name] for term in terms] for part in inner]
         if not all(map(self._is_by_number, keys, parts)):
             raise UnknownFormError
-        is_in_order = len(parts) == 1
+        matching = [part for part in parts if part.unmatched is None]
+        is_in_order = len(matching) == 1  # an event has either results of this part, or is alone
+        if len(matching) < len(parts) and not is_in_order:
+            raise UnknownFormError  # NULLs would have to be put in order
         joined = [self._joined(part, [] if is_in_order else key) for part, key in zip(parts, keys, strict=True)]
         return WindowJoin(joined, 0 if is_in_order else len(terms))
 
     def _is_by_number(self, key: Sequence[exp.Expr], part: _Part) -> bool:
         """Whether numbers of rows, and values of the event, give the order: rows of one window have it already."""
-        return all(self._place_of(term) is not None or part.content.name_of(term) == "seq" for term in key)
+        return part.unmatched is not None or all(
+            self._place_of(term) is not None or part.content.name_of(term) == "seq" for term in key
+        )
 
     def _parts(self, select: exp.Expr) -> list[_Part]:
         """The parts of a SELECT or a union."""
@@ -197,10 +218,14 @@ class _Recognition:
             names = list(left[0].items)
             return [*left, *(part.renamed(names) for part in right)]
         source = select.args["from_"].this if isinstance(select, exp.Select) and select.args.get("from_") else None
+        if isinstance(select, exp.Select) and source is None:
+            return [self._unmatched(select, None)]
         if not isinstance(select, exp.Select) or not isinstance(source, exp.Table | exp.Subquery):
             raise UnknownFormError
         if is_window(source):
             return [self._innermost(select, source)]
+        if has_only_values(source.this):
+            return [self._unmatched(select, source)]
         return [part.over(select) for part in self._parts(source.this)]
 
     def _innermost(self, select: exp.Select, source: exp.Expr) -> _Part:
@@ -216,7 +241,42 @@ class _Recognition:
         items = {item.alias_or_name: item.unalias() for item in select.expressions}
         return _Part(items, [*content.conditions, *content.others], content, window)
 
+    def _unmatched(self, select: exp.Select, event: exp.Expr | None) -> _Part:
+        """The part that a SELECT of an event's values is, which `event` may name, where no row joins them."""
+        refuse_other_clauses(select, ("expressions", "from_", "where"))
+        values = {} if event is None else {item.alias_or_name: item.unalias() for item in event.this.expressions}
+        match select.args["where"].this if select.args.get("where") else None:
+            case exp.Not(this=exp.Exists(this=exp.Select() as found)):
+                matched = found.args["from_"].this
+                same = conjuncts(found.args["where"].this) if found.args.get("where") else []
+            case _:
+                raise UnknownFormError
+        (part,) = self._parts(matched.this) if isinstance(matched, exp.Subquery) else [None]
+        if part is None or part.unmatched is not None:
+            raise UnknownFormError
+        known = {matched.alias: part.items, **({} if event is None else {event.alias: values})}
+
+        def place_of(side: exp.Expr) -> int | None:
+            value = known.get(side.table, {}).get(side.name) if isinstance(side, exp.Column) else side
+            return None if value is None else self._place_of(value)
+
+        for each in same:  # the event is the one that was joined
+            if (
+                not isinstance(each, exp.EQ)
+                or place_of(each.this) is None
+                or place_of(each.this) != place_of(each.expression)
+            ):
+                raise UnknownFormError
+        items = {item.alias_or_name: replace_columns(item.unalias(), values) for item in select.expressions}
+        return dataclasses.replace(part, items=items, conditions=[], unmatched=part.conditions)
+
     def _joined(self, part: _Part, order: Sequence[exp.Expr]) -> JoinedWindow:
+        alone = None
+        if part.unmatched is not None:
+            alone = computed(self._selected(part, order), self._place_of, self._types, self._proven)
+            part, order = dataclasses.replace(part, items={}, conditions=part.unmatched, unmatched=None), []
+            if alone is None:
+                raise UnknownFormError
         content, window = part.content, part.window
         columns = self._columns(part, order)
         values = {
@@ -227,13 +287,7 @@ class _Recognition:
             name = content.name_of(node)
             return node if name is None else values[name].copy()
 
-        items = [
-            exp.alias_(item.transform(marked), f"_{at}", quoted=True)
-            for at, item in enumerate([*part.items.values(), *order])
-        ]
-        select = exp.select(*items, copy=False)
-        if part.conditions:
-            select.where(exp.and_(*part.conditions).transform(marked), copy=False)
+        select = self._selected(part, order, marked)
         types = [*self._types, *(window.type_of(name) or "" for name in columns)]
         finish = computed(select, self._place_of, types, self._proven)
         arrive = window.arriving([*content.columns, *columns])
@@ -244,7 +298,21 @@ class _Recognition:
         if maintained is None:
             maintained = MaintainedRows(content.rows(columns, window.types), arrive)
         key, equal = list(content.keys.values()), [content.keys[name] for name in content.equal]
-        return JoinedWindow(window.stream, form, maintained, key, equal, finish)
+        known = (window.stream, form, maintained, key, equal, finish)
+        return JoinedWindow(*known) if alone is None else UnmatchedEvent(*known, alone)
+
+    def _selected(
+        self, part: _Part, order: Sequence[exp.Expr], marked: Callable[[exp.Expr], exp.Expr] = lambda node: node
+    ) -> exp.Select:
+        """The SELECT of a part's columns, and of those that sort them; `marked` gives the values of the window's columns."""
+        items = [
+            exp.alias_(item.transform(marked), f"_{at}", quoted=True)
+            for at, item in enumerate([*part.items.values(), *order])
+        ]
+        select = exp.select(*(items or [exp.Literal.number(1)]), copy=False)
+        if part.conditions:
+            select.where(exp.and_(*part.conditions).transform(marked), copy=False)
+        return select
 
     def _columns(self, part: _Part, order: Sequence[exp.Expr]) -> list[str]:
         """The columns of the window that the results read, and one that every row has."""

@@ -41,6 +41,11 @@ def text_of(draw: random.Random, language: str = "") -> tuple[str, str]:
     condition = draw.choice(EQUATIONS[: draw.choice((5, 5, 7))]) + draw.choice(CONDITIONS)
     if language == "epl":
         first = draw.choice(["s as a unidirectional", f"s{draw.choice(VIEWS)} as a"])
+        if draw.random() < 0.4:
+            sides = ["left", "right", "full"][: 1 if "unidirectional" in first else 3]
+            where = draw.choice(["", "", " where a.i > 0", " where b.d is null"])
+            second = f"{draw.choice('stt')}{draw.choice(VIEWS)} as b"
+            return "epl", f"select {items} from {first} {draw.choice(sides)} outer join {second} on {condition}{where}"
         return "epl", f"select {items} from {first}, {draw.choice('st')}{draw.choice(VIEWS)} as b where {condition}"
     inputs = [f"{draw.choice(some)} WINDOW({draw.choice(WINDOWS)})" for some in (INPUTS[::2], INPUTS)]
     draw.shuffle(inputs)
@@ -76,6 +81,10 @@ JOINS = {
     "one stream": (
         "sql",
         "SELECT a.k, b.i FROM s WINDOW(RANGE 1 S) a, s WINDOW(ROWS 9) b WHERE a.k = b.k AND a.i < b.i",
+    ),
+    "row that may be missing": (
+        "epl",
+        "select a.k, b.i from s#unique(i) as a full outer join t#time(1 sec) as b on a.k = b.k and a.i < b.i",
     ),
     "latest row of a key": (
         "epl",

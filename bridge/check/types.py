@@ -33,6 +33,8 @@ _CONDITIONS = (
     *_COMPARISONS, exp.And, exp.Or, exp.Not, exp.Between, exp.In, exp.Is, exp.Like, exp.ILike, exp.Exists,
 )  # fmt: skip
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv)
+_OF_NUMBERS = (*_ARITHMETIC, exp.Coalesce, exp.Greatest, exp.Least, exp.Case, exp.If)
+"""What computes with values, or chooses one of several."""
 
 
 def type_of(expression: exp.Expr, column_type: TypeOf) -> str:
@@ -89,9 +91,8 @@ def _type_of(expression: exp.Expr, column_type: _TypeCache) -> str:
     aggregate = aggregate_of(expression)
     if aggregate is not None and aggregate.result:
         return type_of(first_argument(expression), column_type) if aggregate.result == ARGUMENT else aggregate.result
-    keeps_scale = isinstance(expression, (exp.Add, exp.Sub, exp.Mul)) or (aggregate and aggregate.keeps_scale)
-    if keeps_scale and _has_decimal(expression, column_type):
-        return _decimal_type(expression, column_type)
+    if (isinstance(expression, _OF_NUMBERS) or aggregate is not None) and _has_decimal(expression, column_type):
+        return _type_with_decimals(expression, column_type) or _annotated(expression, column_type)
     return _annotated(expression, column_type)
 
 
@@ -173,14 +174,38 @@ def _has_decimal(expression: exp.Expr, column_type: _TypeCache) -> bool:
     return found
 
 
-def _decimal_type(expression: exp.Expr, column_type: TypeOf) -> str:
-    """The scale of sums, differences and products of decimals and whole numbers; with a DOUBLE among them, DOUBLE."""
-    parts = [type_of(part, column_type) for part in (expression.this, expression.args.get("expression")) if part]
-    sizes = [decimal_size(part) or (18, 0) for part in parts]
-    if any(family(part) != "number" or part == "DOUBLE" for part in parts):
-        return "DOUBLE" if "DOUBLE" in parts else UNKNOWN
-    scales = [scale for _, scale in sizes]
+def _type_with_decimals(expression: exp.Expr, column_type: TypeOf) -> str | None:
+    """The type of a value that is computed of decimals, or one of several values; None where sqlglot knows it.
+
+    A DOUBLE among them makes it a DOUBLE, and a quotient always is one. A product has the digits after the point of both
+    factors, any other value as many as the one that has most.
+    """
+    parts = [part for part in _values_of(expression) if not isinstance(part, exp.Null)]
+    types = [type_of(part, column_type) for part in parts]
+    if not types or any(family(each) != "number" for each in types):
+        return UNKNOWN if UNKNOWN in types else None
+    if "DOUBLE" in types or isinstance(expression, exp.Div):
+        return "DOUBLE"
+    if len(set(types)) == 1 and not isinstance(expression, (*_ARITHMETIC, exp.AggFunc)):
+        return types[0]
+    scales = [scale for _, scale in (decimal_size(each) or (18, 0) for each in types)]
     return f"DECIMAL(38, {sum(scales) if isinstance(expression, exp.Mul) else max(scales)})"
+
+
+def _values_of(expression: exp.Expr) -> list[exp.Expr]:
+    """The values that an expression computes with or chooses from; none of one whose type sqlglot knows."""
+    match expression:
+        case exp.Add() | exp.Sub() | exp.Mul() | exp.Div() | exp.Mod():
+            return [expression.this, expression.expression]
+        case exp.Coalesce() | exp.Greatest() | exp.Least():
+            return [expression.this, *expression.expressions]
+        case exp.Case():
+            values = [*(branch.args["true"] for branch in expression.args["ifs"]), expression.args.get("default")]
+            return [value for value in values if value is not None]
+        case exp.If():
+            return [value for value in (expression.args["true"], expression.args.get("false")) if value is not None]
+    aggregate = aggregate_of(expression)
+    return [expression.this] if aggregate is not None and aggregate.keeps_scale else []
 
 
 # EPL's names of the types of values: what typeof gives of an attribute, and instanceof asks for

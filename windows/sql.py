@@ -10,6 +10,9 @@ from sqlglot import exp
 
 from windows.times import NEVER
 
+COMPUTED = "computed"
+"""Marks a value in `meta` with its type where some databases compute another one, such as doubles in place of DECIMALs."""
+
 RELATION_ORDER_PREFIX = "_by_"
 """Prefix of the columns that order the rows of relations: by their values, since these rows have no time."""
 
@@ -261,6 +264,13 @@ def ascending(expression: exp.Expr) -> exp.Ordered:
     """A term of ORDER BY. NULLS FIRST is written only for values of relations: no other order column can be NULL."""
     by_value = any(each.name.startswith(RELATION_ORDER_PREFIX) for each in expression.find_all(exp.Column))
     return exp.Ordered(this=expression.copy(), nulls_first=True if by_value else None)
+
+
+def computed_as(value: exp.Expr, other: exp.Expr) -> exp.Expr:
+    """The value, marked as one that is computed as another one is."""
+    if COMPUTED in other.meta:
+        value.meta[COMPUTED] = other.meta[COMPUTED]
+    return value
 
 
 def neutralize(node: exp.Expr) -> exp.Expr:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from bridge.check.computed_values import note_computed
 from bridge.check.objects import with_objects
 from bridge.check.operands import check_types
 from bridge.check.paths import with_parts
@@ -113,6 +114,7 @@ def scalar(expression: exp.Expr, scope: Scope, aggregates: bool = False) -> exp.
     made = with_objects(with_parts(expression, found), columns, kind_of)
     whole = with_type_names(made, scope.type_of)
     check_types(whole, scope.type_of)
+    note_computed(whole, scope.type_of)
     result = whole.transform(normal)
     while isinstance(result, exp.Paren):
         result = result.this

@@ -22,6 +22,7 @@ from windows.databases.base import LOCK_TIMEOUT, NESTED_LOOP, Convert
 from windows.databases.own_types import OwnType
 from windows.databases.python_aggregates import PythonAggregate, deviation_in_two_passes
 from windows.databases.refused import OtherBridge, Refused
+from windows.databases.sqlite_decimals import SQLiteDecimals, remainder
 from windows.databases.sqlite_json import SQLiteJson
 from windows.databases.sqlite_sums import exact_total
 from windows.databases.triggers import ChangeTriggers, NotedColumn, sqlite_triggers
@@ -47,7 +48,7 @@ MAX_DEPTH = 8
 """Nested sub-queries up to which a statement is not flattened: SQLite's parser has a stack of 100 entries."""
 
 
-class SQLite(SQLiteJson, Alchemy):
+class SQLite(SQLiteDecimals, SQLiteJson, Alchemy):
     """SQLite, the fastest back end for single events."""
 
     dialect: ClassVar[str] = "sqlite"
@@ -80,6 +81,7 @@ class SQLite(SQLiteJson, Alchemy):
         for name, function in {"floor": _floor, "cep_double": _double, "cep_integer": _integer}.items():
             driver.create_function(name, 1, function, deterministic=True)
         driver.create_function("cep_total", 3, exact_total, deterministic=True)
+        driver.create_function("cep_remainder", 3, remainder, deterministic=True)
         driver.create_aggregate("cep_list", -1, _JsonList)
         for name in ("stddev", "stddev_samp"):
             driver.create_window_function(name, 1, _StandardDeviation)
@@ -166,15 +168,6 @@ class SQLite(SQLiteJson, Alchemy):
         if is_nested(attribute.type):
             return super().column_type(attribute)
         return "NUMERIC" if sizes else _AFFINITY.get(attribute.type, "INTEGER")
-
-    def result_type(self, attribute: Attribute) -> str:
-        """Sums of decimals have more digits than a column may be declared with; they are what SQLite has computed."""
-        return "NUMERIC" if scale_of(attribute.type) is not None else super().result_type(attribute)
-
-    def value_type(self, attribute: Attribute) -> str | None:
-        """None for DECIMALs: a NUMERIC column turns doubles into integers, CAST does not."""
-        kind = self.column_type(attribute)
-        return None if kind == "NUMERIC" else kind
 
     def encoder(self, attribute: Attribute) -> Convert | None:
         if attribute.type == "DOUBLE":

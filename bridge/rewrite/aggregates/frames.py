@@ -14,7 +14,7 @@ from bridge import query
 from bridge.rewrite.flow import AT_LEAST, NTH, SESSION, Flow, Selection
 from bridge.rewrite.windows.row_count import oldest_seq, stored_rows
 from windows.nested import is_list
-from windows.sql import aliased, column, column_of, derived_table, null_safe_equal, number, over
+from windows.sql import aliased, column, column_of, computed_as, derived_table, null_safe_equal, number, over
 from windows.times import NEVER
 
 _BACK = "_back"
@@ -222,7 +222,7 @@ def with_aggregates(
     if expression in node.group_by:
         return keys[node.group_by.index(expression)].copy()
     if isinstance(expression, exp.AggFunc) or is_list(expression):
-        return value(expression)
+        return value(expression) if isinstance(expression, exp.Avg) else computed_as(value(expression), expression)
     result = expression.copy()
     for child in list(result.iter_expressions()):
         child.replace(with_aggregates(child, node, keys, value))

@@ -12,7 +12,7 @@ from bridge.rewrite.aggregates.frames import aggregate_calls, group_columns, off
 from bridge.rewrite.joins.equations import is_whole, terms
 from windows.aggregates import AggregateFunction, aggregate_of, first_argument
 from windows.databases import Database
-from windows.sql import aliased, column
+from windows.sql import aliased, column, computed_as
 
 
 def steady_window(node: query.Aggregate) -> query.Window | None:
@@ -59,7 +59,8 @@ class Partials:
                 return column(name)
             parts, argument = known(call).parts, first_argument(call)
             assert parts is not None
-            parts_of: list[exp.Expr] = [function(this=argument.copy()) for function in parts.functions] or [call]
+            found = (function(this=argument.copy()) for function in parts.functions)
+            parts_of = [computed_as(part, call) if isinstance(part, exp.Sum) else part for part in found] or [call]
             return parts.combine(*map(merged, parts_of))
 
         keys = [column(name) for name in group_columns(node)]

@@ -34,6 +34,7 @@ from windows.sql import (
     bigint_zero,
     column,
     column_of,
+    computed_as,
     derived_table,
     null_safe_equal,
     number,
@@ -215,7 +216,7 @@ class Totals:
             count = next(other for other, of in self.parts.calls.items() if of == _count_of(aggregate))
             none = exp.EQ(this=earlier(count), expression=number(0))
             no_more = exp.EQ(this=column_of(later, count), expression=number(0))
-            total = known(aggregate).pair(before.copy(), since.copy())
+            total = computed_as(known(aggregate).pair(before.copy(), since.copy()), aggregate)
             return exp.Case().when(none, since).when(no_more, before).else_(total)
         return merged_parts(aggregate, before, since)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import pathlib
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -155,6 +157,20 @@ def test_sums_that_pass_64_bits_on_the_way_are_those_of_single_events(size: int,
         sums = [sum(numbers[: n + 1]) for n in range(len(values))]
         mapped = [total + n - (n >= 3) + 1 for n, total in enumerate(sums)]
         assert sorted(found) == sorted(sums + mapped)
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_totals_of_decimals_are_exact(size: int, database: Database) -> None:
+    """Also on SQLite, which adds doubles: the total is rounded at each push, so it is exact to 15 digits."""
+    values = [Decimal("8999999999999.01"), *[Decimal("0.13")] * 59]
+    with database.connect() as cep:
+        cep.register_stream("s", "m DECIMAL(15, 2)")
+        cep.create_query("q", "SELECT SUM(m) AS s FROM s WINDOW(UNBOUNDED)")
+        found: list[Any] = []
+        cep.add_output_processor("q", lambda event: found.append(event.payload["s"]))
+        for first in range(0, len(values), size):
+            cep.push_events("s", [([m], first + n) for n, m in enumerate(values[first : first + size])])
+    assert found == list(itertools.accumulate(values))
 
 
 def test_an_event_of_a_known_group_takes_one_statement_less(database: Database) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -58,6 +58,21 @@ def has_nan(array: Array) -> bool:
     (True, False, False)
     """
     return pa.types.is_floating(array.type) and bool(pc.any(pc.is_nan(array)).as_py())
+
+
+def compares_alike(expression: exp.Expr, arrays: Sequence[Array]) -> bool:
+    """Whether Python's own comparisons mean the same: no DECIMAL and no whole number beyond 53 bits is beside a double.
+
+    >>> from sqlglot import parse_one
+    >>> prices = pa.array([0, 1]).cast(pa.decimal128(21, 2))
+    >>> [compares_alike(parse_one(text), [prices]) for text in ("a < b", "a = 0.3")]
+    [True, False]
+    """
+    has_doubles = any(pa.types.is_floating(array.type) for array in arrays) or any(
+        not literal.is_string and not literal.name.isdecimal() for literal in expression.find_all(exp.Literal)
+    )
+    others = [array for array in arrays if not (pa.types.is_floating(array.type) or pa.types.is_null(array.type))]
+    return not has_doubles or all((bound_of(array) or 0) <= 2**53 for array in others)
 
 
 class _Bounds(Printer[Bound]):

@@ -162,11 +162,32 @@ def _all(conditions: list[str]) -> str:
 # What the source calls ------------------------------------------------------------------------------------------------
 
 
-def _strict(compute: Callable[..., Any]) -> Callable[..., Any]:
-    def run(*values: Any) -> Any:
-        return None if None in values else compute(*values)
+def _comparison(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool | None]:
+    """A comparison in which a number beside a double is one, too, as in databases: Python compares 0.30 and 0.3 exactly."""
+
+    def run(left: Any, right: Any) -> bool | None:
+        if left is None or right is None:
+            return None
+        if type(left) is not type(right) and float in (type(left), type(right)):
+            return compare(_as_double(left), _as_double(right))
+        return compare(left, right)
 
     return run
+
+
+def _as_double(value: Any) -> float:
+    """The number as a double; TypeError where one that a database makes of it may be another."""
+    if type(value) is decimal.Decimal:
+        is_near = len(value.as_tuple().digits) <= _DIGITS
+    else:
+        is_near = type(value) is float or (type(value) is int and abs(value) <= 2**53)
+    if not is_near:
+        raise TypeError
+    return float(value)
+
+
+_DIGITS = 15
+"""The digits up to which every decimal has a double of its own."""
 
 
 def _arithmetic(compute: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -203,21 +224,22 @@ def _or(left: Any, right: Any) -> Any:
 def _in(value: Any, others: list[Any]) -> Any:
     if value is None:
         return None
-    if any(value == other for other in others if other is not None):
+    if any(_equal(value, other) for other in others):
         return True
     return None if None in others else False
 
 
 _negative = _arithmetic(operator.sub)
+_equal = _comparison(operator.eq)
 
 HELPERS: dict[str, Any] = {
     "__builtins__": {},
-    **{f"_{name}": _strict(getattr(operator, name)) for name in COMPARISONS.values()},
+    **{f"_{name}": _comparison(getattr(operator, name)) for name in COMPARISONS.values()},
     **{f"_{name}": _arithmetic(getattr(operator, name)) for name in ARITHMETIC.values()},
     "_neg": lambda value: _negative(0, value),
     "_and": _and,
     "_or": _or,
-    "_not": _strict(operator.not_),
+    "_not": lambda value: None if value is None else not value,
     "_in": _in,
     "_coalesce": lambda *values: next((value for value in values if value is not None), None),
 }

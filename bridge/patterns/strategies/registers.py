@@ -17,7 +17,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from bridge.patterns.arrays import Array, Bools
-from bridge.patterns.evaluate.exact import Bound, bound_of, has_nan, is_exact
+from bridge.patterns.evaluate.exact import Bound, bound_of, compares_alike, has_nan, is_exact
 from bridge.patterns.evaluate.printer import ARITHMETIC
 from bridge.patterns.evaluate.python import HELPERS
 from bridge.patterns.strategies import machine
@@ -76,7 +76,8 @@ def _is_exact(rest: MatchExpression, task: Task) -> bool:
     atoms = [atom.row for atom in rest.atoms if isinstance(atom, Value)]
     totals = [atom.running for atom in rest.atoms if isinstance(atom, MatchAggregate)]
     atoms += [total[1] for total in totals if total is not None and total[1] is not None]
-    if any(map(has_nan, task.rows.columns(list(dict.fromkeys(atoms))))):
+    columns = task.rows.columns(list(dict.fromkeys(atoms)))
+    if any(map(has_nan, columns)) or not compares_alike(rest.expression, columns):
         return False
     if not any(isinstance(node, (*ARITHMETIC, exp.Neg)) for node in rest.expression.walk()):
         return True

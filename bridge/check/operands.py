@@ -5,11 +5,11 @@ Databases differ here: one converts, one fails at the first event, one answers f
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from sqlglot import exp
 
+from bridge.check.compared_times import check_text_of_time
 from bridge.check.paths import is_part, shown
 from bridge.check.times import NAMES_A_TIME, check_times, of_event_time
 from bridge.check.types import TypeOf, cached, family, is_made, place, refuse_nested, type_of
@@ -22,8 +22,16 @@ _OF_SCALARS = (exp.DPipe, exp.Cast, exp.Like)
 _COMPARISONS = (
     exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Nullif,
 )  # fmt: skip
+_SIGNS: dict[type[exp.Expr], str] = {
+    exp.Neg: "minus",
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.Mod: "%",
+    exp.IntDiv: "DIV",
+}
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv)
-_TEXT_OF_TIME = re.compile(r"\s*\d{1,6}-\d{1,2}-\d{1,2}\b")
 
 
 def check_types(expression: exp.Expr, column_type: TypeOf) -> None:
@@ -97,7 +105,7 @@ def _same_family(node: exp.Expr, verb: str, left: exp.Expr, others: Sequence[exp
         if is_nested(first) and not isinstance(node, _EQUATIONS):
             raise QueryError(f"{shown(left)} is {first}: name a part of it", position=place(node))
         if "time" in kinds and texts:
-            _check_text_of_time(node, texts[0])
+            check_text_of_time(node, texts[0])
         elif None not in kinds and kinds[0] != kinds[1]:
             way_out = f"CAST(… AS {first}) says what is meant"
             if {"time", "text"} & {*kinds} and (of_event_time(left) or of_event_time(other)):
@@ -108,18 +116,14 @@ def _same_family(node: exp.Expr, verb: str, left: exp.Expr, others: Sequence[exp
             )
 
 
-def _check_text_of_time(node: exp.Expr, text: exp.Literal) -> None:
-    if not _TEXT_OF_TIME.match(text.name):
-        message = f"{text.sql()} is not a time: write '2020-01-31' or '2020-01-31 23:59:59'"
-        raise QueryError(message, position=place(node))
-
-
 def _families_are(node: exp.Expr, operands: list[exp.Expr], wanted: tuple[str, ...], column_type: TypeOf) -> None:
     for operand in operands:
         found = type_of(operand, column_type)
         if family(found) not in (None, *wanted):
             name = node.name if isinstance(node, exp.AnonymousAggFunc) else node.key
-            name = "when" if _is_condition_of_case(node) else "minus" if isinstance(node, exp.Neg) else name
+            name = "when" if _is_condition_of_case(node) else _SIGNS.get(type(node), name)
             way_out = "; a list's values have methods in EPL, xs.average()" if found.endswith("[]") else ""
+            if isinstance(node, exp.Add) and found == "VARCHAR":
+                way_out = "; || joins texts"
             message = f"{shown(operand)} is {found}; {name.upper()} wants a {wanted[0]}{way_out}"
             raise QueryError(message, position=place(node))

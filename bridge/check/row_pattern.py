@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.check.aggregates import refuse_missing
+from bridge.check.compared_times import with_times
 from bridge.check.objects import with_objects
 from bridge.check.operands import check_types
 from bridge.check.paths import with_parts
@@ -41,7 +42,7 @@ def _(node: query.MatchRecognize, names: Namespace) -> ResolvedNode:
     if clause.timed_out and clause.within is None:
         raise QueryError("WITH TIMED OUT MATCHES needs WITHIN: without it no time is ever over")
     _warn_of_unbounded_state(clause)
-    check_scalars(clause, lambda c: types[c.name])
+    clause = with_checked_scalars(clause, lambda c: types[c.name])
     _check_keys(clause, types)
     refuse_missing(_expressions(clause), names.store(None))
     measures = [Field(m.alias, type_of(plain(m.this), lambda c: types[c.name])) for m in clause.measures]
@@ -69,7 +70,7 @@ def _(node: query.EagerMatch, names: Namespace) -> ResolvedNode:
     fields = [field for field in below.fields if not field.hidden]
     types = {field.name: field.type for field in fields} | {"ts": "BIGINT"}
     pattern = with_paths(spelled(node.pattern, list(types)), types)
-    check_scalars(pattern, lambda c: types[c.name])
+    pattern = with_checked_scalars(pattern, lambda c: types[c.name])
     _check_keys(pattern, types)
     refuse_missing(_expressions(pattern), names.store(None))
     measures = tuple(Field(m.alias, type_of(plain(m.this), lambda c: types[c.name])) for m in pattern.measures)
@@ -203,8 +204,11 @@ def _check_order(clause: RowPattern) -> None:
             )
 
 
-def check_scalars(clause: RowPattern, column_type: TypeOf) -> None:
-    """Refuses conditions and measures whose types do not fit, and conditions that are none."""
+def with_checked_scalars(clause: RowPattern, column_type: TypeOf) -> RowPattern:
+    """The clause with times that are compared in one form.
+
+    Raises QueryError for conditions and measures whose types do not fit, and for conditions that are none.
+    """
     for symbol, condition in clause.define:
         alone = plain(condition)
         check_types(alone, column_type)
@@ -215,6 +219,15 @@ def check_scalars(clause: RowPattern, column_type: TypeOf) -> None:
             )
     for measure in clause.measures:
         check_types(plain(measure.this), column_type)
+
+    def kind_of(value: exp.Expr) -> str:
+        return type_of(plain(value), column_type)
+
+    return dataclasses.replace(
+        clause,
+        define=tuple((symbol, with_times(condition.copy(), kind_of)) for symbol, condition in clause.define),
+        measures=tuple(cast("exp.Alias", with_times(measure.copy(), kind_of)) for measure in clause.measures),
+    )
 
 
 def _expressions(clause: RowPattern) -> list[exp.Expr]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 
 from sqlglot import exp
 
+from bridge.check.compared_times import with_times
 from bridge.check.computed_values import note_computed
 from bridge.check.objects import with_objects
 from bridge.check.operands import check_types
 from bridge.check.paths import with_parts
-from bridge.check.types import UNKNOWN, place, refuse_nested, type_of, with_type_names
+from bridge.check.types import UNKNOWN, cached, place, refuse_nested, type_of, with_type_names
 from bridge.errors import QueryError, nearest, nearest_quoted
 from bridge.query.epl_state import CURRENT
 from windows.schema import is_reserved
@@ -80,6 +82,8 @@ class Scope:
             name = column.name.removeprefix(CURRENT)
             return f"{name!r} changes (on … set), and cannot be read here: insert into … select *, {name} as x, before"
         names = [field.name for field in (*self.fields, *self.variables) if not field.hidden]
+        if column.table:
+            names = [field.origin[1] for field in _of_input(column, self) if field.origin]
         hint = nearest_quoted if column.this.args.get("quoted") and not column.table else nearest
         return f"unknown column {column.name!r}{hint(column.name, names)}"
 
@@ -114,6 +118,7 @@ def scalar(expression: exp.Expr, scope: Scope, aggregates: bool = False) -> exp.
     made = with_objects(with_parts(expression, found), columns, kind_of)
     whole = with_type_names(made, scope.type_of)
     check_types(whole, scope.type_of)
+    whole = with_times(whole, functools.partial(type_of, column_type=cached(scope.type_of)))
     note_computed(whole, scope.type_of)
     result = whole.transform(normal)
     while isinstance(result, exp.Paren):

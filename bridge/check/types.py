@@ -133,7 +133,11 @@ def place(expression: exp.Expr) -> int | None:
 
 @functools.cache
 def _data_type(name: str) -> exp.DataType:
-    return exp.DataType.build(name, dialect="duckdb")
+    found = exp.DataType.build(name, dialect="duckdb")
+    for kind in found.find_all(exp.DataType):
+        if kind.this == exp.DataType.Type.TIMESTAMPNTZ:  # what sqlglot takes DuckDB's TIMESTAMP for
+            kind.set("this", exp.DataType.Type.TIMESTAMP)
+    return found
 
 
 def _annotated(expression: exp.Expr, column_type: TypeOf) -> str:

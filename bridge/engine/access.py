@@ -110,6 +110,7 @@ class Access:
 
         Raises:
             DatabaseError: The database refuses.
+            Closed: The bridge was closed, and a statement is to be run.
 
         >>> import bridge
         >>> with bridge.connect() as cep:
@@ -124,7 +125,9 @@ class Access:
 
     def _before_statement(self, is_last: bool) -> None:
         """Brings all rows into their tables, as the program is to read or change them."""
-        if self._closed or os.getpid() != self._process:
+        if self._closed:
+            raise Closed("the bridge is closed, and so is its connection")
+        if os.getpid() != self._process:
             return
         with self._lock:
             try:

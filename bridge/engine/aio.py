@@ -10,7 +10,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 from bridge.engine.bridge import Bridge
 from bridge.engine.catalogue import Processor, function_name
@@ -37,6 +37,7 @@ class AsyncBridge:
         self._undelivered: collections.deque[tuple[Processor, Any]] = collections.deque()
         self._delivering = False
         self._stopped = asyncio.Event()
+        self._is_closed = False
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -122,6 +123,8 @@ class AsyncBridge:
         self._stopped.set()
 
     async def _run(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        if self._is_closed:  # the bridge refuses what it cannot do any more, and may be closed again
+            return function(*arguments, **options)
         loop = asyncio.get_running_loop()
         try:
             return await loop.run_in_executor(self._executor, functools.partial(function, *arguments, **options))
@@ -155,6 +158,7 @@ class AsyncBridge:
         try:
             await self._run(self._cep.__exit__, kind, error, traceback)
         finally:
+            self._is_closed = True
             self._executor.shutdown(wait=False)
 
 
@@ -169,6 +173,18 @@ class Opening:
     def __init__(self, open_bridge: Callable[[], Bridge]) -> None:
         self._open = open_bridge
         self._bridge: AsyncBridge | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise AttributeError(
+            f"the bridge is not open yet: async with connect(…) as cep, or cep = await connect(…), has {name!r}"
+        )
+
+    def __enter__(self) -> NoReturn:
+        raise TypeError("a bridge for asyncio is opened by async with: async with connect(…) as cep")
+
+    def __exit__(self, *_: object) -> None: ...
 
     def __await__(self) -> Any:
         return self._opened().__await__()

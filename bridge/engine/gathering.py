@@ -256,7 +256,7 @@ class Gathering:
         self._failed = [*self._failed, *(each.push for each in failed)][-self._size :]
         first = failed[0]
         logging.getLogger("bridge").warning(
-            "%d of the events pushed together are refused; the first is of %r at %d: %s",
+            "%d of the events pushed together have an error; the first is of %r at %d: %s",
             len(failed), first.stream.name, first.ts, first.push._error,
         )  # fmt: skip
 
@@ -270,7 +270,7 @@ class Gathering:
                 if not self._runner.catalogue.has_stream(event.stream):
                     raise UnknownName(f"the stream {event.stream.name!r} was removed before the event was pushed")
                 if self._queue.reorder is None and event.ts < now:
-                    raise going_back(event.ts, now, self._queue.is_resumed)
+                    raise going_back(event.ts, now, self._queue.resumed_at)
                 if event.event_id is not None:
                     name = (event.stream.name, str(event.event_id))
                     if name in ids or self._queue.ids.is_known(*name):

@@ -96,7 +96,7 @@ class _Text:
         """A term. If it is too long, its longest parentheses or the branches of its CASE are put on lines of their own."""
         if indent + len(self.flat(start, end)) <= WIDTH:
             return [" " * indent + self.flat(start, end)]
-        branches = [at for at in self._outside(start, end) if self._word(at) in ("WHEN", "ELSE")]
+        branches = [at for at in self._outside(start, end) if at > start and self._word(at) in ("WHEN", "ELSE")]
         if branches:
             head, *others = _pairs([start, *branches, end])
             lines = self._term(*head, indent)

@@ -61,6 +61,8 @@ class StoredResults:
     table: str
     positions: dict[str, int]
     processors: dict[str, Processor] = dataclasses.field(default_factory=dict)
+    handed_over: dict[str, int] = dataclasses.field(default_factory=dict)
+    """The results that each processor has got since the bridge was opened."""
     removed: int = 0
     """The newest result that all processors have got when rows were last removed."""
 
@@ -119,6 +121,11 @@ class NamedProcessors:
         stored = self._stored.get(query.lower())
         return [] if stored is None else list(stored.positions)
 
+    def delivered(self, query: str) -> tuple[int, int]:
+        """The number of named processors of a query here, and of the results that one of them got since the bridge was opened."""
+        stored = self._stored.get(query.lower())
+        return (0, 0) if stored is None else (len(stored.processors), max(stored.handed_over.values(), default=0))
+
     def waits(self, query: str) -> bool:
         """Whether there are results of a query that a processor has not had."""
         return any(self.undelivered(query, name, 1) for name in self.names(query))
@@ -175,26 +182,28 @@ class NamedProcessors:
 
     def _deliver_to(self, stored: StoredResults, name: str, handle: Processor, errors: list[Raised]) -> None:
         while rows := self._rows(stored, stored.positions[name], AT_ONCE):
-            for numbers, argument in self._arguments(stored, handle, rows):
+            for number, count, argument in self._arguments(stored, handle, rows):
                 try:
                     handle.function(argument)
                 except Exception as error:
                     errors.append(Raised(error, str(handle)))
+                    stored.entry.last_error = f"{type(error).__name__}: {error}"
                     return
-                stored.positions[name] = numbers
+                stored.positions[name] = number
+                stored.handed_over[name] = stored.handed_over.get(name, 0) + count
                 if stored.processors.get(name) is not handle:
                     return
             if len(rows) < AT_ONCE:
                 return
 
-    def _arguments(self, stored: StoredResults, handle: Processor, rows: list[Any]) -> Iterator[tuple[int, Any]]:
-        """What the function is called with, each with the number of the newest result in it."""
+    def _arguments(self, stored: StoredResults, handle: Processor, rows: list[Any]) -> Iterator[tuple[int, int, Any]]:
+        """What the function is called with, each with the number of the newest result in it, and how many it has."""
         entry = stored.entry
         if handle.batch:
-            yield rows[-1][0], arrow_table(entry.fields, [(row[2], *row[3:]) for row in rows])
+            yield rows[-1][0], len(rows), arrow_table(entry.fields, [(row[2], *row[3:]) for row in rows])
             return
         for number, name, ts, *values in rows:
-            yield number, _result(entry, name, ts, values)
+            yield number, 1, _result(entry, name, ts, values)
 
     def _rows(self, stored: StoredResults, after: int, most: int | None) -> list[Any]:
         """The stored results after this number: number, id, ts, and the values of the query's columns."""
@@ -256,6 +265,7 @@ class NamedProcessors:
         self.define(LoggedCall(0, 0, STORED_RESULTS, entry.name, "", "", self._runner.seq))
         stored = self._stored[query.lower()]
         stored.positions, stored.processors, stored.removed = before.positions, before.processors, before.removed
+        stored.handed_over = before.handed_over
 
     def internal(self, query: str) -> list[QueryEntry]:
         """The query that stores the results of a query, if they are stored."""
@@ -296,17 +306,23 @@ class NamedProcessors:
         self._runner.database.execute_bound(sql, values)
 
 
+def table_of_results(entry: QueryEntry) -> str | None:
+    """The table that the results of a query are written into, each with its id; None without `into`."""
+    node = entry.resolved.node
+    return node.table if isinstance(node, IntoTable) and RESULT_ID in node.system else None
+
+
 def results_in_table(entry: QueryEntry, after: str | None, database: Database) -> list[Result]:
     """The results of a query in its table of results, in order; those after the one with this id."""
-    node = entry.resolved.node
-    if not isinstance(node, IntoTable) or RESULT_ID not in node.system:
+    table = table_of_results(entry)
+    if table is None:
         raise QueryError(
             f"the results of {entry.name!r} are not stored: create_query(…, into=table) stores them, and so does "
             "add_output_processor(…, name=name)"
         )
     columns = ", ".join(map(database.quoted, (RESULT_ID, "ts", *entry.names)))
     since = None if after is None else _moment(after)
-    sql = f"SELECT {columns} FROM {database.quoted(node.table)}"
+    sql = f"SELECT {columns} FROM {database.quoted(table)}"
     sql += "" if since is None else f" WHERE {database.quoted('ts')} >= {since[0]}"
     found = [(_moment(row[0]), row) for row in database.fetch(sql)]
     found = sorted((each for each in found if since is None or each[0] > since), key=lambda each: each[0])

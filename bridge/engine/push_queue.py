@@ -48,8 +48,8 @@ class PushQueue:
         """Events that were dropped as their id, or a later position of their source, was known."""
         self.closed = self._finished = False
         self._failures = Failures(runner)
-        self.is_resumed = False
-        """Whether the state is one that an earlier bridge has left."""
+        self.resumed_at = BEGINNING
+        """The newest time seen in the state that an earlier bridge has left."""
 
     @property
     def watermark(self) -> int:
@@ -74,7 +74,8 @@ class PushQueue:
         self.catch_up()
 
     def catch_up(self) -> None:
-        """What the bridge has seen before its events could come out of order is not waited for."""
+        """The state has been resumed; what was seen before its events could come out of order is not waited for."""
+        self.resumed_at = self._runner.now
         if self.reorder is not None and self._runner.now > self.reorder.watermark:
             self.reorder.time.pass_all(self._runner.now)
 
@@ -86,7 +87,6 @@ class PushQueue:
 
     def resume(self) -> None:
         """Goes on with the events that wait in the reorder buffer of the state in the database."""
-        self.is_resumed = True
         self.ids.resume()
         self.positions.resume()
         self.calls.named.resume()
@@ -355,7 +355,7 @@ class PushQueue:
 
     def _refuse_going_back(self, ts: int) -> None:
         if ts < self._runner.now:
-            raise going_back(ts, self._runner.now, self.is_resumed)
+            raise going_back(ts, self._runner.now, self.resumed_at)
 
     def _deliver(self, results: Results) -> None:
         """Delivers results. When a processor pushes, its results wait until all have got those before.

@@ -58,11 +58,11 @@ def refusal(error: Refused, text: str, tables: Iterable[str] = (), columns: Iter
     return QueryError(f"the database refuses: {error}")
 
 
-def going_back(ts: int, now: int, is_resumed: bool) -> OrderError:
-    """The error for a timestamp before the newest time seen; `is_resumed`: that may be of an earlier process."""
-    if is_resumed:
+def going_back(ts: int, now: int, resumed_at: int) -> OrderError:
+    """The error for a timestamp before `now`, the newest time seen, or before that of the state that was resumed."""
+    if ts < resumed_at:
         return OrderError(
-            f"time does not go back: {ts} is before {now}, where the state of this bridge has been resumed; "
+            f"time does not go back: {ts} is before {resumed_at}, where the state of this bridge has been resumed; "
             "cep.position(source) says where a source goes on, a repeated event_id is dropped, and connect(url, "
             "fresh=True) begins anew"
         )

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from bridge.engine.catalogue import QueryEntry
+from bridge.engine.named_processors import table_of_results
 from bridge.engine.runner import Runner
 from bridge.engine.watch.watched_table import TableStatus
+from bridge.errors import quantity
 from bridge.query.nodes import walk
 from bridge.query.scripts import ReadSQL
 from windows.times import BEGINNING
@@ -59,12 +61,13 @@ class Times:
 class QueryStatus:
     """What a continuous query does.
 
-    events: Those of its streams since the bridge was opened. results: Those delivered since then; a query without an output
-    processor reports none. state_rows: The rows of its tables, which other queries may share. seconds: How long its result
-    statements took, None without a tracer; one that several queries share counts for each. last_error: What a processor
-    raised last, or with what it failed. stopped: The
-    error that has stopped it (`on_error`). skipped: The pushes that it has not taken part in. waits_for: What its results
-    wait for, in words. next_deadline: When time alone may bring a result.
+    processors: The number of its output processors here, also of those with a name. events: Those of its streams since the
+    bridge was opened. results: Those delivered to its processors since then, of several named ones the most that one got; a
+    query without a processor reports none. state_rows: The rows of its tables, which other queries may share. seconds: How
+    long its result statements took, None without a tracer; one that several queries share counts for each. last_error: What
+    a processor raised last, or with what it failed. stopped: The error that has stopped it (`on_error`). skipped: The pushes
+    that it has not taken part in. waits_for: What its results wait for, in words. next_deadline: When time alone may bring a
+    result. table: The table that its results are written into (`into`).
 
     >>> import bridge
     >>> with bridge.connect() as cep:
@@ -88,16 +91,20 @@ class QueryStatus:
     skipped: int = 0
     waits_for: tuple[str, ...] = ()
     next_deadline: int | None = None
+    table: str | None = None
 
     def __str__(self) -> str:
+        delivered = f"{quantity(self.results, 'result')} to {quantity(self.processors, 'processor')}, "
+        table = f"results in the table {self.table}, " if self.table else ""
         seconds = "" if self.seconds is None else f", {self.seconds:.3f} s"
         error = f"\n    last error: {self.last_error}" if self.last_error and not self.stopped else ""
         error += f"\n    skipped {self.skipped} pushes" if self.skipped else ""
         error += f"\n    stopped: {self.stopped}" if self.stopped else ""
         error += "".join(f"\n    waits for {what}" for what in self.waits_for)
         return (
-            f"{self.name} ({self.language}): {self.events} events of {', '.join(self.streams)}, {self.results} results to "
-            f"{self.processors} processors, {self.state_rows} rows of state{seconds}{error}"
+            f"{self.name} ({self.language}): {quantity(self.events)} of {', '.join(self.streams)}, "
+            f"{table if table and not self.processors else delivered + table}"
+            f"{quantity(self.state_rows, 'row')} of state{seconds}{error}"
         )
 
 
@@ -175,11 +182,12 @@ def _queries(
         tables = {made.name for operator in entry.operators for made in operator.tables}
         for name in tables - counts.keys():  # some are made with their first row
             counts[name] = _rows(runner, name) if name in there else 0
+        named, delivered = pushes.calls.named.delivered(entry.name)
         yield entry.name, QueryStatus(
-            entry.name, _language(entry, runner), tuple(stream.name for stream in streams), len(entry.processors),
-            sum(stream.events for stream in streams), entry.delivered, sum(counts[name] for name in tables),
+            entry.name, _language(entry, runner), tuple(stream.name for stream in streams), len(entry.processors) + named,
+            sum(stream.events for stream in streams), max(entry.delivered, delivered), sum(counts[name] for name in tables),
             _seconds(entry, runner, statements), entry.last_error, entry.stopped or None, entry.skipped,
-            *_waits(entry, runner, pushes),
+            *_waits(entry, runner, pushes), table_of_results(entry),
         )  # fmt: skip
 
 

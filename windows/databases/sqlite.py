@@ -25,6 +25,7 @@ from windows.databases.refused import OtherBridge, Refused
 from windows.databases.sqlite_decimals import SQLiteDecimals, remainder
 from windows.databases.sqlite_json import SQLiteJson
 from windows.databases.sqlite_sums import exact_total
+from windows.databases.sqlite_times import adapted_cast
 from windows.databases.triggers import ChangeTriggers, NotedColumn, sqlite_triggers
 from windows.nested import call
 from windows.schema import Attribute, Schema, TypeMismatch, decimal_size, relation_schema
@@ -203,12 +204,8 @@ class SQLite(SQLiteDecimals, SQLiteJson, Alchemy):
     def adapt(self, node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Join) and node.meta.get(NESTED_LOOP):
             node.set("kind", "CROSS")  # SQLite then keeps the order of the tables
-        if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.this.is_string:
-            kind = node.to.this
-            if kind == exp.DataType.Type.DATE:
-                return exp.Literal.string(datetime.date.fromisoformat(node.this.name).isoformat())
-            if kind in (exp.DataType.Type.TIMESTAMP, exp.DataType.Type.DATETIME):
-                return exp.Literal.string(timestamp_text(datetime.datetime.fromisoformat(node.this.name)))
+        if isinstance(node, exp.Cast) and (cast_time := adapted_cast(node)) is not None:
+            return cast_time
         return super().adapt(node)
 
     def relation(self, name: str) -> Schema | None:

@@ -65,7 +65,10 @@ def _partition(cursor: Cursor, stops: tuple[str, ...]) -> tuple[exp.Expr, ...]:
 def _extent(cursor: Cursor) -> Extent:
     position, read = cursor.position, _EXTENTS.get(cursor.word())
     if read is None:
-        cursor.fail(f"RANGE 5 S [SLIDE 1 S], ROWS 10 [SLIDE 5], UNBOUNDED or NOW is expected, not {cursor.shown()}")
+        cursor.fail(
+            "RANGE 5 S [SLIDE 1 S], ROWS 10 [SLIDE 5], UNBOUNDED, NOW, SESSION 5 S, FIRST ROWS 3 or START … STOP … is "
+            f"expected, not {cursor.shown()}"
+        )
     try:
         return read(cursor)
     except ValueError as error:
@@ -125,7 +128,9 @@ def _tumbling(cursor: Cursor) -> Tumbling:
     size, origin = duration(cursor), None
     if cursor.take("OFFSET"):
         origin = 0 if cursor.take("0", "MS") else duration(cursor)
-    cursor.expect("OF", " (the time that counts)")
+    cursor.expect(
+        "OF", f" (the column whose time counts; by the time of the events it is RANGE {size} MS SLIDE {size} MS)"
+    )
     return Tumbling(size, single_expression(cursor, cursor.until(()), "an expression"), origin)
 
 

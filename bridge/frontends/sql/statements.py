@@ -70,7 +70,10 @@ def _missing_separator(error: QueryError, cursor: Cursor) -> QueryError:
 
 def _one(cursor: Cursor) -> Node:
     if cursor.word() == "CREATE":
-        cursor.fail("one SELECT is wanted here; CREATE belongs in a script")
+        cursor.fail(
+            "one SELECT is wanted here, whose name is given beside it; CREATE belongs in a script, which cepbridge run, "
+            "cepbridge watch and bridge.replay read"
+        )
     node = _query(cursor).node
     while cursor.take(";"):
         pass

@@ -63,6 +63,26 @@ def test_errors_are_those_of_the_bridge() -> None:
     asyncio.run(main())
 
 
+def test_a_closed_bridge_says_so_and_may_be_closed_again() -> None:
+    async def main() -> None:
+        async with bridge.aio.connect() as cep:
+            await cep.register_stream("s", "a INTEGER")
+        await cep.close()
+        for call in (cep.status, cep.flush, lambda: cep.push_event("s", [1], 1), lambda: cep.query("SELECT 1")):
+            with pytest.raises(bridge.Closed):
+                await call()
+
+    asyncio.run(main())
+
+
+def test_a_bridge_that_was_not_awaited_says_how_it_is_opened() -> None:
+    cep = bridge.aio.connect()
+    with pytest.raises(AttributeError, match=r"cep = await connect\(…\), has 'push_event'"):
+        cep.push_event("s", [1], 1)  # type: ignore[attr-defined]
+    with pytest.raises(TypeError, match="async with"), cep:
+        pass
+
+
 def test_run_beside_other_tasks_until_it_is_stopped(tmp_path: Any) -> None:
     received: list[Any] = []
 

@@ -69,3 +69,10 @@ def test_other_variants_are_named(embedded: Any) -> None:
 def test_the_rules_that_fired_are_named() -> None:
     assert "-- optimisation rules: prune, bind_event" in explained("duckdb", MEAN)
     assert "drop_empty" in explained("duckdb", QUERIES["pairs"])
+
+
+def test_a_long_branch_of_a_case_is_laid_out() -> None:
+    numbers = ", ".join(map(str, range(60)))
+    with bridge.connect() as cep:
+        cep.create_query("q", f"SELECT CASE WHEN a IN ({numbers}) THEN 'many' ELSE 'few' END AS kind FROM s[a INTEGER]")
+        assert '      WHEN "a" IN (\n        0, 1, 2,' in cep.explain("q")

@@ -58,7 +58,9 @@ def test_windows_time_and_numbers_go_on(open_again: Callable[..., bridge.Bridge]
     rows = listen(cep, "m")
     cep.push_event("s", ["a", 5], 3000)
     assert rows == [(3000, ("a", 3.0))]
-    with pytest.raises(bridge.OrderError, match=r"resumed; cep\.position"):
+    with pytest.raises(bridge.OrderError, match=r"1999 is before 2000, .* resumed; cep\.position"):
+        cep.push_event("s", ["a", 5], 1999)
+    with pytest.raises(bridge.OrderError, match="2999 is before 3000, the newest time seen"):
         cep.push_event("s", ["a", 5], 2999)
 
 

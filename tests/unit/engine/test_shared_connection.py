@@ -107,3 +107,11 @@ def test_a_refused_statement_is_an_error_of_the_database() -> None:
             cep.database.fetch("SELECT * FROM nowhere")
         push(cep, range(4, 8))
         assert cep._runner._postponed
+
+
+@pytest.mark.parametrize("url", ["duckdb://", "sqlite://"])
+def test_a_statement_after_the_end_is_refused_as_closed(url: str) -> None:
+    cep = bridge.connect(url)
+    cep.close()
+    with pytest.raises(bridge.Closed):
+        cep.database.fetch("SELECT 1")

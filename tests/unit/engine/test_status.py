@@ -70,6 +70,29 @@ def test_errors_are_remembered(database: Database):
         assert "last error: ValueError: no mail server" in str(status)
 
 
+def test_the_status_knows_named_processors_and_tables_of_results(database: Database):
+    def fail(result: Any) -> None:
+        if result.payload["a"] == 9:
+            raise ValueError("no mail server")
+
+    with opened(database) as cep:
+        cep.create_query("stored", "SELECT k, a FROM s WHERE a > 6", into="dear")
+        mailer = cep.add_output_processor("high", fail, name="mailer")
+        for a in (7, 8):
+            cep.push_event("s", ["k", a], 1000 + a)
+        status = cep.status()
+        high, stored = status.queries["high"], status.queries["stored"]
+        assert (high.processors, high.results, high.table, high.last_error) == (1, 2, None, None)
+        assert (stored.processors, stored.results, stored.table) == (0, 0, "dear")
+        assert "high (sql): 2 events of s, 2 results to 1 processor, 0 rows of state" in str(status)
+        assert "stored (sql): 2 events of s, results in the table dear, 0 rows of state" in str(status)
+        with pytest.raises(ProcessorError):
+            cep.push_event("s", ["k", 9], 1009)
+        assert cep.status().queries["high"].last_error == "ValueError: no mail server"
+        cep.remove_output_processor(mailer)
+        cep.drop()
+
+
 def test_a_tracer_is_called_with_each_statement_once(database: Database):
     calls: list[tuple[str, float, int | None]] = []
     with opened(database) as cep:

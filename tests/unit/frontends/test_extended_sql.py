@@ -372,9 +372,9 @@ SELECT * FROM s WINDOW(RANGE 5 ¦FORTNIGHTS)                       | a unit of t
 SELECT * FROM s WINDOW(RANGE 5¦)                                  | a unit of time is expected
 SELECT * FROM s WINDOW(RANGE INTERVAL ¦'x' SECOND)                | INTERVAL wants a whole number
 SELECT * FROM s WINDOW(RANGE 5 S SLIDE¦)                          | a number is expected, not ')'
-SELECT * FROM s WINDOW(¦LAST 5)                                   | UNBOUNDED or NOW is expected
+SELECT * FROM s WINDOW(¦LAST 5)                                   | START … STOP … is expected
 SELECT * FROM s WINDOW(ROWS 5 ¦S)                                 | ) is expected, not 'S'
-SELECT * FROM s WINDOW(PARTITION BY a, b¦)                        | UNBOUNDED or NOW is expected
+SELECT * FROM s WINDOW(PARTITION BY a, b¦)                        | START … STOP … is expected
 SELECT * FROM s WINDOW(ROWS 5) ¦WINDOW(NOW)                       | a second WINDOW
 SELECT * FROM s[a¦]                                               | the type of 'a' is expected
 SELECT * FROM s[a:¦Foo]                                           | unknown type 'Foo'

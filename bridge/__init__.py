@@ -85,7 +85,7 @@ def replay(
         timestamp, timestamp_unit: The column of timestamps, by default guessed; their unit: "s", "ms", "us", "ns" or "auto".
         sort: Order the events by time first. Otherwise their timestamps must not go back.
         schemas: Attributes and types by stream, for streams that no query declares and no file describes.
-        relations, stores: Arrow tables or frames that queries join with; URLs of data stores of CPL scripts. Both by name.
+        relations, stores: Arrow tables, frames or files that queries join with; URLs of data stores of CPL scripts. Both by name.
         end: The last timestamp to read, to which time advances: milliseconds, or a datetime with a time zone.
         out: A directory for the results: one Parquet file per query, on Spark one directory.
         into: An open bridge in which the queries are created, and go on running after the history.

@@ -16,6 +16,7 @@ from bridge.check.paths import with_parts
 from bridge.check.types import UNKNOWN, cached, place, refuse_nested, type_of, with_type_names
 from bridge.errors import QueryError, nearest, nearest_quoted
 from bridge.query.epl_state import CURRENT
+from bridge.query.row_pattern import NAMED_AS_VARIABLE
 from windows.schema import is_reserved
 from windows.sql import column
 
@@ -265,5 +266,9 @@ def field_of(node: exp.Column, fields: Sequence[str]) -> str:
     named = node.this.args.get("quoted") and node.name in fields
     found = [node.name] if named else [name for name in fields if name.lower() == node.name.lower()]
     if not found:
-        raise QueryError(f"unknown column {node.name!r}{nearest(node.name, list(fields))}", position=place(node))
+        hint = nearest(node.name, list(fields))
+        if NAMED_AS_VARIABLE in node.this.meta:
+            name = node.name.upper()
+            hint = f"; {name} is a variable of the pattern: COUNT({name}.*) counts its rows, {name}.{fields[0]} is a value of one"
+        raise QueryError(f"unknown column {node.name!r}{hint}", position=place(node))
     return found[0]

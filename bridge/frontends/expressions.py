@@ -322,6 +322,9 @@ _LATER = (
     "FROM", "WHERE", "GROUP", "HAVING", "UNION", "JOIN", "INNER", "CROSS", "EMIT", "WINDOW", "MATCHING",
     "MATCH_RECOGNIZE", "ORDER", "LIMIT",
 )  # fmt: skip
+_OF_PATTERNS = ("PARTITION", "MEASURES", "AFTER", "MATCH", "PATTERN", "WITHIN", "SUBSET", "DEFINE")
+"""Words within MATCHING and MATCH_RECOGNIZE."""
+
 _BEFORE_OPERAND = frozenset(
     (
         "SELECT", "FROM", "WHERE", "HAVING", "ON", "AND", "OR", "NOT", "AS", "BY", "IN", "IS", "LIKE", "BETWEEN", "CASE",
@@ -357,12 +360,14 @@ def with_spelling_hint(error: QueryError, cursor: Cursor) -> QueryError:
 def _similar_keyword(cursor: Cursor, at: int) -> str | None:
     """The keyword that a word is similar to, where a keyword can stand: at the beginning, or after an operand."""
     word, before = word_of(cursor.tokens[at]), cursor.tokens[max(at - 1, 0)]
-    if not WORD.fullmatch(word) or word in (*cursor.reserved, *_FIRST, *_LATER):
+    in_pattern = any(word_of(token) in ("MATCHING", "MATCH_RECOGNIZE") for token in cursor.tokens[:at])
+    later = (*_LATER, *_OF_PATTERNS) if in_pattern else _LATER
+    if not WORD.fullmatch(word) or word in (*cursor.reserved, *_FIRST, *later):
         return None
     first = at == 0 or word_of(before) == ";"
     if not first and not _can_end_operand(before):
         return None
-    close = difflib.get_close_matches(word, _FIRST if first else _LATER, n=1, cutoff=_CLOSE)
+    close = difflib.get_close_matches(word, _FIRST if first else later, n=1, cutoff=_CLOSE)
     return close[0] if close else None
 
 

@@ -1,7 +1,7 @@
 """The results of queries: as Arrow tables, as files, or as lines of NDJSON.
 
 In NDJSON `ts` is milliseconds, dates and timestamps are ISO 8601 texts, decimals are texts with all digits, and NaN and the
-infinities, which JSON does not have, are null.
+infinities, which JSON does not have, are null. In CSV objects and lists are texts of JSON.
 """
 
 from __future__ import annotations
@@ -241,11 +241,23 @@ class _Csv(_FileWriter):
     def open(self) -> None:
         kinds = [pa.string() if pa.types.is_null(kind) else kind for kind in self.schema.types]
         self.schema = pa.schema(list(zip(self.schema.names, kinds, strict=True)))
+        self._nested = [place for place, kind in enumerate(kinds) if pa.types.is_nested(kind)]
         self._under = self.path.open("wb")
-        self._file = arrow_csv.CSVWriter(self._under, self.schema)
+        self._file = arrow_csv.CSVWriter(self._under, self._with_texts(self.schema.empty_table()).schema)
+
+    def _with_texts(self, table: pa.Table) -> pa.Table:
+        """The table with texts of JSON for objects and lists, which CSV does not have."""
+        for place in self._nested:
+            column = table.column(place)
+            texts = [
+                None if value is None else text
+                for value, text in zip(values_of(column), _json_values(column), strict=True)
+            ]
+            table = table.set_column(place, table.column_names[place], pa.array(texts, pa.string()))
+        return table
 
     def append(self, table: pa.Table) -> None:
-        self._file.write_table(table)
+        self._file.write_table(self._with_texts(table))
         self._under.flush()
 
     def end(self) -> None:

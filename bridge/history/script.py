@@ -120,9 +120,11 @@ def refuse_unnamed(source: Any) -> None:
         raise SourceError(f"{text} comes without its stream: write {{'stream': source}}")
 
 
-def refuse_unknown(
-    script: ReplayScript, cep: Bridge, sources: Iterable[str], way_out: str = "as relations={{{!r}: table}}"
-) -> None:
+_IN_PYTHON = "as relations={{{!r}: table}}, the attributes of a stream by schemas="
+"""How a table and a stream are named in Python."""
+
+
+def refuse_unknown(script: ReplayScript, cep: Bridge, sources: Iterable[str], way_out: str = _IN_PYTHON) -> None:
     """Raises QueryError for a name that a query reads and that is neither a stream nor a table.
 
     `way_out` says how to add a table; the braces in it become the name.

@@ -15,6 +15,9 @@ from bridge.query.words import ROW_PATTERN_WORDS
 from nfa import pattern
 from nfa.pattern import Concatenation, Pattern, Quantified, Symbol
 
+NAMED_AS_VARIABLE = "named_as_variable"
+"""Marks a column without a variable whose name is that of a variable, which may be meant."""
+
 NAVIGATION = ("FIRST", "LAST", "PREV", "NEXT")
 """The functions that refer to another row: the first two within the match, the others within the partition."""
 

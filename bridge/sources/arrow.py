@@ -59,6 +59,8 @@ def as_arrow(events: Any) -> Iterator[pa.Table] | None:
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             reason = "; ".join(str(part) for part in reversed(error.args))
             raise SchemaError(f"a column of the frame has values of several types: {reason}") from None
+        except ValueError as error:  # two columns of one name
+            raise SchemaError(f"the frame cannot be read: {error}") from None
     if type(events).__name__ == "LazyFrame":
         events = events.collect()
     if module == "polars" and hasattr(events, "to_arrow") and hasattr(events, "columns"):

@@ -50,6 +50,10 @@ class NdjsonReader(TextReader):
         for item in filter(_is_object, map(_parse, lines)):
             for key, value in item.items():
                 values.setdefault(key, []).append(value)
+        if lines and not values and lines[0].lstrip().startswith(b"["):
+            raise SourceError(
+                f"{self.file} is a JSON array, and not NDJSON, which has an object per line: jq -c '.[]' writes it so"
+            )
         if lines and not values:
             raise SourceError(f"{self.file} is not NDJSON: none of its first lines is a JSON object with keys")
         return {key: type_of_values(column, f"{self.file}: column {key!r}") for key, column in values.items()}

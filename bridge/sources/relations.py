@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,7 +27,7 @@ NULLS = tuple(csv.ConvertOptions().null_values or ())
 
 
 def create_relation(database: Database, name: str, data: Any) -> None:
-    """Creates the table `name` with the rows of an Arrow table or frame. Raises DatabaseError if it exists already."""
+    """Creates the table `name` with the rows of an Arrow table, a frame or a file. Raises DatabaseError if it exists already."""
     whole = whole_table(name, data)
     columns = dict(zip(whole.schema.names, whole.schema.types, strict=True))
     _create_table(database, name, infer_schema(f"the relation {name!r}", columns, None), whole)
@@ -54,10 +55,12 @@ def _create_table(database: Database, name: str, schema: Schema, whole: pa.Table
 
 
 def whole_table(name: str, data: Any) -> pa.Table:
-    """The rows of an Arrow table or frame as one Arrow table. Raises SourceError for anything else."""
+    """The rows of an Arrow table, a frame or a file as one Arrow table. Raises SourceError for anything else."""
+    if isinstance(data, (str, os.PathLike)):
+        return read_relation(name, os.fspath(data))
     tables = as_arrow(data)
     if tables is None:
-        raise SourceError(f"the relation {name!r} is an Arrow table or a frame, not {type(data).__name__}")
+        raise SourceError(f"the relation {name!r} is an Arrow table, a frame or a file, not {type(data).__name__}")
     return pa.concat_tables(list(tables))
 
 

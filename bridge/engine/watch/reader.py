@@ -13,13 +13,13 @@ from bridge.engine.watch.batches import ArrowBatch, TableRow
 from bridge.engine.watch.columns import TableColumns
 from bridge.engine.watch.gaps import FEW
 from bridge.errors import SchemaError
+from bridge.query.expression_text import name_text
 from bridge.query.table_source import TableSource
 from bridge.stores.statement import converted
 from windows.arrow import arrow_type
 from windows.databases import Database
 from windows.schema import Schema, TypeMismatch
 from windows.sql import table_of
-from windows.types import quoted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -185,8 +185,11 @@ def declaration(name: str, schema: Schema, source: TableSource | None = None) ->
 
     >>> print(declaration("orders", Schema.of("id BIGINT"), TableSource("orders", "id")))
     CREATE STREAM orders (id BIGINT) FROM TABLE orders (POSITION id, SINCE NOW)
+    >>> print(declaration("s", Schema.of({"group": "VARCHAR"})))
+    CREATE STREAM s ("group" VARCHAR)
     """
-    return f"CREATE STREAM {quoted(name)} ({schema})" + ("" if source is None else f" FROM {source}")
+    columns = ", ".join(f"{name_text(each.name)} {each.type}" for each in schema)
+    return f"CREATE STREAM {name_text(name)} ({columns})" + ("" if source is None else f" FROM {source}")
 
 
 def _whole(value: Any, source: TableSource) -> int:

@@ -14,7 +14,7 @@ from sqlglot import Token, exp
 from bridge.errors import nearest
 from bridge.frontends.cursor import Cursor, Region, word_of
 from bridge.frontends.expressions import position_of, single_expression
-from bridge.query.row_pattern import NAVIGATION, OF_THE_MATCH, SEMANTICS, variable_identifier
+from bridge.query.row_pattern import NAMED_AS_VARIABLE, NAVIGATION, OF_THE_MATCH, SEMANTICS, variable_identifier
 from bridge.query.words import WORD
 
 _OPPOSITE = {"PREV": "NEXT", "NEXT": "PREV"}
@@ -27,6 +27,8 @@ _AROUND: dict[type[exp.Expr], str] = {
     exp.Filter: "FILTER is not supported here: give the aggregate a CASE WHEN … END",
     exp.IgnoreNulls: "IGNORE NULLS is not supported here: FIRST and LAST take the row as it is",
     exp.RespectNulls: "RESPECT NULLS is not written here: FIRST and LAST take the row as it is",
+    exp.Lag: "LAG is not a function of row patterns: PREV(price) is of the row before, PREV(price, 2) two before",
+    exp.Lead: "LEAD is not a function of row patterns: NEXT(price) is of the row after, NEXT(price, 2) two after",
     exp.WithinGroup: "WITHIN GROUP is not supported here: use an aggregate of plain arguments",
 }
 
@@ -174,6 +176,8 @@ def _check_column(cursor: Cursor, column: exp.Column, variables: Collection[str]
     elif qualifier is not None:
         hint = "; if it is the input's name, leave it away"
         column.set("table", _variable(cursor, qualifier, variables, hint))
+    elif column.name.upper() in variables:
+        column.this.meta[NAMED_AS_VARIABLE] = True
 
 
 def _variable(cursor: Cursor, written: exp.Identifier, variables: Collection[str], hint: str) -> exp.Identifier:

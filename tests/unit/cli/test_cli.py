@@ -93,6 +93,26 @@ def test_out_writes_a_file_a_query(place: Path, format: str) -> None:
     assert found == [{k: v for k, v in row.items() if k != "query"} for row in HIGH]
 
 
+def test_objects_and_lists_in_csv_are_texts_of_json(place: Path) -> None:
+    Path("queries.sql").write_text(
+        "CREATE QUERY high AS SELECT ARRAY_AGG(price) AS prices, {'top': MAX(price), 'of': symbol} AS best"
+        " FROM trades WINDOW(ROWS 2) GROUP BY symbol"
+    )
+    _run("-e", "trades.csv", "--out", "out", "--format", "csv")
+    found = arrow_csv.read_csv("out/high.csv").to_pylist()
+    assert [sorted(json.loads(row["best"])) for row in found] == 4 * [["of", "top"]]
+    assert all(isinstance(json.loads(row["prices"]), list) for row in found)
+
+
+def test_the_note_on_inferred_types_can_be_copied(place: Path) -> None:
+    Path("t.csv").write_text("ts,group,Order,unit price\n1,a,2,3.5\n")
+    Path("queries.sql").write_text('CREATE QUERY q AS SELECT "group" AS g, "Order" AS o FROM t')
+    rows, said = _run("-e", "t=t.csv")
+    declaration = next(line for line in said.splitlines() if "CREATE STREAM" in line).split(" is read as ")[1]
+    Path("queries.sql").write_text(declaration + ' CREATE QUERY q AS SELECT "group" AS g, "Order" AS o FROM t')
+    assert _run("-e", "t=t.csv")[0] == rows
+
+
 def test_values_in_json_are_as_documented(place: Path) -> None:
     Path("queries.sql").write_text(
         "CREATE STREAM t (d DOUBLE, c DECIMAL(20, 3), day DATE, at TIMESTAMP, b BOOLEAN, s VARCHAR, i BIGINT);"

@@ -161,8 +161,20 @@ def test_relations_stand_in_the_database(database: str) -> None:
     )
     found = bridge.replay({"trades": TRADES}, {"q": query}, relations={"names": names}, database=database)["q"]
     assert found.to_pylist() == [{"ts": 3, "price": 12.0, "name": "Acme", "since": datetime.date(2000, 1, 1)}]
-    with pytest.raises(bridge.SourceError, match="is an Arrow table or a frame, not list"):
+    with pytest.raises(bridge.SourceError, match="is an Arrow table, a frame or a file, not list"):
         bridge.replay({"trades": TRADES}, HIGH, relations={"names": [1]})
+
+
+def test_a_relation_may_be_a_file(tmp_path: Path) -> None:
+    (tmp_path / "names.csv").write_text("code,name\nA,Acme\n")
+    query = {"q": "SELECT n.name FROM trades t JOIN names n ON t.symbol = n.code"}
+    found = bridge.replay({"trades": TRADES}, query, relations={"names": tmp_path / "names.csv"})["q"]
+    assert set(found["name"].to_pylist()) == {"Acme"}
+
+
+def test_events_whose_attributes_nothing_declares_say_where_these_are_declared() -> None:
+    with pytest.raises(bridge.QueryError, match=r"unknown stream or table 't'.*attributes of a stream by schemas="):
+        bridge.replay([("t", {"a": 1}, 1)], {"q": "SELECT a FROM t"})
 
 
 def test_end_cuts_history_and_lets_time_pass() -> None:
@@ -200,7 +212,7 @@ def test_out_writes_a_file_a_query_and_nothing_half_made(tmp_path: Path) -> None
         (([({"symbol": "A"}, 1)], {"q": "SELECT a FROM s[a INTEGER]"}), bridge.SourceError,
          "write {'stream': events} for the"),
         (({"trades": TRADES}, {"q": "SELECT t.price FROM trades t, firms f WHERE t.symbol = f.code"}), bridge.QueryError,
-         r"(?s)unknown stream or table 'firms'; a table is given as relations={'firms': table} \(line 1, column 31.*\^"),
+         r"(?s)unknown stream or table 'firms'; a table is given as relations={'firms': table}, .*schemas= \(line 1, column 31.*\^"),
         (({"trades": TRADES}, {"q": "SELECT price FROM trades UNION ALL SELECT price FROM trade"}), bridge.QueryError,
          "unknown stream or table 'trade'; did you mean 'trades'"),
         (({"trade": TRADES}, HIGH), bridge.UnknownName, "no query reads a stream 'trade'; did you mean 'trades'"),

@@ -240,7 +240,7 @@ def _bad_csv(*lines: str, header: str = "ts,symbol,price") -> bytes:
         ("2,B,1,9", "3: 4 fields instead of the header's 3"),
         (
             "x,B,1",
-            "3: column 1, 'ts': 'x' is not a timestamp (it is not a date with a time, such as 2024-12-31T23:59:59.999Z)",
+            "3: column 1, 'ts': 'x' is not a timestamp (it is not a date with a time, such as 2024-12-31T23:59:59.999Z; other",
         ),
         (",B,1", "3: column 1, 'ts': '' is not a timestamp (the timestamp is missing)"),
         ("99999999999999999999,B,1", "3: column 1, 'ts': '99999999999999999999' is not a timestamp"),
@@ -700,6 +700,11 @@ def test_a_unit_that_is_hardly_right_is_pointed_out(tmp_path: Path) -> None:
         ("t.csv", b"ts,a,a\n1,2,3\n", "t.csv:1: two columns are called 'a'"),
         ("t.csv", b"1,A\n2,B\n", "which column has the timestamps.*there are '1', 'A'"),
         ("t.ndjson", b"ts,a\n1,2\n", "t.ndjson is not NDJSON"),
+        (
+            "t.json",
+            b'[{"ts": 1, "a": 2}]',
+            r"t.json is a JSON array, and not NDJSON, which has an object per line: jq -c '\.\[\]'",
+        ),
         ("t.parquet", b"", "t.parquet is empty: this is not a Parquet file"),
         ("t.parquet", b"PAR1 and nothing else", "t.parquet is not a complete Parquet file"),
         ("t.csv.gz", gzip.compress(b"ts,a\n" + b"1,2\n" * 9, mtime=0)[:-9], "t.csv.gz is a damaged gz file"),

@@ -38,8 +38,8 @@ def discard_state(database: Database) -> None:
     names = [row.name for row in stored.names() if row.belongs == row.name]
     database.begin()
     try:
-        for outbox, call, source in _outboxes(stored):
-            drop_triggers(database, outbox, Schema.of(call.text), source)
+        for outbox, source in _outboxes(stored):
+            drop_triggers(database, outbox, source)
         for name in filter(database.has_own, (*names, database.own_name(CLOCK))):
             database.execute(database.render(exp.Drop(tables=[table(name)], kind="TABLE", exists=True)))
         stored.drop()
@@ -49,14 +49,14 @@ def discard_state(database: Database) -> None:
         raise
 
 
-def _outboxes(stored: CatalogueTables) -> Iterator[tuple[str, LoggedCall, TableSource]]:
-    """The outboxes of a state, with the streams that they are of."""
+def _outboxes(stored: CatalogueTables) -> Iterator[tuple[str, TableSource]]:
+    """The outboxes of a state, with the tables whose changes they have."""
     names = {row.key: row.name for row in stored.names()}
     with contextlib.suppress(DatabaseError):  # of a newer layout
         for call in stored.definitions():
             source = TableSource.of_json(call.option("source"))
             if source is not None and (outbox := names.get(f"changes {call.name.lower()} changes 1")):
-                yield outbox, call, source
+                yield outbox, source
 
 
 def refuse_other_state(database: Database) -> None:

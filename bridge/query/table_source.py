@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any, Self
 
 from bridge.errors import SchemaError
+from bridge.query.expression_text import name_text
 
 NOW, BEGINNING = "now", "beginning"
 """What `since` is, besides a position: rows that are committed from now on, or all rows."""
@@ -24,8 +25,8 @@ class TableSource:
 
     >>> print(TableSource("shop.orders", "id", "created_at", since="beginning"))
     TABLE shop.orders (POSITION id, TIMESTAMP created_at, SINCE BEGINNING)
-    >>> print(TableSource("orders", None, changes=True))
-    CHANGES OF orders
+    >>> print(TableSource("my orders", None, changes=True))
+    CHANGES OF "my orders"
     """
 
     table: str
@@ -36,13 +37,14 @@ class TableSource:
     changes: bool = False
 
     def __str__(self) -> str:
-        parts = [] if self.position is None else [f"POSITION {self.position}"]
+        parts = [] if self.position is None else [f"POSITION {name_text(self.position)}"]
         if self.timestamp is not None:
-            parts.append(f"TIMESTAMP {self.timestamp}" + (f" UNIT {self.unit.upper()}" if self.unit else ""))
+            parts.append(f"TIMESTAMP {name_text(self.timestamp)}" + (f" UNIT {self.unit.upper()}" if self.unit else ""))
         if not self.changes:
             parts.append(f"SINCE {str(self.since).upper()}")
         options = f" ({', '.join(parts)})" if parts else ""
-        return f"{'CHANGES OF' if self.changes else 'TABLE'} {self.table}{options}"
+        table = ".".join(map(name_text, self.table.split(".")))
+        return f"{'CHANGES OF' if self.changes else 'TABLE'} {table}{options}"
 
     def means(self, other: TableSource | None) -> bool:
         """Whether both read the same rows from now on: `since` matters at the beginning alone."""

@@ -180,10 +180,7 @@ def times_of_texts(values: Array) -> Array:
             return local
         universal = pc.if_else(zoned, short, None).cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us"))
     except pa.ArrowInvalid:
-        raise Unfit(
-            "it is not a date with a time, such as 2024-12-31T23:59:59.999Z; "
-            "other forms are converted before, as docs/replay.md shows"
-        ) from None
+        raise Unfit("it is not a date with a time, such as 2024-12-31T23:59:59.999Z") from None
     return pc.coalesce(local, universal)
 
 

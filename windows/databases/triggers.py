@@ -58,11 +58,15 @@ class ChangeOutbox(NamedTuple):
 
 
 class ChangeTriggers(NamedTuple):
-    """The names of triggers, and the statements that make and drop them."""
+    """The names of triggers, and the statements that make and drop them.
+
+    right: A query for whether this role may make them; "" where the database has none.
+    """
 
     names: list[str]
     create: list[str]
     drop: list[str]
+    right: str = ""
 
 
 def postgresql_triggers(outbox: ChangeOutbox) -> ChangeTriggers:
@@ -83,7 +87,10 @@ def postgresql_triggers(outbox: ChangeOutbox) -> ChangeTriggers:
         f"FOR EACH ROW EXECUTE FUNCTION {function}()"
     )
     drop = f"DROP FUNCTION IF EXISTS {function}() CASCADE"  # only the owner of the table may drop its trigger by name
-    return ChangeTriggers([name], [create_function, create_trigger], [drop])
+    table = outbox.table.replace("'", "''")
+    return ChangeTriggers(
+        [name], [create_function, create_trigger], [drop], f"SELECT has_table_privilege('{table}', 'TRIGGER')"
+    )
 
 
 def mariadb_triggers(outbox: ChangeOutbox, schema: str) -> ChangeTriggers:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import bridge
 from bridge.cli.service.outputs import WEBHOOK, Outputs
-from bridge.cli.service.settings import WatchSettings
+from bridge.cli.service.settings import WITHOUT_TABLE, WatchSettings
 from bridge.engine.durable import LoggedCall
 from bridge.engine.own_place import has_schema, own_place
 from bridge.engine.resume import OBJECTS
@@ -27,6 +27,7 @@ from bridge.query.table_source import TableSource
 from bridge.rewrite.state_tables import CLOCK
 from windows.databases import Database, Refused, open_database
 from windows.databases.base import PREFIX
+from windows.databases.triggers import ChangeTriggers
 from windows.schema import Schema
 from windows.sql import table_of
 
@@ -77,13 +78,36 @@ class _Report:
 
     def _reads(self) -> Iterator[str]:
         for stream in self._rehearsal.table_streams:
+            self._refuse_without_rights(stream.name, stream.source)
             yield f"{stream.name}: {stream.source}, as ({self._rehearsal.streams[stream.name]})"
         yield from (f"{name}: a table that queries join with" for name in self._rehearsal.relations)
+
+    def _refuse_without_rights(self, stream: str, source: TableSource) -> None:
+        """Raises DatabaseError where the table may not be read, or its changes may not be noted, as far as that is known."""
+        table = table_of(source.table).sql(self._database.dialect, identify=True)
+        try:
+            self._database.fetch(f"SELECT 1 FROM {table} WHERE 1 = 0")
+            triggers = self._triggers_of(stream, source) if source.changes else None
+            allowed = triggers is None or not triggers.right or self._database.fetch(triggers.right)[0][0]
+        except Refused as error:
+            raise DatabaseError(
+                f"the stream {stream!r} reads {source.table}, which the database refuses: {error}"
+            ) from None
+        if not allowed:
+            raise DatabaseError(
+                f"the stream {stream!r} notes the changes of {source.table} by triggers, which this role may not make: "
+                f"GRANT TRIGGER ON {table} TO … gives the right"
+            )
+
+    def _triggers_of(self, stream: str, source: TableSource) -> ChangeTriggers:
+        outbox = self._database.own_name(f"cep_changes_{stream.lower()}")
+        return triggers_of(self._database, outbox, self._rehearsal.streams[stream], source)
 
     def _streams(self) -> Iterator[str]:
         declared = {name.lower() for name in self._rehearsal.streams}
         for name in self._rehearsal.streams:
             yield f"{name}: {'unchanged' if name.lower() in self._rehearsal.known else 'new'}"
+        yield from (f"{name}: {WITHOUT_TABLE}" for name in self._settings.without_table)
         for name in self._rehearsal.known:
             if name not in declared:
                 yield f"{name}: in none of the files, {self._fate}"
@@ -113,7 +137,7 @@ class _Report:
         for stream in self._rehearsal.table_streams:
             if stream.source.changes:
                 outbox = self._database.own_name(f"cep_changes_{stream.name.lower()}")
-                triggers = triggers_of(self._database, outbox, self._rehearsal.streams[stream.name], stream.source)
+                triggers = self._triggers_of(stream.name, stream.source)
                 yield f"on {stream.source.table}: {', '.join(triggers.names)}, which write into {outbox}"
 
     def _queries(self) -> Iterator[str]:

@@ -14,7 +14,7 @@ from typing import Any
 import bridge
 from bridge.cli.service.health import Monitor, serve
 from bridge.cli.service.outputs import WEBHOOK, Outputs, refuse_notify
-from bridge.cli.service.settings import WatchSettings
+from bridge.cli.service.settings import WITHOUT_TABLE, WatchSettings
 from bridge.cli.service.webhooks import Webhook
 from bridge.engine.session import session_of
 from bridge.engine.subscription import Subscription
@@ -99,6 +99,8 @@ class Service:
         for name, url in settings.datastores.items():
             cep.register_datastore(name, url)
         Deployment(cep, settings.scripts, settings.into, settings.on_error, _log.info).deploy(removes=not settings.keep)
+        for name in settings.without_table:
+            _log.warning("the stream %s %s", name, WITHOUT_TABLE)
         outputs = Outputs(cep, settings)
         outputs.attach()
         webhooks = [

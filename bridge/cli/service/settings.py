@@ -15,6 +15,8 @@ from bridge.query.scripts import IntoTable
 from windows.databases import dialect_of
 from windows.databases.urls import EXAMPLES
 
+WITHOUT_TABLE = "is not of a table, so nothing is read into it: CREATE STREAM … FROM TABLE …"
+
 
 @dataclasses.dataclass(frozen=True)
 class WatchSettings:
@@ -64,6 +66,13 @@ class WatchSettings:
     def queries(self) -> dict[str, str]:
         """The names of the queries, by themselves in lower case."""
         return {name.lower(): name for script in self.scripts for name in script.queries}
+
+    @property
+    def without_table(self) -> list[str]:
+        """The streams of SQL that are not of a table, into which a watch reads nothing."""
+        tables = {stream.name.lower() for script in self.scripts for stream in script.table_streams}
+        declared = (name for script in self.scripts if script.language == "sql" for name in script.declared)
+        return [name for name in dict.fromkeys(declared) if name.lower() not in tables]
 
     def webhook_of(self, query: str) -> str | None:
         """The URL to which the results of a query are sent."""

@@ -72,10 +72,10 @@ def create_triggers(runner: Runner, entry: StreamEntry) -> None:
         raise SchemaError(f"the changes of {entry.source.table} cannot be noted by triggers: {error.reason}") from None
 
 
-def drop_triggers(database: Database, outbox: str, schema: Schema, source: TableSource) -> None:
-    """Drops the triggers of a stream of changes; nothing where the table is not there any more."""
+def drop_triggers(database: Database, outbox: str, source: TableSource) -> None:
+    """Drops the triggers of a stream of changes, whose columns may have gone; nothing where the table is not there any more."""
     if database.relation(source.table) is not None:
-        _drop(database, triggers_of(database, outbox, schema, source))
+        _drop(database, database.change_triggers(source.table, outbox, (), None))
 
 
 def _drop(database: Database, triggers: ChangeTriggers) -> None:

@@ -15,10 +15,10 @@ from bridge.engine.watch.gaps import FEW
 from bridge.errors import SchemaError
 from bridge.query.expression_text import name_text
 from bridge.query.table_source import TableSource
-from bridge.stores.statement import converted
 from windows.arrow import arrow_type
-from windows.databases import Database
-from windows.schema import Schema, TypeMismatch
+from windows.databases import Database, Refused
+from windows.databases.base import Convert
+from windows.schema import Attribute, Schema, TypeMismatch
 from windows.sql import table_of
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class RowReader:
         self._decoders = [database.decoder(attribute.type) for attribute in entry.schema]
         known = TableColumns(source, database)
         self._position = self._column(known[source.position].name)
-        columns = [self._position, self._time(known)]
+        columns, texts = [self._position, self._time(known)], [self._position, self._as_text(self._time(known))]
         for attribute in entry.schema:
             if attribute.name not in known:
                 raise SchemaError(
@@ -43,9 +43,29 @@ class RowReader:
                     "remove_stream and register_stream with the columns of now"
                 )
             columns.append(known.value(attribute).replace("{}", self._column(known[attribute.name].name)))
-        listed = ", ".join(f"{column} AS {database.quoted(f'c{place}')}" for place, column in enumerate(columns))
-        self.head = f"SELECT {listed} FROM {self._table}"
+            texts.append(self._as_text(columns[-1]) if attribute.type in ("DATE", "TIMESTAMP") else columns[-1])
+        self.head = self._select(columns)
         """The SELECT without its conditions."""
+        self._head_of_texts = self._select(texts)
+        """The same, in which times are texts, as a driver may not have all times of its database: PostgreSQL's infinity."""
+
+    def _select(self, columns: Sequence[str]) -> str:
+        listed = ", ".join(f"{column} AS {self._database.quoted(f'c{place}')}" for place, column in enumerate(columns))
+        return f"SELECT {listed} FROM {self._table}"
+
+    def _as_text(self, value: str) -> str:
+        kind = self._database.value_type(Attribute("text", "VARCHAR"))
+        return value if value == "NULL" or kind is None else f"CAST({value} AS {kind})"
+
+    def _fetch(self, sql: str) -> list[Any]:
+        """The rows of a statement that begins with the head; with times as texts where the driver cannot read them."""
+        try:
+            return self._database.fetch(sql)
+        except Refused as error:
+            try:
+                return self._database.fetch(self._head_of_texts + sql.removeprefix(self.head))
+            except Refused:
+                raise error from None
 
     def statement(self, after: int | None, count: int) -> str:
         """The statement that reads the next `count` rows after a position; None: from the beginning."""
@@ -54,7 +74,7 @@ class RowReader:
 
     def rows_after(self, after: int | None, count: int) -> list[TableRow]:
         """The next rows after a position, `count` at most, in the order of their positions."""
-        return self._events(self._database.fetch(self.statement(after, count)))
+        return self._events(self._fetch(self.statement(after, count)))
 
     def arrow_after(self, after: int | None, count: int) -> ArrowBatch | None:
         """The next rows after a position, `count` at most, as Arrow; None where a value needs to be looked at by itself."""
@@ -90,21 +110,21 @@ class RowReader:
         import pyarrow as pa
 
         database, kinds = self._database, [attribute.type for attribute in self._entry.schema]
-        if all(map(database.is_exact_in_arrow, kinds)) and (table := database.fetch_arrow(sql)) is not None:
-            return table
-        rows = database.fetch(sql)
-        if not rows:
-            return None
-        position, times, *columns = zip(*rows, strict=True)
-        decoded = [
-            [value if value is None else decode(value) for value in values] if decode is not None else values
-            for values, decode in zip(columns, self._decoders, strict=True)
-        ]
         try:
+            if all(map(database.is_exact_in_arrow, kinds)) and (table := database.fetch_arrow(sql)) is not None:
+                return table
+            rows = database.fetch(sql)
+            if not rows:
+                return None
+            position, times, *columns = zip(*rows, strict=True)
+            decoded = [
+                values if decode is None else [_decoded(value, attribute, decode) for value in values]
+                for values, attribute, decode in zip(columns, self._entry.schema, self._decoders, strict=True)
+            ]
             typed = [pa.array(values, arrow_type(kind)) for values, kind in zip(decoded, kinds, strict=True)]
             names = [f"c{place}" for place in range(len(typed) + 2)]
             return pa.Table.from_arrays([pa.array(position, pa.int64()), pa.array(times), *typed], names=names)
-        except (pa.ArrowException, OverflowError):
+        except (Refused, SchemaError, pa.ArrowException, OverflowError):  # each row is looked at by itself
             return None
 
     def rows_in(self, ranges: Sequence[tuple[int, int]]) -> Iterator[TableRow]:
@@ -115,7 +135,7 @@ class RowReader:
             parts = [f"{self._position} BETWEEN {first} AND {last}" for first, last in some if first < last]
             parts += [f"{self._position} IN ({', '.join(singles)})"] if singles else []
             sql = f"{self.head} WHERE {' OR '.join(parts)} ORDER BY {self._position}"
-            yield from self._events(self._database.fetch(sql))
+            yield from self._events(self._fetch(sql))
 
     def newest(self, count: int) -> list[int]:
         """The `count` greatest positions, in order."""
@@ -158,7 +178,8 @@ class RowReader:
         if isinstance(ts, str):
             return TableRow(position, 0, list(row[2:]), f"{self.source.timestamp}: {ts}")
         try:
-            return TableRow(position, ts, self._entry.row(list(converted(row[2:], self._decoders))))
+            values = map(_decoded, row[2:], self._entry.schema, self._decoders)
+            return TableRow(position, ts, self._entry.row(list(values)))
         except (SchemaError, TypeMismatch, ValueError, TypeError) as error:
             return TableRow(position, ts, list(row[2:]), str(error))
 
@@ -178,6 +199,19 @@ class RowReader:
             if len(values) == 1:
                 return [str(error)]
         return [found for value in values for found in self._times([value])]
+
+
+def _decoded(value: Any, attribute: Attribute, decode: Convert | None) -> Any:
+    """The value of an attribute as Python has it. Raises SchemaError where it is of another kind, as SQLite stores any."""
+    if value is None or decode is None:
+        return value
+    try:
+        if attribute.type == "BOOLEAN" and isinstance(value, str):  # 'false' would be true
+            raise TypeError
+        return decode(value)
+    except (ValueError, TypeError, ArithmeticError):
+        message = f"attribute {attribute.name!r} is {attribute.type}: {value!r} ({type(value).__name__}) does not fit"
+        raise SchemaError(message) from None
 
 
 def declaration(name: str, schema: Schema, source: TableSource | None = None) -> str:

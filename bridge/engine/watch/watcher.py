@@ -129,7 +129,7 @@ class Watcher:
             return
         self._tables.pop(entry.name.lower(), None)
         if entry.reads is not None:
-            drop_triggers(self._runner.database, entry.reads.table, entry.schema, entry.source)
+            drop_triggers(self._runner.database, entry.reads.table, entry.source)
             self._runner.drop_own(entry.reads.table)
         self._pushes.positions.remove(entry.name)
         if self._gaps.is_made:
@@ -139,7 +139,7 @@ class Watcher:
         """The tables of the bridge are to be dropped: the triggers that write to them go first."""
         for entry in self._runner.catalogue.streams.values():
             if entry.source is not None and entry.reads is not None:
-                drop_triggers(self._runner.database, entry.reads.table, entry.schema, entry.source)
+                drop_triggers(self._runner.database, entry.reads.table, entry.source)
 
     # Reading ------------------------------------------------------------------------------------------------------------
 

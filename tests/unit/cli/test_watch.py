@@ -318,6 +318,14 @@ def test_check_refuses_what_the_start_refuses(tmp_path: pathlib.Path, before: st
     assert "remove_stream" not in output
 
 
+def test_streams_that_are_of_no_table_are_named(tmp_path: pathlib.Path) -> None:
+    url = f"sqlite:///{tmp_path}/state.db"
+    bridge.connect(url).close()
+    code, output = check(url, tmp_path, "CREATE STREAM s (v INTEGER); CREATE QUERY q AS SELECT v FROM s")
+    assert code == 0
+    assert "  s: is not of a table, so nothing is read into it: CREATE STREAM … FROM TABLE …" in output.splitlines()
+
+
 def test_check_of_tables_with_names_in_quotes_and_schemas(tmp_path: pathlib.Path) -> None:
     url = f"sqlite:///{tmp_path}/state.db"
     with bridge.connect(url) as cep:

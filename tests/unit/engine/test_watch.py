@@ -235,6 +235,59 @@ def test_rows_that_are_no_events(shop: Shop) -> None:
         shop.do("DROP TABLE readings")
 
 
+UNFIT = {
+    "sqlite": (
+        "id INTEGER PRIMARY KEY, at DATETIME, day DATE, ok BOOLEAN",
+        ["1, 'x', '2026-01-01', 1", "2, '2026-01-01', 20260101, 1", "3, '2026-01-01', '2026-01-01', 'false'", "4, 5, 6, 7"],
+    ),
+    "postgresql": (
+        "id INTEGER PRIMARY KEY, at TIMESTAMPTZ, day DATE, ok BOOLEAN",
+        ["1, 'infinity', '2026-01-01', true", "2, '2026-01-01', 'infinity', true", "3, '2026-01-01', '0044-03-15 BC', true",
+         "4, '2026-01-01', '-infinity', true"],
+    ),
+}  # fmt: skip
+"""Columns, and rows with values that a driver has no value for, or that are of another kind, as SQLite stores any."""
+
+
+@pytest.mark.parametrize("history", [0, 2_000])
+def test_values_that_do_not_fit_hold_nothing_up(shop: Shop, history: int) -> None:
+    kind = shop.engine.dialect.name
+    if kind not in UNFIT:
+        pytest.skip("its columns take no such values")
+    columns, unfit = UNFIT[kind]
+    shop.do(f"CREATE TABLE readings ({columns})")
+    right = [f"{number}, '2026-01-01 10:00:00', '2026-01-01', true" for number in range(5, 7 + history)]
+    values = [row.replace("true", "1") for row in [*unfit, *right]] if kind == "sqlite" else [*unfit, *right]
+    shop.do(f"INSERT INTO readings VALUES ({'), ('.join(values)})")
+    with shop.connect() as cep:
+        cep.register_stream("readings", table="readings", position="id", timestamp="at", since="beginning")
+        cep.create_query("seen", "SELECT id FROM readings WHERE ok AND day = '2026-01-01'", into="results")
+        assert cep.poll() == len(values)
+        assert rows(cep, "results", "id") == [(number,) for number in range(5, 7 + history)]
+        assert sorted(cep.query("SELECT kind FROM late_events").to_pandas()["kind"]) == 4 * ["wrong"]
+    shop.do("DROP TABLE readings")
+
+
+@pytest.mark.parametrize("way", ["remove", "drop", "fresh"])
+def test_a_stream_of_changes_can_be_removed_when_a_column_has_gone(shop: Shop, way: str) -> None:
+    shop.do("CREATE TABLE things (id INTEGER PRIMARY KEY, a INTEGER, b INTEGER)")
+    cep = shop.connect()
+    cep.register_stream("changes", changes_of="things")
+    shop.do("ALTER TABLE things RENAME COLUMN b TO c")
+    if way == "fresh":
+        cep.close()
+        shop.connect(fresh=True).close()
+    elif way == "drop":
+        cep.drop()
+    else:
+        cep.remove_stream("changes")
+        cep.register_stream("changes", changes_of="things")
+        shop.do("INSERT INTO things VALUES (1, 2, 3)")
+        assert cep.poll() == 1
+        cep.drop()
+    shop.do("INSERT INTO things VALUES (2, 3, 4)", "DROP TABLE things")
+
+
 def test_changes(shop: Shop) -> None:
     writers.create(shop.engine, "orders")
     cep = shop.connect()

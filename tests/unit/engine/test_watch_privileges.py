@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 
 import pytest
 import sqlalchemy as sa
+from click.testing import CliRunner
 
 import bridge
+from bridge.cli import main
 from tests.support import servers
 from tests.support.databases import prepared_servers, statements_of
 from windows.databases import Refused
@@ -20,10 +22,11 @@ PAGE = (pathlib.Path(__file__).parents[3] / "docs" / "watch.md").read_text()
 
 
 class Place(NamedTuple):
-    """The URL of the bridge's role, and a function that runs a statement of the shop's."""
+    """The URL of the bridge's role, and functions that run a statement of the shop's writer and of its owner."""
 
     url: str
     write: Callable[[str], Any]
+    own: Callable[[str], Any]
 
 
 def statements(database: str) -> list[str]:
@@ -53,7 +56,9 @@ def on_postgresql() -> Iterator[Place]:
             cursor.execute("RESET ROLE")
 
     try:
-        yield Place(sa.make_url(own.url).set(username="cep").render_as_string(hide_password=False), write)
+        yield Place(
+            sa.make_url(own.url).set(username="cep").render_as_string(hide_password=False), write, cursor.execute
+        )
     finally:
         for statement in (
             "DROP SCHEMA shop CASCADE", "DROP OWNED BY cep CASCADE", "DROP ROLE cep", "DROP OWNED BY writer", "DROP ROLE writer",
@@ -77,13 +82,28 @@ def on_mariadb() -> Iterator[Place]:
 
     made = sa.make_url(server.url).set(username="cep", password="change me", database="cep")
     try:
-        yield Place(made.render_as_string(hide_password=False), write)
+        yield Place(made.render_as_string(hide_password=False), write, write)
     finally:
         for statement in ("DROP DATABASE cep", "DROP DATABASE shop", "DROP USER cep@'%'"):
             cursor.execute(statement)
 
 
 place = prepared_servers(on_postgresql, on_mariadb)
+
+
+def test_check_refuses_tables_that_may_not_be_read(place: Place, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "q.sql").write_text("CREATE STREAM s FROM CHANGES OF shop.orders; CREATE QUERY q AS SELECT id FROM s")
+    command = ["watch", place.url, str(tmp_path / "q.sql"), "--schema", "cep", "--check"]
+    assert CliRunner().invoke(main, command).exit_code == 0
+    who = "cep" if "postgresql" in place.url else "cep@'%'"
+    place.own(f"REVOKE TRIGGER ON shop.orders FROM {who}")
+    result = CliRunner().invoke(main, command)
+    if "postgresql" in place.url:
+        assert (result.exit_code, "GRANT TRIGGER ON" in result.output) == (1, True)
+    place.own(f"REVOKE SELECT ON shop.orders FROM {who}")
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 1
+    assert "denied" in result.output or "no table" in result.output
 
 
 def test_tables_and_changes(place: Place) -> None:

@@ -212,7 +212,7 @@ def test_out_writes_a_file_a_query_and_nothing_half_made(tmp_path: Path) -> None
         (([({"symbol": "A"}, 1)], {"q": "SELECT a FROM s[a INTEGER]"}), bridge.SourceError,
          "write {'stream': events} for the"),
         (({"trades": TRADES}, {"q": "SELECT t.price FROM trades t, firms f WHERE t.symbol = f.code"}), bridge.QueryError,
-         r"(?s)unknown stream or table 'firms'; a table is given as relations={'firms': table}, .*schemas= \(line 1, column 31.*\^"),
+         r"(?s)'firms'; a table is given as relations={'firms': table}, .*schemas= \(line 1, column 31.*\^"),
         (({"trades": TRADES}, {"q": "SELECT price FROM trades UNION ALL SELECT price FROM trade"}), bridge.QueryError,
          "unknown stream or table 'trade'; did you mean 'trades'"),
         (({"trade": TRADES}, HIGH), bridge.UnknownName, "no query reads a stream 'trade'; did you mean 'trades'"),

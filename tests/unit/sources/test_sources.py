@@ -240,7 +240,7 @@ def _bad_csv(*lines: str, header: str = "ts,symbol,price") -> bytes:
         ("2,B,1,9", "3: 4 fields instead of the header's 3"),
         (
             "x,B,1",
-            "3: column 1, 'ts': 'x' is not a timestamp (it is not a date with a time, such as 2024-12-31T23:59:59.999Z; other",
+            "3: column 1, 'ts': 'x' is not a timestamp (it is not a date with a time, such as 2024-12-31T23:59:59.999Z)",
         ),
         (",B,1", "3: column 1, 'ts': '' is not a timestamp (the timestamp is missing)"),
         ("99999999999999999999,B,1", "3: column 1, 'ts': '99999999999999999999' is not a timestamp"),

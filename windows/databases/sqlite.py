@@ -25,7 +25,7 @@ from windows.databases.refused import OtherBridge, Refused
 from windows.databases.sqlite_decimals import SQLiteDecimals, remainder
 from windows.databases.sqlite_json import SQLiteJson
 from windows.databases.sqlite_sums import exact_total
-from windows.databases.sqlite_times import adapted_cast
+from windows.databases.sqlite_times import SQLiteTimes
 from windows.databases.triggers import ChangeTriggers, NotedColumn, sqlite_triggers
 from windows.nested import call
 from windows.schema import Attribute, Schema, TypeMismatch, decimal_size, relation_schema
@@ -49,7 +49,7 @@ MAX_DEPTH = 8
 """Nested sub-queries up to which a statement is not flattened: SQLite's parser has a stack of 100 entries."""
 
 
-class SQLite(SQLiteDecimals, SQLiteJson, Alchemy):
+class SQLite(SQLiteDecimals, SQLiteJson, SQLiteTimes, Alchemy):
     """SQLite, the fastest back end for single events."""
 
     dialect: ClassVar[str] = "sqlite"
@@ -204,8 +204,6 @@ class SQLite(SQLiteDecimals, SQLiteJson, Alchemy):
     def adapt(self, node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Join) and node.meta.get(NESTED_LOOP):
             node.set("kind", "CROSS")  # SQLite then keeps the order of the tables
-        if isinstance(node, exp.Cast) and (cast_time := adapted_cast(node)) is not None:
-            return cast_time
         return super().adapt(node)
 
     def relation(self, name: str) -> Schema | None:

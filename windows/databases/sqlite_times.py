@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 
 from sqlglot import exp
 
+from windows.databases.base import Database
 from windows.nested import call
 from windows.values import timestamp_text
 
 _TIMESTAMPS = (exp.DataType.Type.TIMESTAMP, exp.DataType.Type.DATETIME)
 _MICROSECONDS = exp.Literal.string("." + 6 * "[0-9]")
+
+
+class SQLiteTimes(Database):
+    """Times as texts of one form."""
+
+    def adapt(self, node: exp.Expr) -> exp.Expr:
+        found = adapted_cast(node) if isinstance(node, exp.Cast) else None
+        return super().adapt(node) if found is None else found
+
+    def relation_columns(self, name: str, columns: Sequence[str]) -> dict[str, exp.Expr]:
+        """Times of every table compare like those of the bridge's tables; a value that is not a time is NULL."""
+        kinds = {column.name: column.type for column in self.relation(name) or ()}
+        plain = super().relation_columns(name, columns)
+        times = {each for each in columns if kinds.get(each) in ("DATE", "TIMESTAMP")}
+        return {each: exp.cast(column, kinds[each]) if each in times else column for each, column in plain.items()}
 
 
 def adapted_cast(node: exp.Cast) -> exp.Expr | None:

@@ -564,3 +564,22 @@ def test_a_bridge_beside_an_attached_database(tmp_path: pathlib.Path) -> None:
             with pytest.raises(bridge.QueryError, match=r"unknown stream or table 'bid'(?!.*bids)"):
                 cep.query("SELECT * FROM bid")
         assert found == [5, 11]
+
+
+def test_times_of_a_table_on_sqlite_compare_however_their_texts_are_written() -> None:
+    midnight = datetime.datetime(2024, 2, 29)
+    with bridge.connect("sqlite://") as cep:
+        cep.database.execute("CREATE TABLE days (k INTEGER, since TIMESTAMP, day DATE)")
+        texts = ("2024-02-29", "2024-02-29 00:00:00", "2024-02-29T00:00", "2024-02-29 00:00:00.000000", "soon")
+        for k, text in enumerate(texts):
+            cep.database.execute(f"INSERT INTO days VALUES ({k}, '{text}', '{text}')")
+        cep.register_stream("s", "k INTEGER, t TIMESTAMP")
+        cep.create_query("q", "SELECT s.k, since FROM s JOIN days ON s.k = days.k AND s.t = since AND s.t = day")
+        cep.create_query("all", "SELECT since, day FROM s JOIN days ON s.k = days.k")
+        found: list[Any] = []
+        cep.add_output_processor("q", lambda event: found.append(event.payload))
+        cep.add_output_processor("all", lambda event: found.append(event.payload))
+        for k in range(5):
+            cep.push_event("s", [k, midnight], 1000)
+    assert [row for row in found if "k" in row] == [{"k": k, "since": midnight} for k in range(4)]
+    assert found[-1] == {"since": None, "day": None}

@@ -27,6 +27,12 @@ TYPES = {
 _ALIASES = {alias: name for name, aliases in TYPES.items() for alias in (name, *aliases.split())}
 
 
+_CONSTRAINT = re.compile(
+    r"(.+?)\s+(NOT\s+NULL|NULL|PRIMARY\s+KEY|UNIQUE|DEFAULT\b.*|COMMENT\b.*)", re.IGNORECASE | re.DOTALL
+)
+"""What SQL writes after a type."""
+
+
 class TypeMismatch(ValueError):
     """A value, type or name does not fit a schema; the bridge raises this as a `SchemaError`."""
 
@@ -154,6 +160,11 @@ def canonical_type(text: str) -> str:
         return f"DECIMAL({precision}, {scale})"
     if match and word in _ALIASES and (match[2] is None or _ALIASES[word] in ("VARCHAR", "TIMESTAMP")):
         return _ALIASES[word]
+    constraint = re.fullmatch(
+        r"(.+?)\s+(NOT\s+NULL|NULL|PRIMARY\s+KEY|UNIQUE|DEFAULT\b.*|COMMENT\b.*)", text.strip(), re.I | re.S
+    )
+    if constraint:
+        raise TypeMismatch(f"an attribute has a type and nothing else: {constraint[1]}, without {constraint[2]}")
     raise TypeMismatch(
         f"unknown type {text!r}; the types are {', '.join(TYPES)}, DECIMAL(p, s), and of these T[], "
         "STRUCT(name T, …) and MAP(VARCHAR, T)"

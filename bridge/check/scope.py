@@ -24,7 +24,7 @@ VOLATILE = frozenset(
     (
         "now", "random", "rand", "uuid", "gen_random_uuid", "newid", "current_timestamp", "current_date",
         "current_time", "localtime", "localtimestamp", "sysdate", "today", "clock_timestamp", "nextval",
-        "random_normal", "setseed",
+        "random_normal", "setseed", "proctime",
     )
 )  # fmt: skip
 """Functions whose value is not given by their arguments."""

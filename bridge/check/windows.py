@@ -66,7 +66,7 @@ def _milliseconds(of: exp.Expr, scope: Scope) -> exp.Expr:
 
 
 def no_window(what: str, node: Node, alias: str | None = None) -> str:
-    name = alias or query.source_name(node) or "its input"
+    name = query.source_name(node) or alias or "its input"
     return f"{what} needs a window: write {name} {WINDOWS}"
 
 

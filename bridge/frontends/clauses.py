@@ -31,8 +31,19 @@ def schema(cursor: Cursor, stops: tuple[str, ...] = ()) -> Schema:
     return Schema(tuple(attributes))
 
 
+_CONSTRAINTS = ("PRIMARY KEY", "FOREIGN KEY", "CONSTRAINT", "UNIQUE")
+"""What SQL writes beside the columns of a table."""
+
+
 def _attribute(cursor: Cursor, before: tuple[Attribute, ...], stops: tuple[str, ...]) -> Attribute:
     position = cursor.position
+    if cursor.word() in _CONSTRAINTS or (cursor.word() == "WATERMARK" and cursor.word(1) == "FOR"):
+        hint = (
+            "the time of an event is given with it, and lateness= waits for late ones"
+            if cursor.word(1) == "FOR"
+            else ""
+        )
+        cursor.fail(f"a stream has attributes and nothing else: leave {cursor.shown()} away{hint and f'; {hint}'}")
     name = cursor.name("a name with its type")
     cursor.take(":")
     typed = cursor.position

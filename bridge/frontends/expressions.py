@@ -22,6 +22,7 @@ from bridge.check.types import type_name
 from bridge.errors import QueryError
 from bridge.frontends.cursor import Cursor, Region, word_of
 from bridge.frontends.dialect import parsed as in_dialect
+from bridge.frontends.over import over_translated
 from bridge.query.epl_columns import TYPE
 from bridge.query.expressions import parsed
 from bridge.query.nodes import Correlate, Node, without_filters
@@ -37,7 +38,6 @@ _PARAMETERS = "a query has no parameters: write the value"
 # What a parsed expression must not contain, with the error message, and the words by which its place is found.
 _REFUSED: tuple[tuple[tuple[type[exp.Expr], ...], str, tuple[str, ...]], ...] = (
     ((exp.Query, exp.Table, exp.Values), _SUBQUERY, ("SELECT", "VALUES", "TABLE", "FROM")),
-    ((exp.Window,), "OVER is not supported: WINDOW( … ) after the stream says which rows count", ("OVER",)),
     ((exp.Placeholder, exp.Parameter), _PARAMETERS, ("?", ":", "@", "??")),
     ((exp.Columns,), "COLUMNS is not supported: name the columns", ("COLUMNS",)),
     ((exp.Aliases, exp.Command), "not understood", ()),
@@ -204,6 +204,8 @@ def refuse_foreign(cursor: Cursor, region: Region, columns: tuple[exp.Expr, ...]
         for kinds, message, words in _REFUSED:
             if isinstance(node, kinds):
                 cursor.fail(message, _place(cursor, region, words))
+        if isinstance(node, exp.Window):
+            cursor.fail(over_translated(node), _place(cursor, region, ("OVER",)))
         if isinstance(node, exp.Dot) and not (
             is_path(node) and isinstance(node.this, (exp.Column, exp.Dot, exp.Bracket))
         ):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from bridge.errors import QueryError
 from bridge.frontends.cursor import Cursor, blanked, tokens
+from bridge.query.words import WORD
 
 if TYPE_CHECKING:
     from bridge.frontends.epl.clauses import Context
@@ -82,10 +83,10 @@ def period(cursor: Cursor) -> int:
         if unit in _SMALL:
             cursor.fail("microseconds are not supported: time is counted in milliseconds")
         if unit not in UNITS:
-            if total == 0:
+            if total == 0 and not (WORD.fullmatch(unit) and cursor.word(1) in (",", ")")):
                 total = number * 1000
                 break
-            cursor.fail(f"a unit of time is expected, not {cursor.shown()}")
+            cursor.fail(f"a unit of time is expected ({', '.join(UNITS).lower()}), not {cursor.shown()}")
         cursor.at += 1
         total += number * UNITS[unit]
         if not re.fullmatch(r"\d+\.?\d*|\.\d+", cursor.word()):

@@ -30,6 +30,14 @@ _THERE = (
 )
 
 
+_OF_TEXTS = {
+    "tolowercase": "lower(x)", "touppercase": "upper(x)", "trim": "trim(x)", "substring": "substr(x, 1, 3)",
+    "replace": "replace(x, 'a', 'b')", "contains": "x like '%a%'", "startswith": "x like 'a%'", "endswith": "x like '%a'",
+    "equals": "x = 'a'", "concat": "x || 'a'", "matches": "x regexp 'a'", "isempty": "x = ''",
+}  # fmt: skip
+"""What says the same as a method of Java's texts."""
+
+
 class Name(NamedTuple):
     """`.name`, or the name that a chain begins with."""
 
@@ -186,7 +194,9 @@ def _called(cursor: Cursor, node: exp.Dot, call: exp.Anonymous) -> Step | None:
 
 def refuse_method(cursor: Cursor, node: exp.Expr, call: exp.Anonymous) -> NoReturn:
     """Refuses a method by its name."""
-    cursor.fail(f"the method {call.name} is not supported: {_THERE}", position_of(node) or call.meta.get("start"))
+    of_texts = _OF_TEXTS.get(call.name.lower())
+    there = f"{of_texts} says the same of a text" if of_texts else _THERE
+    cursor.fail(f"the method {call.name} is not supported: {there}", position_of(node) or call.meta.get("start"))
 
 
 def refuse_where(cursor: Cursor) -> None:

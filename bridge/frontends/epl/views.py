@@ -14,6 +14,7 @@ from typing import NoReturn
 
 from sqlglot import exp
 
+from bridge.errors import closest
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.epl import expressions as epl_scalars
 from bridge.frontends.epl.cursor import period, whole
@@ -35,6 +36,9 @@ from windows.sql import column, conjuncts
 
 _INSTEAD = {
     "time_order": "events come in the order of their time; lateness= sorts those that do not",
+    "time_length_batch": "#length_batch and #time_batch are",
+    "intersect": "a stream has one window",
+    "union": "a stream has one window",
     "time_to_live": "#time has one length for all events",
     "expr_batch": "WINDOW(START … STOP …) of the bridge's own SQL is for batches between conditions",
     "uni": "aggregates say the same",
@@ -240,7 +244,8 @@ _EXAMPLES = {name: f"#{name}(5)" for name in _VIEWS} | {
 def _refuse(cursor: Cursor, name: str, position: int) -> NoReturn:
     instead = _INSTEAD.get(name)
     if instead is None:
-        cursor.fail(f"unknown window {name!r}: there are {', '.join(_VIEWS)}", position)
+        hint = closest(name, list(_VIEWS)) or f": there are {', '.join(_VIEWS)}"
+        cursor.fail(f"unknown window {name!r}{hint}", position)
     cursor.fail(f"the window {name} is not supported: {instead}", position)
 
 

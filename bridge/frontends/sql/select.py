@@ -23,6 +23,7 @@ from bridge.frontends.expressions import (
 )
 from bridge.frontends.sql.clauses import Clause, matching, window
 from bridge.frontends.sql.match_recognize import match_recognize
+from bridge.frontends.sql.other_windows import refuse_in_from, refuse_in_group_by, refuse_ksql
 from bridge.query.nodes import Aggregate, Correlate, Filter, Map, MatchRecognize, Node, Stream, Union, source_name
 from windows.schema import Schema
 
@@ -42,12 +43,12 @@ REFUSED = {
     **{word: message.format(word) for words, message in _FAMILIES.items() for word in words},
     "USING": "USING is not supported: write the condition, JOIN … ON l.a = r.a",
     "LATERAL": "LATERAL is not supported: correlate the streams with a condition",
-    "DISTINCT": "DISTINCT is not supported: GROUP BY the columns instead",
-    "QUALIFY": "QUALIFY is not supported: put the query into FROM and filter it with WHERE",
+    "DISTINCT": "DISTINCT is not supported: WINDOW(PARTITION BY columns FIRST ROWS 1) has each of their values once",
+    "QUALIFY": "QUALIFY is not supported, as OVER is not: WINDOW(PARTITION BY k FIRST ROWS 1) has the first row of each key",
     "WINDOW": "named windows are not supported: WINDOW( … ) stands directly after the stream it belongs to",
     "MATCHING": "MATCHING wants its clauses in parentheses, directly after the stream it belongs to",
     "MATCH_RECOGNIZE": "MATCH_RECOGNIZE wants its clauses in parentheses, directly after the stream it belongs to",
-    "FOR": "FOR is not supported: a stream is read as its events arrive",
+    "FOR": "FOR is not supported: a stream is read as its events arrive, and a table as it is then",
     "VALUES": "VALUES is no stream: CREATE STREAM, or register one, and push the rows",
     "UNNEST": "UNNEST is not supported: table functions are no streams",
     "TABLE": "TABLE is not supported: SELECT * FROM name",
@@ -99,7 +100,10 @@ def select(cursor: Cursor, results: Results | None = None) -> Node:
     while cursor.take("UNION"):
         if not cursor.take("ALL"):
             cursor.at -= 1
-            cursor.fail("UNION without ALL is not supported: UNION ALL, and GROUP BY where rows should be one")
+            cursor.fail(
+                "UNION without ALL is not supported: UNION ALL, and in FROM of another query WINDOW(PARTITION BY columns "
+                "FIRST ROWS 1) has each row once"
+            )
         nodes.append(_term(cursor, known))
     if cursor.word() not in (")", ";") and cursor.peek():
         _refuse_next(cursor)
@@ -169,7 +173,7 @@ def _combined(inputs: tuple[tuple[str, Node], ...], conditions: tuple[exp.Expr, 
 
 def _projected(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], names: Qualifiers) -> Node:
     grouped = cursor.take("GROUP BY")
-    keys = _grouping(cursor) if grouped else ()
+    keys = _grouping(cursor, node) if grouped else ()
     position = cursor.position
     having: tuple[exp.Expr, ...] = (_condition(cursor),) if cursor.take("HAVING") else ()
     # what only the database knows may be an aggregate, too
@@ -197,7 +201,8 @@ def _on_change(cursor: Cursor) -> dict[str, bool]:
     return {"every_change" if every else "on_change": True}
 
 
-def _grouping(cursor: Cursor) -> tuple[exp.Expr, ...]:
+def _grouping(cursor: Cursor, node: Node) -> tuple[exp.Expr, ...]:
+    refuse_in_group_by(cursor, source_name(node))
     if cursor.take("(", ")"):  # the standard's empty grouping: one group of all, whatever functions the list has
         return ()
     region = cursor.until(_STOPS)
@@ -218,6 +223,7 @@ def _grouping(cursor: Cursor) -> tuple[exp.Expr, ...]:
 def _from(cursor: Cursor, results: Results) -> tuple[list[_FromItem], list[exp.Expr]]:
     items, conditions = [_from_item(cursor, results)], list[exp.Expr]()
     while True:
+        refuse_ksql(cursor)
         _refuse_next(cursor)
         if cursor.take(",") or _cross(cursor):
             items.append(_from_item(cursor, results))
@@ -239,12 +245,13 @@ def _join_item(cursor: Cursor, results: Results) -> _FromItem:
     cursor.take("INNER")
     cursor.expect("JOIN")
     item = _from_item(cursor, results)
-    _refuse_next(cursor, ["USING"])
+    _refuse_next(cursor, ["USING", "FOR"])
     cursor.expect("ON", " (a join of everything with everything is written CROSS JOIN)")
     return item
 
 
 def _from_item(cursor: Cursor, results: Results) -> _FromItem:
+    refuse_in_from(cursor)
     _refuse_next(cursor, _NO_STREAM)
     position = cursor.position
     default, node = _subquery(cursor, results) if cursor.word() == "(" else _named(cursor, results)

@@ -92,7 +92,12 @@ def _script(cursor: Cursor) -> list[Statement]:
         if sum(isinstance(statement, Query) for statement in found) > 1:
             cursor.fail("a second SELECT without a name: CREATE QUERY name AS SELECT …", position)
         if cursor.peek() and cursor.word() != ";":
-            cursor.fail(f"unexpected {cursor.shown()} after the end of the statement")
+            hint = (
+                ": a stream has no connector, its events are pushed or read FROM TABLE"
+                if cursor.word() == "WITH"
+                else ""
+            )
+            cursor.fail(f"unexpected {cursor.shown()} after the end of the statement{hint}")
     if not found:
         cursor.fail("the script has no statement")
     return found
@@ -100,10 +105,21 @@ def _script(cursor: Cursor) -> list[Statement]:
 
 def _query(cursor: Cursor) -> Query:
     if cursor.word() not in ("SELECT", "WITH", "("):
-        cursor.fail(f"a query starts with SELECT (or WITH), not {cursor.shown()}")
+        hint = f": {_INSERT}" if cursor.word() == "INSERT" else ""
+        cursor.fail(f"a query starts with SELECT (or WITH), not {cursor.shown()}{hint}")
     start = cursor.at
     node = select(cursor)
     return Query(node, cursor.slice(Region(start, cursor.at)))
+
+
+_INSERT = (
+    "CREATE QUERY name AS SELECT … names the results, and CREATE QUERY name INTO TABLE t AS … writes them into a table"
+)
+_CREATED = {
+    "VIEW": ": CREATE QUERY name AS SELECT … names the results, which other queries read",
+    "TABLE": ": CREATE STREAM name (a INTEGER, …) declares events, and FROM TABLE reads them from a table of the database",
+}
+"""What is created instead of what other products create."""
 
 
 def _create(cursor: Cursor) -> Statement:
@@ -115,7 +131,8 @@ def _create(cursor: Cursor) -> Statement:
         assert columns is not None
         return CreateStream(name, columns, _time_rules(cursor))
     if not cursor.take("QUERY"):
-        cursor.fail(f"CREATE STREAM or CREATE QUERY is expected, not {cursor.shown()}")
+        hint = _CREATED.get(cursor.word(), "")
+        cursor.fail(f"CREATE STREAM or CREATE QUERY is expected, not {cursor.shown()}{hint}")
     name = cursor.name("a name for the query")
     into = _into(cursor) if cursor.take("INTO") else None
     cursor.expect("AS")

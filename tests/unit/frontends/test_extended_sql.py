@@ -303,7 +303,7 @@ SELECT * FROM s WHERE a ¦OFFSET 2                                 | OFFSET is n
 SELECT * FROM s WHERE a_ ¦FETCH FIRST 5 ROWS ONLY                 | FETCH is not supported
 SELECT * FROM s UNION ALL SELECT * FROM t ¦ORDER BY a             | cep.query
 SELECT * FROM (SELECT * FROM s ¦LIMIT 1) x                        | LIMIT is not supported
-SELECT ¦DISTINCT a FROM s                                         | GROUP BY the columns instead
+SELECT ¦DISTINCT a FROM s                                         | FIRST ROWS 1) has each of their values once
 SELECT ¦DISTINCT ON (a) b FROM s                                  | DISTINCT is not supported
 SELECT * FROM s ¦UNION SELECT * FROM t                            | UNION without ALL is not supported
 SELECT * FROM s ¦UNION DISTINCT SELECT * FROM t                   | UNION without ALL

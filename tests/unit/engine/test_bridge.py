@@ -269,8 +269,8 @@ def test_what_the_database_does_not_know_is_pointed_at(cep: Bridge, marked: str,
     ("language", "marked", "way"),
     [
         ("sql", "SELECT s.a FROM ¦s, u WINDOW(NOW) WHERE s.a = u.a", "write s WINDOW(RANGE 5 S), WINDOW(ROWS 100)"),
-        ("sql", "SELECT x.a FROM s WINDOW(NOW) x JOIN s AS ¦y ON x.a = y.a", "write y WINDOW(RANGE 5 S)"),
-        ("epl", "select x.a from s#time(5 sec) as x, s as ¦y", "write y#time(5 sec), #length(100) or #keepall"),
+        ("sql", "SELECT x.a FROM s WINDOW(NOW) x JOIN s AS ¦y ON x.a = y.a", "write s WINDOW(RANGE 5 S)"),
+        ("epl", "select x.a from s#time(5 sec) as x, s as ¦y", "write s#time(5 sec), #length(100) or #keepall"),
     ],
 )
 def test_a_join_without_a_window_is_pointed_at(cep: Bridge, language: str, marked: str, way: str) -> None:

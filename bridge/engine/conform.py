@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def _conformed(stream: StreamEntry, table: pa.Table, timestamp: str, before: int = 0) -> pa.Table:
+def _conformed(stream: StreamEntry, table: pa.Table, timestamp: str, before: int = 0, ordered: bool = True) -> pa.Table:
     """The columns `ts` and the attributes, in the schema's types and order. Raises SchemaError and OrderError.
 
-    `before`: the rows of the push before this table, which errors count.
+    `before`: the rows of the push before this table, which errors count. `ordered`: time must not go back.
     """
     import pyarrow as pa
 
@@ -28,7 +28,7 @@ def _conformed(stream: StreamEntry, table: pa.Table, timestamp: str, before: int
     for name in names:
         if name != timestamp and name not in stream.schema.names:
             raise SchemaError(f"unknown attribute {name!r}; the schema of {stream.name!r} is ({stream.schema})")
-    columns = [_times(table.column(timestamp), timestamp, before)]
+    columns = [_times(table.column(timestamp), timestamp, before, ordered)]
     for attribute in stream.schema:
         if attribute.name in names:
             columns.append(cast_column(table.column(attribute.name), attribute, before))
@@ -120,8 +120,8 @@ def _is_text(kind: Any) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view")
 
 
-def _times(column: Any, name: str, before: int) -> Any:
-    """The timestamps in milliseconds. Raises SchemaError for a missing one, and OrderError where time goes back."""
+def _times(column: Any, name: str, before: int, ordered: bool) -> Any:
+    """The timestamps in milliseconds. Raises SchemaError for a missing one, and OrderError where `ordered` time goes back."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -144,11 +144,11 @@ def _times(column: Any, name: str, before: int) -> Any:
     combined = single_chunk(column)
     times = combined.to_numpy()
     back = times[1:] < times[:-1]
-    if back.any():
+    if ordered and back.any():
         wrong = int(back.argmax())
         raise OrderError(
             f"row {before + wrong + 2}: time does not go back: {times[wrong + 1]} is before {times[wrong]}"
         )
-    for extreme in (times[0], times[-1]):
+    for extreme in (times.min(), times.max()):
         milliseconds(extreme)
     return combined

@@ -94,7 +94,7 @@ def chunks(stream: StreamEntry, events: Any, timestamp: str, sizes: Sizes, order
     tables = as_arrow(events)
     if tables is not None and ordered:
         return _arrow_chunks(stream, tables, timestamp, sizes.arrow)
-    pairs = events if tables is None else _pairs_of(tables, timestamp)
+    pairs = events if tables is None else _pairs_of(stream, tables, timestamp)
     return batches_of(_named(stream.name, pairs), lambda _: stream, sizes.rows, ordered)
 
 
@@ -160,12 +160,14 @@ def _named(name: str, events: Any) -> Iterator[tuple[str, Any, Any]]:
         yield name, *_pair(event)
 
 
-def _pairs_of(tables: Iterable[pa.Table], timestamp: str) -> Iterator[tuple[dict[str, Any], Any]]:
-    for table in tables:
-        if timestamp not in table.column_names:
-            raise SchemaError(f"no column {timestamp!r} with the timestamps; there are {table.column_names}")
-        for payload in table.to_pylist():
-            yield payload, payload.pop(timestamp)
+def _pairs_of(stream: StreamEntry, tables: Iterable[pa.Table], timestamp: str) -> Iterator[tuple[Sequence[Any], int]]:
+    """The rows of tables in any order, in the types of the stream, as they are where order is wanted."""
+    before = 0
+    for whole in tables:
+        checked = _conformed(stream, whole, timestamp, before, ordered=False)
+        before += whole.num_rows
+        for ts, *values in zip(*map(values_of, checked.columns), strict=True):
+            yield values, ts
 
 
 def batches_of(

@@ -237,6 +237,19 @@ def test_gaps_in_a_pandas_column_of_integers_are_null(cep: Bridge) -> None:
     assert rows == [(1, 1, "x"), (2, None, None)]
 
 
+@pytest.mark.parametrize("options", [{}, {"lateness": 1_000}])
+def test_a_frame_is_read_alike_with_lateness(database: Database, options: dict[str, Any]) -> None:
+    """Whole numbers with gaps are doubles in pandas, and times without a zone are UTC."""
+    times = pd.to_datetime([1000, 2000, 3000], unit="ms")
+    frame = pd.DataFrame({"ts": times, "a": [1, None, 3], "t": times, "l": [[1], [], None]})
+    moments = [datetime.datetime(1970, 1, 1, 0, 0, second) for second in (1, 2, 3)]
+    with contextlib.closing(database.connect(**options)) as cep:
+        rows = watch(cep, "a INTEGER, t TIMESTAMP, l INTEGER[]")
+        assert cep.push_events("s", frame.iloc[[1, 0, 2]] if options else frame) == 3
+        cep.finish()
+    assert rows == [(1000, 1, moments[0], [1]), (2000, None, moments[1], []), (3000, 3, moments[2], None)]
+
+
 def test_nan_in_a_column(cep: Bridge) -> None:
     rows = watch(cep, "d DOUBLE")
     table = pa.table({"ts": [1, 2], "d": [float("inf"), float("nan")]})

@@ -37,7 +37,9 @@ def note_computed(expression: exp.Expr, column_type: TypeOf) -> None:
 def _computed(expression: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
     """The parts that are computed, the whole before its parts, each with what has its type."""
     for node in expression.walk():
-        if isinstance(node, (*_CHAINED, exp.Mod, exp.Sum, exp.Cast)):
+        if isinstance(node, (*_CHAINED, exp.Mod, exp.Sum)) or (
+            isinstance(node, exp.Cast) and node.to.is_type("DECIMAL")
+        ):
             yield node, node
         elif isinstance(node, exp.Avg):
             yield node, exp.Sum(this=node.this.copy())

@@ -13,6 +13,7 @@ from sqlglot import exp
 from bridge import query
 from bridge.check.aggregates import refuse_missing
 from bridge.check.compared_times import with_times
+from bridge.check.computed_values import note_computed
 from bridge.check.objects import with_objects
 from bridge.check.operands import check_types
 from bridge.check.paths import with_parts
@@ -205,7 +206,7 @@ def _check_order(clause: RowPattern) -> None:
 
 
 def with_checked_scalars(clause: RowPattern, column_type: TypeOf) -> RowPattern:
-    """The clause with times that are compared in one form.
+    """The clause with times that are compared in one form, and with the types of what is computed.
 
     Raises QueryError for conditions and measures whose types do not fit, and for conditions that are none.
     """
@@ -223,10 +224,15 @@ def with_checked_scalars(clause: RowPattern, column_type: TypeOf) -> RowPattern:
     def kind_of(value: exp.Expr) -> str:
         return type_of(plain(value), column_type)
 
+    def noted(expression: exp.Expr) -> exp.Expr:
+        made = with_times(expression.copy(), kind_of)
+        note_computed(made, column_type)
+        return made
+
     return dataclasses.replace(
         clause,
-        define=tuple((symbol, with_times(condition.copy(), kind_of)) for symbol, condition in clause.define),
-        measures=tuple(cast("exp.Alias", with_times(measure.copy(), kind_of)) for measure in clause.measures),
+        define=tuple((symbol, noted(condition)) for symbol, condition in clause.define),
+        measures=tuple(cast("exp.Alias", noted(measure)) for measure in clause.measures),
     )
 
 

@@ -236,7 +236,7 @@ class Inspection(Access):
         ...     print(cep.status())
         2
         <DuckDB in memory>: 2 events, now 2000, watermark 2000
-          total (sql): 2 events of s, 2 results to 1 processors, 2 rows of state
+          total (sql): 2 events of s, 2 results to 1 processor, 2 rows of state
         """
         return status_of(self._runner, self._pushes, self._times, self._last_error, self._watcher.status())
 

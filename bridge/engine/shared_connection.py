@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import re
 from collections.abc import Callable
 from typing import Any
 
+from bridge.errors import Closed
 from windows.databases import Database
 
 STATEMENTS = frozenset(
@@ -58,11 +60,13 @@ class SharedConnection:
         return found
 
     def __setattr__(self, name: str, value: Any) -> None:
-        self._before(True)
+        with contextlib.suppress(Closed):  # there is nothing left to bring into tables
+            self._before(True)
         setattr(self._target, name, value)
 
     def __delattr__(self, name: str) -> None:
-        self._before(True)
+        with contextlib.suppress(Closed):
+            self._before(True)
         delattr(self._target, name)
 
     def _run(self, statement: Callable[..., Any], *arguments: Any, **options: Any) -> Any:

@@ -48,7 +48,7 @@ def crash_after(cep: Any, calls: int) -> list[int]:
         return run
 
     for name in CALLS:
-        setattr(cep.database, name, counted(getattr(cep.database, name)))
+        setattr(cep.database, name, counted(getattr(cep._runner.database, name)))
     return left
 
 

@@ -106,7 +106,7 @@ KINDS = ("sigma", "join", "alpha", "rho")
 
 
 @pytest.mark.parametrize("drive", ["singly", "in_batches"])
-@pytest.mark.parametrize(("count", "n"), [(1, 5000), (80, 600)])
+@pytest.mark.parametrize(("count", "n"), [(1, 2500), (80, 600)])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("url", URLS)
 def test_listing1(url, kind, count, n, drive):

@@ -59,12 +59,12 @@ def pushed(
 def all_ways(
     statement: str, events: list[tuple[str, Row]], seed: int, first: Sequence[str] = (), after: int = 5_000
 ) -> Told:
-    """The same told one by one and in batches, on both embedded databases."""
+    """The same told one by one and in batches, on SQLite, and in one of these ways on DuckDB, which opens slowly."""
     found = []
-    for url in ("sqlite://", "duckdb://"):
-        for sizes in (None, random.Random(seed)):
-            with bridge.connect(url) as cep:
-                found.append(pushed(cep, statement, events, sizes, first, after))
+    for url in ("sqlite://", "sqlite://", "duckdb://?threads=1"):
+        sizes = random.Random(seed) if len(found) == 1 or (len(found) == 2 and seed % 2) else None
+        with bridge.connect(url) as cep:
+            found.append(pushed(cep, statement, events, sizes, first, after))
     assert all(one == found[0] for one in found), statement
     return found[0]
 

@@ -167,7 +167,7 @@ def test_aggregates_are_what_the_database_makes_of_them(
     texts = [text_of(draw) for _ in range(draw.choice((1, 1, 2)))]
     lacking = {"sqlite": "MEDIAN", "mariadb": "STDDEV|MEDIAN"}.get(database.name, "NONE")
     texts = [re.sub(rf"({lacking})\(", "MIN(", text) for text in texts]
-    events = events_of(draw, 120, database)
+    events = events_of(draw, 90, database)
     if draw.random() < 0.3:
         monkeypatch.setattr(window_aggregates, "MOST_OF_KEY", 3)
         monkeypatch.setattr(window_rows, "MOST_ROWS", 9)
@@ -208,7 +208,7 @@ def test_sub_queries_are_what_the_database_makes_of_them(
 ) -> None:
     draw = random.Random(seed)
     texts = [sub_queries_of(draw) for _ in range(draw.choice((1, 1, 2)))]
-    events = events_of(draw, 80, database)
+    events = events_of(draw, 60, database)
     if draw.random() < 0.2:
         monkeypatch.setattr(window_rows, "MOST_ROWS", 9)
         monkeypatch.setattr(window_rows, "SWEEP", 4)

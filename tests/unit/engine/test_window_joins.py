@@ -61,7 +61,7 @@ def test_joins_are_what_the_database_makes_of_them(
     language, text = text_of(draw)
     texts = [text] if draw.random() < 0.6 else [text, text_of(draw, language)[1]]
     fails = not any("NOW" in each or "unidirectional" in each for each in texts)
-    events = events_of(draw, 120, database)
+    events = events_of(draw, 90, database)
     if draw.random() < 0.3:
         monkeypatch.setattr(window_joins, "MOST_JOINED", 2)
         monkeypatch.setattr(window_rows, "MOST_ROWS", 9)

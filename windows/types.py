@@ -160,10 +160,7 @@ def canonical_type(text: str) -> str:
         return f"DECIMAL({precision}, {scale})"
     if match and word in _ALIASES and (match[2] is None or _ALIASES[word] in ("VARCHAR", "TIMESTAMP")):
         return _ALIASES[word]
-    constraint = re.fullmatch(
-        r"(.+?)\s+(NOT\s+NULL|NULL|PRIMARY\s+KEY|UNIQUE|DEFAULT\b.*|COMMENT\b.*)", text.strip(), re.I | re.S
-    )
-    if constraint:
+    if constraint := _CONSTRAINT.fullmatch(text.strip()):
         raise TypeMismatch(f"an attribute has a type and nothing else: {constraint[1]}, without {constraint[2]}")
     raise TypeMismatch(
         f"unknown type {text!r}; the types are {', '.join(TYPES)}, DECIMAL(p, s), and of these T[], "

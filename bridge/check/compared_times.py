@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from sqlglot import exp
 
-from bridge.check.types import place
+from bridge.check.types import COMPARISONS, place
 from bridge.errors import QueryError
 from windows.values import timestamp_text
 
@@ -20,9 +20,6 @@ _TIME = re.compile(
     r"(?:[T ]\s*(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6})\d*)?)?\s*(?:(Z|UTC)|([+-])(\d{1,2})(?::?(\d{2}))?)?)?\s*",
     re.IGNORECASE,
 )
-_COMPARISONS = (
-    exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ,
-)  # fmt: skip
 
 KindOf = Callable[[exp.Expr], str]
 """The type of an expression."""
@@ -99,7 +96,7 @@ def _compared(node: exp.Expr) -> Iterable[tuple[bool, list[exp.Expr]]]:
     """Operands that are compared with each other, or of which one is the value of the expression, and whether it is so."""
     if isinstance(node, exp.Nullif):
         yield True, [node.this, node.expression]
-    elif isinstance(node, _COMPARISONS):
+    elif isinstance(node, COMPARISONS):
         yield False, [node.this, node.expression]
     elif isinstance(node, exp.Between):
         yield False, [node.this, node.args["low"], node.args["high"]]

@@ -12,16 +12,13 @@ from sqlglot import exp
 from bridge.check.compared_times import check_text_of_time
 from bridge.check.paths import is_part, shown
 from bridge.check.times import NAMES_A_TIME, check_times, of_event_time
-from bridge.check.types import TypeOf, cached, family, is_made, place, refuse_nested, type_of
+from bridge.check.types import COMPARISONS, TypeOf, cached, family, is_made, place, refuse_nested, type_of
 from bridge.errors import QueryError
 from windows.aggregates import NUMBERS, SCALARS, AggregateFunction, aggregate_of, first_argument, function_name
 from windows.types import is_nested
 
 _EQUATIONS = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ, exp.In, exp.Nullif)
 _OF_SCALARS = (exp.DPipe, exp.Cast, exp.Like)
-_COMPARISONS = (
-    exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Nullif,
-)  # fmt: skip
 _SIGNS: dict[type[exp.Expr], str] = {
     exp.Neg: "minus",
     exp.Add: "+",
@@ -39,7 +36,7 @@ def check_types(expression: exp.Expr, column_type: TypeOf) -> None:
     column_type = cached(column_type)
     for node in reversed(list(expression.walk())):  # parts before the whole
         check_times(node, column_type)
-        if isinstance(node, _COMPARISONS):
+        if isinstance(node, (*COMPARISONS, exp.Nullif)):
             _same_family(node, "compared", node.this, [node.expression], column_type)
         elif isinstance(node, (exp.Between, exp.In)):
             others = [node.args["low"], node.args["high"]] if isinstance(node, exp.Between) else node.expressions

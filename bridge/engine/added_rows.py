@@ -39,7 +39,7 @@ def added_rows(
     empty: Collection[str],
     totals: Mapping[str, TotalsUpdate],
 ) -> dict[str, AddedRows]:
-    """What the INSERTs of these operators add, by table, without INSERTs that cannot run later.
+    """What the INSERTs of these operators add, by table. An INSERT that cannot run later is not among them.
 
     `taken`: tables that machines fill. `empty`: the inboxes of other streams. `totals`: what is added to tables of totals.
     """

@@ -34,7 +34,7 @@ class Sizes(NamedTuple):
 def sizes_of(database: Database, queries: Collection[QueryEntry]) -> Sizes:
     """The events of a chunk for these queries: the fewer an event concerns, the more.
 
-    Chunks stay small where a query reports as time passes: the cost may grow faster than the number of timestamps of a push.
+    A query that reports as time passes gets small chunks. The time of a push may grow faster there than its events.
     """
     many = database.arrow_chunk_size
     if many < database.frames_chunk_size and all(entry.is_linear for entry in queries):

@@ -65,9 +65,10 @@ class ResultStatement:
         self.special_pushes: list[SpecialPush[ResultStatement]] = []
 
     def read(self, database: Database, count: int, lasting: int, is_history: bool = False) -> Results:
-        """The results of a push of `count` events that lasts `lasting` milliseconds, or of a whole history.
+        """The results of a push. `count`: its events. `lasting`: milliseconds from its first event to its last.
 
-        Those of many events are read as Arrow, where all processors take Arrow.
+        `is_history`: it is a whole history, before which nothing is stored. Results of many events are read as Arrow, where
+        all processors take Arrow.
         """
         for push in self.special_pushes:
             if push.is_for(count, lasting, is_history):
@@ -159,15 +160,16 @@ def by_number(rows: Any, of_members: bool = False) -> Any:
         return rows.remove_column(rows.num_columns - 1)
     numbers = numbers - numbers.min()
     ends = numbers[1:] < numbers[:-1]
-    if numbers.max() > SPARSE * len(numbers):
-        numbers = np.unique(numbers, return_inverse=True)[1]
-    if of_members:
-        members = rows.column(0).to_numpy()
-        ends |= members[1:] != members[:-1]
-        numbers += members * (numbers.max() + 1)
+    members = rows.column(0).to_numpy() if of_members else None
     rows = rows.remove_column(rows.num_columns - 1)
+    if members is not None:
+        ends |= members[1:] != members[:-1]
     if not ends.any():
         return rows
+    if numbers.max() > SPARSE * len(numbers):
+        numbers = np.unique(numbers, return_inverse=True)[1]
+    if members is not None:
+        numbers += members * (numbers.max() + 1)
     last = np.append(np.flatnonzero(ends), len(numbers) - 1)
     first = np.append(0, last[:-1] + 1)
     order = np.argsort(numbers[first], kind="stable")

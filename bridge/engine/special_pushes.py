@@ -21,7 +21,10 @@ class SpecialPush(abc.ABC, Generic[S]):
 
     @abc.abstractmethod
     def is_for(self, count: int, lasting: int, is_history: bool = False) -> bool:
-        """Whether they are for a push of `count` events that lasts `lasting` milliseconds, or for a whole history."""
+        """Whether they are for a push of `count` events, with `lasting` milliseconds from the first to the last.
+
+        `is_history`: it is a whole history, before which nothing is stored.
+        """
 
     @functools.cached_property
     def statements(self) -> list[S]:

@@ -304,7 +304,10 @@ class _Recognition:
     def _selected(
         self, part: _Part, order: Sequence[exp.Expr], marked: Callable[[exp.Expr], exp.Expr] = lambda node: node
     ) -> exp.Select:
-        """The SELECT of a part's columns, and of those that sort them; `marked` gives the values of the window's columns."""
+        """A SELECT of the columns of a part, and then of the columns that sort its rows.
+
+        `marked` puts values in place of the window's columns.
+        """
         items = [
             exp.alias_(item.transform(marked), f"_{at}", quoted=True)
             for at, item in enumerate([*part.items.values(), *order])

@@ -37,13 +37,11 @@ _CONSTRAINTS = ("PRIMARY KEY", "FOREIGN KEY", "CONSTRAINT", "UNIQUE")
 
 def _attribute(cursor: Cursor, before: tuple[Attribute, ...], stops: tuple[str, ...]) -> Attribute:
     position = cursor.position
-    if cursor.word() in _CONSTRAINTS or (cursor.word() == "WATERMARK" and cursor.word(1) == "FOR"):
-        hint = (
-            "the time of an event is given with it, and lateness= waits for late ones"
-            if cursor.word(1) == "FOR"
-            else ""
-        )
-        cursor.fail(f"a stream has attributes and nothing else: leave {cursor.shown()} away{hint and f'; {hint}'}")
+    alone = f"a stream has attributes and nothing else: leave {cursor.shown()} away"
+    if cursor.word() == "WATERMARK" and cursor.word(1) == "FOR":
+        cursor.fail(f"{alone}; the time of an event is given with it, and lateness= waits for late ones")
+    if cursor.word() in _CONSTRAINTS:
+        cursor.fail(alone)
     name = cursor.name("a name with its type")
     cursor.take(":")
     typed = cursor.position

@@ -7,26 +7,21 @@ numbers in SQLite; here it is computed by a function of Python.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlglot import exp
 
+from windows.databases.base import Database
 from windows.nested import call
 from windows.schema import Attribute
 from windows.sql import COMPUTED, number
 from windows.types import scale_of
 
-if TYPE_CHECKING:
-    from windows.databases.base import Database as _Base
-else:
-    _Base = object
-
-
 _AROUND_CALL = (exp.Window, exp.Filter)
 """What is around the call of an aggregate."""
 
 
-class SQLiteDecimals(_Base):
+class SQLiteDecimals(Database):
     """The part of SQLite's dialect that is for DECIMALs."""
 
     def result_type(self, attribute: Attribute) -> str:

@@ -100,8 +100,10 @@ class _Report:
             )
 
     def _triggers_of(self, stream: str, source: TableSource) -> ChangeTriggers:
-        outbox = self._database.own_name(f"cep_changes_{stream.lower()}")
-        return triggers_of(self._database, outbox, self._rehearsal.streams[stream], source)
+        return triggers_of(self._database, self._outbox_of(stream), self._rehearsal.streams[stream], source)
+
+    def _outbox_of(self, stream: str) -> str:
+        return self._database.own_name(f"cep_changes_{stream.lower()}")
 
     def _streams(self) -> Iterator[str]:
         declared = {name.lower() for name in self._rehearsal.streams}
@@ -136,9 +138,8 @@ class _Report:
     def _triggers(self) -> Iterator[str]:
         for stream in self._rehearsal.table_streams:
             if stream.source.changes:
-                outbox = self._database.own_name(f"cep_changes_{stream.name.lower()}")
                 triggers = self._triggers_of(stream.name, stream.source)
-                yield f"on {stream.source.table}: {', '.join(triggers.names)}, which write into {outbox}"
+                yield f"on {stream.source.table}: {', '.join(triggers.names)}, which write into {self._outbox_of(stream.name)}"
 
     def _queries(self) -> Iterator[str]:
         stored = self._rehearsal.stored_queries

@@ -67,13 +67,11 @@ def content_at_reports(node: Snapshot, network: Network, order: Sequence[exp.Ord
     }
     inside = [not_later("w", "t", (), timed=True), *valid("w", "t", below, timed=True), *content.conditions_of("w")]
     joined = exp.select(*(aliased(value, name) for name, value in columns.items()))
-    moments = _moments(node, network)
-    joined = joined.from_(_reports(moments)).join(content.item("w"), on=exp.and_(*inside))
+    times = _report_times(node, network)
+    joined = joined.from_(_reports(times)).join(content.item("w"), on=exp.and_(*inside))
     rows = Selection.of(exp.Subquery(this=joined), columns)
     jump = ("_jump",) if node.time is None else ()
-    return Flow(
-        below.names, rows, order=("_place",), timed=True, jumping=True, jump=jump, boundaries=moments.boundaries
-    )
+    return Flow(below.names, rows, order=("_place",), timed=True, jumping=True, jump=jump, boundaries=times.boundaries)
 
 
 @derived_content.register
@@ -95,7 +93,7 @@ def at_reports(operator: Operator, node: query.Aggregate, network: Network) -> e
     assert isinstance(node.input, Snapshot)
     below = network.rewrite(node.input.input, Need.CONTENT)
     reports = exp.select(*(column_of("t", name) for name in _REPORT))
-    reports = reports.from_(_reports(_moments(node.input, network)))
+    reports = reports.from_(_reports(_report_times(node.input, network)))
     if not node.group_by:
         return at_points(node, below, reports.select(aliased(bigint_zero(), "_age")))
     groups = _groups(operator, node, network, below)
@@ -128,12 +126,12 @@ def _groups(operator: Operator, node: query.Aggregate, network: Network, below: 
 # Reports --------------------------------------------------------------------------------------------------------------
 
 
-def _reports(moments: Operator) -> exp.Expr:
+def _reports(times: Operator) -> exp.Expr:
     """The reports `t` that are due with this push."""
-    return aliased_table(moments.inboxes[0], "t")
+    return aliased_table(times.inboxes[0], "t")
 
 
-def _moments(node: Snapshot, network: Network) -> Operator:
+def _report_times(node: Snapshot, network: Network) -> Operator:
     """What fills a table with the reports that are due with each push."""
 
     def build(operator: Operator) -> None:
@@ -150,12 +148,13 @@ def _moments(node: Snapshot, network: Network) -> Operator:
 
 def _by_time(operator: Operator, node: Snapshot, network: Network, below: Flow, name: str) -> None:
     assert node.time is not None
-    first = aliased(first_time(operator, node, network, below), "first")
-    since = exp.select(first, column("before")).from_(table(CLOCK))
+    first = first_time(operator, node, network, below)
+    since = exp.select(aliased(first, "first"), column("before")).from_(table(CLOCK))
     text, quoted = network.database.render(since), network.database.quoted(name)
     operator.steps.append(PeriodicReports(name, text, quoted, node.time))
-    begun = operator.tables[-1].name
-    operator.boundaries = Boundaries(name, node.time, None, begun)
+    begun = first.find(exp.Table)
+    assert begun is not None
+    operator.boundaries = Boundaries(name, node.time, None, begun.name)
 
 
 def _by_count(operator: Operator, node: Snapshot, network: Network, below: Flow, name: str) -> None:

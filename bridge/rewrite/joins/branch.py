@@ -12,7 +12,7 @@ from sqlglot import exp
 from bridge import query
 from bridge.rewrite.flow import INSERTED, OUT, Flow, Selection, arrived_and_valid, not_later, valid
 from bridge.rewrite.joins.equations import split
-from bridge.rewrite.windows.row_count import oldest_seq
+from bridge.rewrite.windows.row_count import oldest_seq, stored_rows
 from windows.sql import (
     RELATION_ORDER_PREFIX,
     aliased,
@@ -59,11 +59,11 @@ class JoinInput:
         if self.flow is None or self.flow.content is None:
             return self.source
         content, last = self.flow.content, self.flow.last
-        return dataclasses.replace(content, source=last.rows.source) if by_index and last is not None else content
+        return stored_rows(content, last) if by_index and last is not None else content
 
     @property
     def size(self) -> int | None:
-        """The milliseconds for which each row is in the window; None where that is no one number."""
+        """How long each row is in the window, in milliseconds; None where rows stay for different times, or for ever."""
         return None if self.flow is None or self.flow.size == NEVER else self.flow.size
 
 

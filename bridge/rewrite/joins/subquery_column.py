@@ -11,6 +11,7 @@ from bridge import query
 from bridge.errors import QueryError
 from bridge.query.epl_state import CURRENT, EARLY, SetVariables, with_variable
 from bridge.rewrite.flow import Flow, Need, Selection, arrived_and_valid, not_later
+from bridge.rewrite.joins.branch import equal_columns
 from bridge.rewrite.joins.correlate import rows_of_relation
 from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.plan import Operator
@@ -118,14 +119,13 @@ def _indexes(node: query.SubqueryColumn, inner: Flow | Selection) -> Iterator[tu
     if isinstance(inner, Selection) or inner.content is None or inner.size in (None, 1) or node.condition is None:
         return
     prefix, stored = f"{node.name}.", inner.content.source
-    for condition in conjuncts(node.condition):
-        sides = [condition.this, condition.expression] if isinstance(condition, exp.EQ) else []
-        names = [side.name for side in sides if isinstance(side, exp.Column)]
-        own = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
-        if len(names) == 2 and len(own) == 1 and isinstance(stored, exp.Table):
-            value = inner.content.columns[own[0]]
-            if isinstance(value, exp.Column):
-                yield stored.name, (value.name, "ts")
+    names = {each.name for each in node.condition.find_all(exp.Column)}
+    outputs = {name: ("w" if name.startswith(prefix) else "t", name.removeprefix(prefix)) for name in names}
+    for mine, _ in equal_columns(conjuncts(node.condition), outputs):
+        alias, name = outputs[mine.name]
+        value = inner.content.columns[name] if alias == "w" else None
+        if isinstance(value, exp.Column) and isinstance(stored, exp.Table):
+            yield stored.name, (value.name, "ts")
 
 
 def _only_value(value: exp.Expr, database: Database) -> exp.Expr:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from sqlglot import exp
 
 from bridge.engine.catalogue import StreamEntry
-from bridge.engine.computed import Compute, computed, has_only_values
+from bridge.engine.computed import KINDS, Compute, computed, has_only_values
 from bridge.engine.previous_rows import PreviousRows, previous_rows
 from bridge.engine.totals_table import TotalsUpdate
 from bridge.engine.window_aggregates import ForeignAggregate, WindowAggregate
@@ -71,6 +71,11 @@ class BoundStatements:
         self._types, self._database = _types(stream), database
         self._known: dict[int, _Source] = {}
         self._before: dict[int, _Source] = {}
+
+    @functools.cached_property
+    def are_sums_safe(self) -> bool:
+        """Whether sums of an event's values cannot leave the range of their type, by the attributes' types."""
+        return KINDS.keys() >= set(self._types)
 
     def begin(self) -> None:
         """A plan begins; what it does not ask for is forgotten with the next one."""

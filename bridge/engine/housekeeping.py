@@ -39,6 +39,10 @@ class Housekeeping:
             self._pane_inserts = [step for operator in kept for step in operator.pane_inserts]
         return [step for step in self._pane_inserts if step.is_due(seq, seq + count)]
 
+    def is_due_with(self, seq: int, count: int) -> bool:
+        """Whether a purge or panes are due when `count` more events come after the first `seq`."""
+        return self.is_due(count) or bool(self.pane_inserts(seq, count))
+
     def purge(self) -> None:
         """Removes what has expired by the clock, then counts the rows that are left."""
         for operator in self._network.operators:

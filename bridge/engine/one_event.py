@@ -138,6 +138,7 @@ class OneEventPlan:
     binds: bool
     boundaries: NextBoundaries
     in_process: InProcess | None = None
+    can_wait: bool = False
 
     @functools.cached_property
     def machines(self) -> list[RowCall]:
@@ -207,6 +208,8 @@ class OneEventPlan:
         """Whether it also runs several events at once, which are then computed in this process."""
         if self.is_one_select:
             return self.is_computed or self.in_process is not None
+        if self.can_wait:
+            return True
         machines = [step for step in self.steps if isinstance(step, MachineStep)]
         in_process = self.in_process is not None or (self._is_quiet and not self.binds)
         return in_process and all(step.is_computed for step in machines)

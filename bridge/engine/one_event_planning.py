@@ -14,6 +14,7 @@ from bridge.engine.boundaries import NextBoundaries, RowNumbers
 from bridge.engine.catalogue import StreamEntry
 from bridge.engine.in_process import InProcess, Reader
 from bridge.engine.one_event import BoundaryCall, EventStatement, MachineRead, MachineStep, OneEventPlan
+from bridge.engine.postponed import is_unfailing
 from bridge.engine.reports import report_reader
 from bridge.engine.results import ResultStatement
 from bridge.engine.totals_table import TotalsAggregate, TotalsUpdate
@@ -120,6 +121,7 @@ class _Planning:
             self._binds,
             self._boundaries,
             in_process,
+            can_wait=self._can_wait(results),
         )
 
     def _bound_steps(self, inserts: dict[str, Insert]) -> list[EventStatement | BoundaryCall | MachineStep | None]:
@@ -183,6 +185,19 @@ class _Planning:
             return None
         checks = [each for each in computed.values() if not each.is_safe]
         return InProcess(readers, self._memory, self._bound.stream, checks)
+
+    def _can_wait(self, results: Sequence[ResultStatement]) -> bool:
+        """Whether an event may be processed with later ones, up to the next boundary: no result is due, no step can fail."""
+        database = self._database
+        if self._memory is None or self._machines or self._boundaries.keeps_rows or not self._boundaries:
+            return False
+        if database.sums_in_64_bits or not self._bound.are_sums_safe:
+            return False
+        steps = [step for step in self._steps if id(step) not in self._late]
+        if not (all(map(self._waits, results)) and all(isinstance(step, Insert | Purge) for step in steps)):
+            return False
+        running = [step for step in steps if isinstance(step, Purge) or (isinstance(step, Insert) and self._runs(step))]
+        return all(is_unfailing(_of_step(step)) for step in running)
 
     def _row_numbers(self) -> dict[Boundaries, RowNumbers]:
         """What counts the rows of windows that jump at rows, where it is known which rows an event adds."""

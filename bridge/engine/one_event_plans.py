@@ -69,6 +69,11 @@ class OneEventPlans:
         """The plans that were worked out."""
         return [plan for plan in self._known.values() if plan is not None]
 
+    @property
+    def let_wait(self) -> bool:
+        """Whether events of some stream can only wait for the next boundary, so that others that can do wait with them."""
+        return any(plan.can_wait and plan.in_process is None for plan in self.known)
+
     def of(self, stream: StreamEntry) -> OneEventPlan | None:
         """The plan for an event of this stream; None where something needs its inbox."""
         name = stream.name.lower()

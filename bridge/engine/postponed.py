@@ -1,13 +1,18 @@
-"""Events whose rows are stored later, together: until then only what is in memory reads them.
+"""Events whose rows are stored later, together: until then only what is in memory reads them, or nothing at all.
 
 That is for databases whose state ends with the process. Each transaction begins by storing them, so whatever reads tables
 finds them there; only the push of another such event does not.
+
+An event that nothing reads before the next boundary waits as it is: all steps run later, once for all such events. None
+of the steps may fail then, as the pushes have succeeded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
+
+from sqlglot import exp
 
 from bridge.engine.inboxes import Inboxes
 from bridge.engine.intake import EventBatch
@@ -15,16 +20,55 @@ from bridge.engine.one_event import OneEventPlan
 from bridge.engine.tables import Tables
 from bridge.patterns.live.statements import Rows
 from bridge.rewrite import Network
+from bridge.rewrite.flow import PLAIN
 from bridge.rewrite.plan import RowCall
 from windows.databases import Database
+from windows.databases.base import PREFIX
+
+_UNFAILING = (
+    *PLAIN, exp.Alias, exp.Avg, exp.Case, exp.Cast, exp.Coalesce, exp.Count, exp.DPipe, exp.DataType, exp.Delete, exp.Distinct,
+    exp.Exists, exp.From, exp.Greatest, exp.Group, exp.Having, exp.If, exp.In, exp.Insert, exp.Join, exp.Lag, exp.Lead,
+    exp.Least, exp.Limit, exp.Max, exp.Min, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Order, exp.Ordered, exp.RowNumber, exp.Select,
+    exp.Star, exp.Subquery, exp.Sum, exp.Table, exp.TableAlias, exp.Tuple, exp.Union, exp.Where, exp.Window, exp.WindowSpec,
+)  # fmt: skip
+"""Parts of statements that fail for no value of a column; of casts and of arithmetic not all are among them."""
+
+_TIMES = ("ts", "seq", "before", "now")
+"""Columns whose values are so far from the ends of BIGINT that sums of them and lengths of windows are in its range."""
+
+
+def is_unfailing(statement: exp.Expr) -> bool:
+    """Whether a statement over the bridge's own tables cannot fail, so that it may run after its push has succeeded.
+
+    >>> import sqlglot
+    >>> [is_unfailing(sqlglot.parse_one(f"SELECT {text} FROM cep_window_s")) for text in ("ts + 5", "SUM(a)", "a + 5", "1 / a")]
+    [True, True, False, False]
+    """
+    return all(map(_is_unfailing, statement.walk()))
+
+
+def _is_unfailing(node: exp.Expr) -> bool:
+    match node:
+        case exp.Add() | exp.Sub() | exp.Neg():
+            return all(column.name in _TIMES for column in node.find_all(exp.Column))
+        case exp.Cast():
+            return isinstance(node.this, exp.Literal) or bool(node.to.is_type(*exp.DataType.TEXT_TYPES))
+        case exp.Table():
+            return node.name.startswith(PREFIX)
+    return isinstance(node, _UNFAILING)
 
 
 class PostponedEvent(NamedTuple):
-    """The events of a push, the plan that they have run, and what machines have still to write."""
+    """The events of a push, the newest time before them, the plan that they have run, and what machines have still to write.
+
+    `waits`: they have run nothing.
+    """
 
     batch: EventBatch
     plan: OneEventPlan
-    progress: Sequence[tuple[RowCall, Rows]]
+    before: int
+    progress: Sequence[tuple[RowCall, Rows]] = ()
+    waits: bool = False
 
     @property
     def seq(self) -> int:
@@ -34,14 +78,26 @@ class PostponedEvent(NamedTuple):
 
 
 class PostponedEvents:
-    """The events that the tables lack, in their order."""
+    """The events that the tables lack, in their order.
 
-    def __init__(self, database: Database, inboxes: Inboxes, tables: Tables, network: Network) -> None:
+    `process`: runs all steps for events that wait, by their streams, and gives the inboxes of results that it has filled.
+    Its other argument is the newest time before them.
+    """
+
+    def __init__(
+        self, database: Database, inboxes: Inboxes, tables: Tables, network: Network,
+        process: Callable[[Sequence[EventBatch], int], set[str]],
+    ) -> None:  # fmt: skip
         self._database, self._inboxes, self._tables, self._network = database, inboxes, tables, network
+        self._process = process
         self._events: list[PostponedEvent] = []
 
     def __bool__(self) -> bool:
         return bool(self._events)
+
+    def take(self, waits: bool) -> bool:
+        """Whether an event may be among them that waits, or one that has run: either all of them wait, or none does."""
+        return not self._events or self._events[0].waits == waits
 
     def add(self, event: PostponedEvent) -> None:
         """Adds an event that has taken effect."""
@@ -60,11 +116,14 @@ class PostponedEvents:
         """Writes rows and progress, inside a transaction; the inboxes are empty then."""
         self._inboxes.empty()
         self._inboxes.filled = set()
+        if self._events[0].waits:
+            self._process_all()
+            return
         rows: dict[OneEventPlan, list[tuple[Any, ...]]] = {}
         progress: dict[int, tuple[RowCall, Rows]] = {}
-        for batch, plan, lines in self._events:
-            rows.setdefault(plan, []).extend(batch.rows)
-            for machine, some in lines:
+        for event in self._events:
+            rows.setdefault(event.plan, []).extend(event.batch.rows)
+            for machine, some in event.progress:
                 progress.setdefault(id(machine), (machine, []))[1].extend(some)
         streams = {event.plan: event.batch.stream for event in self._events}
         for plan, own in rows.items():
@@ -78,3 +137,12 @@ class PostponedEvents:
                 self._database.execute(self._tables.emptying(inbox))
         for machine, written in progress.values():
             machine.write_progress(self._database, written)
+
+    def _process_all(self) -> None:
+        rows: dict[str, EventBatch] = {}
+        for batch, *_ in self._events:
+            name = batch.stream.name.lower()
+            known = rows.get(name)
+            rows[name] = batch if known is None else EventBatch(batch.stream, rows=[*known.rows, *batch.rows])
+        for inbox in self._process(list(rows.values()), self._events[0].before):
+            self._database.execute(self._tables.emptying(inbox))

@@ -236,6 +236,16 @@ class Runner(SmallPushes):
             else:
                 step.run(self.database, ts, seq, final)
 
+    def _process_waiting(self, batches: Sequence[EventBatch], before: int) -> set[str]:
+        streams = frozenset(batch.stream.name.lower() for batch in batches)
+        newest = max(batches, key=lambda batch: int(batch.rows[-1][1])).rows[-1]
+        filled = self._inboxes.fill(batches)
+        plan = self._steps(streams, False, self.network.settings.kind(sum(batch.count for batch in batches)))
+        self._tables.set_clock(before, newest[0], newest[1])
+        self._run_steps(plan.steps, newest[0], newest[1], False)
+        self._one_event_plans.forget(streams)
+        return filled | plan.inboxes
+
     def next_deadline(self, operators: Iterable[Operator] | None = None) -> int | None:
         """The next time at which these operators, or any, may report something though no event comes.
 

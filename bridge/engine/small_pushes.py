@@ -124,6 +124,10 @@ class SmallPushes(Transactions):
         is_passed = bool(plan.boundaries) and plan.boundaries.are_passed(self.now, ts, batches[0].rows)
         in_process = plan.in_process if count <= self.most_of(plan) and not is_passed else None
         may_postpone = self.has_connection_alone and not (is_computed or is_noted or is_passed or self._one_by_one())
+        waits = plan.can_wait and (in_process is None or self._one_event_plans.let_wait)
+        may_postpone = may_postpone and self._postponed.take(waits)
+        if may_postpone and waits and not self._housekeeping.is_due_with(self.seq, count):
+            return self._let_wait(plan, batches[0], ts)
         can_postpone = may_postpone and plan.can_store_later(in_process, batches[0].rows)
         is_in_process = can_postpone and in_process is not None
         if self._housekeeping.is_due(count):
@@ -168,9 +172,19 @@ class SmallPushes(Transactions):
         count = len(batch.rows)
         results = plan.read(self.database, batch.rows) if count == 1 else plan.compute(batch.rows)
         if results is not None:
-            self._inboxes.skipped, self.seq, self.now = batch, self.seq + count, ts
-            self._housekeeping.since_purge += count
+            self._pass(batch, ts)
         return results
+
+    def _pass(self, batch: EventBatch, ts: int) -> None:
+        """Notes that the events of a batch have taken effect, and fill no inbox."""
+        self._inboxes.skipped, self.seq, self.now = batch, self.seq + len(batch.rows), ts
+        self._housekeeping.since_purge += len(batch.rows)
+
+    def _let_wait(self, plan: OneEventPlan, batch: EventBatch, ts: int) -> Results:
+        """Events that nothing reads before the next boundary."""
+        self._postponed.add(PostponedEvent(batch, plan, self.now, waits=True))
+        self._pass(batch, ts)
+        return []
 
     def _empty_inboxes(self) -> None:
         """Removes what the push before has left, before a push that fills no inbox."""
@@ -191,10 +205,9 @@ class SmallPushes(Transactions):
                 outcome = run(batch.rows, ts, seq, lambda: self._begin_report(stack, plan, batch.first, ts, seq))
                 if outcome is None:
                     return None
-                self._postponed.add(PostponedEvent(batch, plan, outcome.progress))
+                self._postponed.add(PostponedEvent(batch, plan, self.now, outcome.progress))
                 self._inboxes.filled = self._inboxes.filled | outcome.filled
-                self._inboxes.skipped, self.seq, self.now = batch, seq, ts
-                self._housekeeping.since_purge += len(batch.rows)
+                self._pass(batch, ts)
                 self.uncommitted = outcome.results
             self.has_committed = True
         except BaseException:

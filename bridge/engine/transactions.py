@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bridge.engine.housekeeping import Housekeeping
+from bridge.engine.intake import EventBatch
 from bridge.engine.plans import Plans
 from bridge.engine.postponed import PostponedEvents
 from bridge.rewrite.plan import Insert, Purge
@@ -35,12 +37,16 @@ class Transactions(Plans):
     def __init__(self, database: Database, durable: bool = False) -> None:
         super().__init__(database, durable)
         self._housekeeping = Housekeeping(database, self.network, self._tables, self.results)
-        self._postponed = PostponedEvents(database, self._inboxes, self._tables, self.network)
+        self._postponed = PostponedEvents(database, self._inboxes, self._tables, self.network, self._process_waiting)
         self.has_committed = False
         """Whether the transaction of the newest push has taken effect; an interruption may follow that."""
         self._in_transaction = False
         self._is_trial = False
         """Whether a push is rolled back at its end."""
+
+    @abc.abstractmethod
+    def _process_waiting(self, batches: Sequence[EventBatch], before: int) -> set[str]:
+        """Runs the steps for events that wait, after the time `before`; gives the inboxes that have rows then."""
 
     @contextlib.contextmanager
     def transaction(self, registered: Mapping[str, Any] = NOTHING, stores_postponed: bool = True) -> Iterator[None]:

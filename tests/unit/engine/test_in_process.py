@@ -703,6 +703,22 @@ OF_AGGREGATES = {
     ),
 }
 
+WAITING = {
+    "last of a group": ("epl", "select k, sum(i) as n from s#time(1 sec) group by k output last every 100 msec"),
+    "all groups": ("epl", "select k, sum(i) as n from s#time(1 sec) group by k output all every 100 msec"),
+    "some groups": (
+        "epl",
+        "select k, max(d) as n from s#time(30 msec) group by k having count(*) > 1 output every 100 msec",
+    ),
+    "of all rows": ("epl", "select sum(i) as n, count(k) as m from s#time(250 msec) output last every 100 msec"),
+    "distinct": ("epl", "select distinct k, d as n from s#length(3) output every 100 msec"),
+    "join": (
+        "epl",
+        "select s.k as k, o.a as n from s#time(80 msec) as s, other#length(2) as o output last every 100 msec",
+    ),
+}
+"""Queries whose events wait for the next output on DuckDB, unless what they add is known in this process."""
+
 
 @embedded
 @pytest.mark.parametrize("name", COUNTED)
@@ -817,6 +833,86 @@ def test_events_before_the_next_boundary_run_no_statement(url: str, name: str) -
         cep.push_event("s", ["B", 9, 1, 0.5, True], boundary)
         ones = [("A", 1, boundary)] * 8
         assert found == ([*ones, ("A", 5, boundary)] if name == "rows" else [("A", 13, boundary)])
+
+
+@pytest.mark.parametrize("name", WAITING)
+def test_events_wait_for_the_next_output(name: str) -> None:
+    language, text = WAITING[name]
+    with bridge.connect("duckdb://") as cep:
+        cep.register_stream("s", SCHEMA)
+        cep.register_stream("other", "a INTEGER")
+        cep.create_query("q", text, language=language)
+        cep.add_output_processor("q", print)
+        for ts in (10, 11, 12):
+            cep.push_event("s", ["A", 1, 1, 0.5, True], ts)
+            cep.push_event("other", [1], ts)
+        statements = traced(cep)
+        for ts in (13, 14):
+            cep.push_event("s", ["A", 1, 1, 0.5, True], ts)
+            cep.push_event("other", [1], ts)
+        cep.push_events("s", [(["A", 1, 1, 0.5, True], 20)] * 3)
+        assert reads_and_writes(statements) == []
+        assert list(cep.query("SELECT COUNT(*) AS n FROM s")) == [(3,)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select k, sum(b + i) as n from s#time(1 sec) group by k output last every 100 msec",
+        "select k, sum(i) as n from s(10 / i > 1)#time(1 sec) group by k output last every 100 msec",
+        "select k, sum(cast(k, int)) as n from s#time(1 sec) group by k output last every 100 msec",
+    ],
+)
+def test_an_event_that_could_fail_does_not_wait(text: str) -> None:
+    with bridge.connect("duckdb://") as cep:
+        cep.register_stream("s", SCHEMA)
+        cep.create_query("q", text, language="epl")
+        cep.add_output_processor("q", print)
+        for ts in (10, 11, 12):
+            cep.push_event("s", ["1", 1, 1, 0.5, True], ts)
+        statements = traced(cep)
+        cep.push_event("s", ["1", 1, 1, 0.5, True], 13)
+        assert reads_and_writes(statements) != []
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_queries_side_by_side_report_what_each_push_as_a_transaction_does(seed: int) -> None:
+    """Queries whose events wait, or are computed in this process, or need statements, with events of two streams."""
+    others = {"means": ("sql", MEAN), "others": ("sql", "SELECT SUM(a) AS n FROM other WINDOW(ROWS 5)")}
+    known = JUMPING | COUNTED | OF_AGGREGATES | WAITING | others
+    found: list[list[Any]] = []
+    for most in (200, 0):
+        draw = random.Random(seed)
+        found.append([])
+        with bridge.connect("duckdb://") as cep:
+            cep._runner.network.settings = Settings(in_process=most)
+            cep.register_stream("s", SCHEMA)
+            cep.register_stream("other", "a INTEGER")
+            for place, name in enumerate([draw.choice([*WAITING]), *draw.sample([*known], draw.randrange(3))]):
+                cep.create_query(f"q{place}", known[name][1], language=known[name][0])
+                cep.add_output_processor(
+                    f"q{place}", lambda event, place=place: found[-1].append((place, shown(event)))
+                )
+            ts = 7
+            for number in range(70):
+                ts += draw.choice((0, 1, 3, 30, 100, 350)) if draw.random() < 0.3 else 1
+                if draw.random() < 0.3:
+                    cep.push_event("other", [number], ts)
+                else:
+                    cep.push_event("s", [draw.choice("AB"), number, 1, draw.choice((0.5, None)), True], ts)
+                match draw.randrange(20):
+                    case 0:
+                        found[-1].append(cep.next_deadline())
+                    case 1:
+                        ts += draw.choice((0, 5, 100))
+                        cep.advance_time(ts)
+                    case 2:
+                        found[-1].append(list(cep.query("SELECT k, i FROM s")))
+                    case 3:
+                        cep.create_query(f"more{number}", MEAN)
+            cep.finish()
+    assert len(found[0]) > 5
+    assert found[0] == found[1]
 
 
 @embedded

@@ -29,6 +29,11 @@ QUERIES = {
         "SELECT symbol, SUM(price) AS total FROM trades WINDOW(RANGE 1 S SLIDE 1 S) GROUP BY symbol",
     ),
     "COUNT DISTINCT": ("sql", "SELECT COUNT(DISTINCT symbol) AS n FROM trades WINDOW(RANGE 1 S)"),
+    "SUM by key, changes": ("epl", "select symbol, sum(price) as total from trades#time(1 sec) group by symbol"),
+    "SUM by key, last": (
+        "epl",
+        "select symbol, sum(price) as total from trades#time(1 sec) group by symbol output last every 1 sec",
+    ),
     "A B": (
         "sql",
         "SELECT * FROM trades MATCH_RECOGNIZE (PARTITION BY symbol MEASURES A.price AS a, B.price AS b PATTERN (A B) "

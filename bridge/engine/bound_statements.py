@@ -16,11 +16,13 @@ from bridge.engine.computed import KINDS, Compute, computed, has_only_values
 from bridge.engine.previous_rows import PreviousRows, previous_rows
 from bridge.engine.totals_table import TotalsUpdate
 from bridge.engine.window_aggregates import ForeignAggregate, WindowAggregate
+from bridge.engine.window_changes import WindowChanges
 from bridge.engine.window_content import UnknownFormError, WindowInsertion, arriving_row, insertion_of
 from bridge.engine.window_joins import WindowJoin, window_join
 from bridge.engine.window_memory import FilledWindow, WindowMemory
 from bridge.engine.window_recognition import AggregateFunctions, window_aggregate
 from bridge.patterns.live.statements import Arrivals
+from bridge.rewrite.aggregates.on_change import LEAVING, Leaving
 from bridge.rewrite.optimize import optimize
 from bridge.rewrite.optimize.rule import Facts, OneRow
 from bridge.rewrite.plan import Insert, UpdateRows
@@ -75,7 +77,8 @@ class BoundStatements:
     @functools.cached_property
     def are_sums_safe(self) -> bool:
         """Whether sums of an event's values cannot leave the range of their type, by the attributes' types."""
-        return KINDS.keys() >= set(self._types)
+        attributes = set(self._types[2:])
+        return KINDS.keys() >= attributes and not (self._database.sums_in_64_bits and "BIGINT" in attributes)
 
     def begin(self) -> None:
         """A plan begins; what it does not ask for is forgotten with the next one."""
@@ -147,7 +150,8 @@ class BoundStatements:
 
     def filled(self, insertion: WindowInsertion) -> FilledWindow:
         """The window table that an INSERT of this stream's events alone fills."""
-        return FilledWindow(self.stream, insertion, self._types, functools.partial(self.arriving, insertion))
+        changes = functools.partial(self.changes, insertions={insertion.table: insertion})
+        return FilledWindow(self.stream, insertion, self._types, functools.partial(self.arriving, insertion), changes)
 
     def join(
         self, source: object, write: Callable[[], exp.Expr], memory: WindowMemory, empty: Collection[str]
@@ -174,10 +178,12 @@ class BoundStatements:
         empty: Collection[str],
         updates: Mapping[str, TotalsUpdate] = MappingProxyType({}),
         memory: WindowMemory | None = None,
+        leaving: Leaving | None = None,
     ) -> WindowAggregate | None:
         """What computes the SELECT of `source` over a window in memory; None where only the database can.
 
-        `memory`: the windows that events of other streams fill; None where they are not read.
+        `memory`: the windows that events of other streams fill; None where they are not read. `leaving`: how groups are
+        reported that lose rows.
         """
         found = self._source(source, write)
         if found.aggregate is None:
@@ -187,13 +193,25 @@ class BoundStatements:
                 functions = AggregateFunctions(
                     database.python_types, database.compensates_sums, database.python_aggregates
                 )
-                known = window_aggregate(tree, insertions, _place_of, _mark, self._types, functions, updates, memory)
+                known = window_aggregate(
+                    tree, insertions, _place_of, _mark, self._types, functions, updates, memory, leaving
+                )
             found.aggregate = (known,)
         if (aggregate := found.aggregate[0]) is not None:
             aggregate.forget()
         if isinstance(aggregate, ForeignAggregate) and memory is not None:
             memory.add(aggregate.stream, id(aggregate), aggregate)
         return aggregate
+
+    def changes(
+        self, source: object, write: Callable[[], exp.Expr], insertions: Mapping[str, WindowInsertion]
+    ) -> WindowChanges | None:
+        """What computes a SELECT of what an event reports, and what rows report that leave the window up to then."""
+        marked = (node.meta[LEAVING] for node in write().find_all(exp.Select) if LEAVING in node.meta)
+        if (leaving := next(marked, None)) is None:
+            return None
+        found = self.aggregate(source, write, insertions, (), leaving=leaving)
+        return found if isinstance(found, WindowChanges) else None
 
     def totals_update(self, step: UpdateRows, empty: Collection[str]) -> TotalsUpdate | None:
         """What an event adds to a table of totals; None where that is more than a row of its values."""

@@ -11,6 +11,7 @@ from bridge.engine.computed import Compute, Row
 from bridge.engine.reports import ReportReader
 from bridge.engine.results import Results, ResultStatement
 from bridge.engine.window_aggregates import WindowAggregate
+from bridge.engine.window_changes import LeavingRows, WindowChanges
 from bridge.engine.window_joins import WindowJoin
 from bridge.engine.window_memory import WindowMemory
 from windows.databases import Database
@@ -18,7 +19,7 @@ from windows.databases import Database
 if TYPE_CHECKING:
     import pyarrow as pa
 
-WindowReader = WindowAggregate | WindowJoin
+WindowReader = WindowAggregate | WindowJoin | LeavingRows
 """What reads results from rows of windows in memory."""
 
 Reader = Compute | WindowReader | ReportReader
@@ -67,8 +68,14 @@ class InProcess:
         for window in self._windows:
             window.forget()
 
-    def of_events(self, rows: Sequence[Row]) -> Results | None:
-        """The results that values and windows give for these events; None where the database has to compute one."""
+    def of_events(self, rows: Sequence[Row], before: int) -> Results | None:
+        """The results that values and windows give for these events; None where the database has to compute one.
+
+        `before`: the newest time before them.
+        """
+        for _, changes in self.readers:
+            if isinstance(changes, WindowChanges | LeavingRows):
+                changes.begin(before)
         found: Results = []
         several = [
             (result, reader, list[Row]()) for result, reader in self.readers if not isinstance(reader, ReportReader)

@@ -268,14 +268,20 @@ class OneEventPlan:
         return Outcome(self.read(database, rows, reported), filled, progress)
 
     def run_in_process(
-        self, database: Database, rows: Sequence[Row], now: int, seq: int, before_report: Callable[[], object]
+        self,
+        database: Database,
+        rows: Sequence[Row],
+        now: int,
+        seq: int,
+        before_report: Callable[[], object],
+        before: int,
     ) -> Outcome | None:
         """`run` where the results are read in this process; None where only the database knows some, and nothing is changed.
 
-        Only what a machine reports may have to be written and read after all.
+        Only what a machine reports may have to be written and read after all. `before`: the newest time before the events.
         """
         assert self.in_process is not None
-        found = self.in_process.of_events(rows)
+        found = self.in_process.of_events(rows, before)
         if found is None:
             return None
         self.boundaries.add(rows)

@@ -11,13 +11,14 @@ from sqlglot import exp
 from bridge.engine.added_rows import added_rows
 from bridge.engine.bound_statements import BoundStatements, Unbound, row_of
 from bridge.engine.boundaries import NextBoundaries, RowNumbers
-from bridge.engine.catalogue import StreamEntry
+from bridge.engine.catalogue import ResultQuery, StreamEntry
 from bridge.engine.in_process import InProcess, Reader
 from bridge.engine.one_event import BoundaryCall, EventStatement, MachineRead, MachineStep, OneEventPlan
 from bridge.engine.postponed import is_unfailing
 from bridge.engine.reports import report_reader
 from bridge.engine.results import ResultStatement
 from bridge.engine.totals_table import TotalsAggregate, TotalsUpdate
+from bridge.engine.window_changes import LeavingRows, WindowChanges
 from bridge.engine.window_content import WindowInsertion
 from bridge.engine.window_memory import FilledWindow, WindowMemory
 from bridge.patterns.live.statements import Arrivals
@@ -92,16 +93,14 @@ class _Planning:
         found = [step for step in self._bound_steps(inserts) if step is not None]
         read = [(each, self._statement(each, functools.partial(_of_one_event, each))) for each in results]
         results_bound = [(each, statement) for each, statement in read if statement is not None]
-        statements = [
-            *(step for step in found if isinstance(step, EventStatement)),
-            *(each for _, each in results_bound),
-        ]
+        steps = [step for step in found if isinstance(step, EventStatement)]
+        statements = [*steps, *(each for _, each in results_bound)]
         clock = self._database.own_name(CLOCK)
         timed = any(clock in statement.whole.text for statement in statements)
         timed |= any(isinstance(step, BoundaryCall) for step in found)
         running = [step for step in self._steps if isinstance(step, Insert) and self._runs(step)]
         late = self._inboxes - {step.table for step in running}
-        is_timed_now = any(clock in each.quiet.text for each in statements if each.quiet is not None)
+        is_timed_now = any(clock in each.quiet.text for each in steps if each.quiet is not None)
         rows, added = list(inserts.values()), [step for step in running if step.table not in inserts]
         is_known = {step.table for step in added} <= {*self._added, *self._totals} and not is_timed_now
         in_process = self._in_process(results_bound, [step.table for step in running]) if is_known else None
@@ -175,7 +174,8 @@ class _Planning:
             if self._waits(each):
                 continue
             reader = statement.whole.compute or self._reader(each, insertions)
-            if reader is None:
+            is_timed = statement.quiet is not None and self._database.own_name(CLOCK) in statement.quiet.text
+            if reader is None or (is_timed and not isinstance(reader, WindowChanges | LeavingRows)):
                 return None
             readers.append((each, reader))
         computed = {id(each.aggregate): each.aggregate for each in added.values() if each.aggregate is not None}
@@ -188,10 +188,9 @@ class _Planning:
 
     def _can_wait(self, results: Sequence[ResultStatement]) -> bool:
         """Whether an event may be processed with later ones, up to the next boundary: no result is due, no step can fail."""
-        database = self._database
         if self._memory is None or self._machines or self._boundaries.keeps_rows or not self._boundaries:
             return False
-        if database.sums_in_64_bits or not self._bound.are_sums_safe:
+        if not self._bound.are_sums_safe:
             return False
         steps = [step for step in self._steps if id(step) not in self._late]
         if not (all(map(self._waits, results)) and all(isinstance(step, Insert | Purge) for step in steps)):
@@ -229,12 +228,27 @@ class _Planning:
         reader = report_reader(result.statement, types, self._database.python_types)
         if reader is not None and reader.table in self._reported:
             return reader
+        if (entering := member.results.entering) is not None:
+            return self._changes(entering, insertions)
         one = member.results.of("one")
         aggregate = self._bound.aggregate(one, one.statement.copy, insertions, self._empty, self._totals, self._memory)
         if aggregate is not None or self._memory is None or self._database.nested_loops_only:
             return aggregate  # a database of nested loops joins one event as fast as this process
         write = functools.partial(_of_one_event, result)
         return self._bound.join(result, write, self._memory, self._empty)
+
+    def _changes(
+        self, entering: ResultQuery, insertions: Mapping[str, WindowInsertion]
+    ) -> WindowChanges | LeavingRows | None:
+        """What computes what an event reports, or (of another stream) the rows that leave the window up to its time."""
+        write = entering.statement.copy
+        tables, row = self._bound.tables(entering, write), self._bound.row
+        if row is None or row.table in tables:
+            return self._bound.changes(entering, write, insertions)
+        filled = [self._memory.filled(table) for table in tables] if self._memory is not None else []
+        windows = [window for window in filled if window is not None]
+        changes = windows[0].changes(entering, write) if len(windows) == 1 else None
+        return None if changes is None else LeavingRows(changes)
 
     def _statement(self, source: object, write: Callable[[], exp.Expr]) -> EventStatement | None:
         row = self._bound.row

@@ -28,8 +28,9 @@ from windows.databases.base import PREFIX
 _UNFAILING = (
     *PLAIN, exp.Alias, exp.Avg, exp.Case, exp.Cast, exp.Coalesce, exp.Count, exp.DPipe, exp.DataType, exp.Delete, exp.Distinct,
     exp.Exists, exp.From, exp.Greatest, exp.Group, exp.Having, exp.If, exp.In, exp.Insert, exp.Join, exp.Lag, exp.Lead,
-    exp.Least, exp.Limit, exp.Max, exp.Min, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Order, exp.Ordered, exp.RowNumber, exp.Select,
-    exp.Star, exp.Subquery, exp.Sum, exp.Table, exp.TableAlias, exp.Tuple, exp.Union, exp.Where, exp.Window, exp.WindowSpec,
+    exp.Least, exp.Limit, exp.Max, exp.Min, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Offset, exp.Order, exp.Ordered,
+    exp.RowNumber, exp.Select, exp.Star, exp.Subquery, exp.Sum, exp.Table, exp.TableAlias, exp.Tuple, exp.Union, exp.Where,
+    exp.Window, exp.WindowSpec,
 )  # fmt: skip
 """Parts of statements that fail for no value of a column; of casts and of arithmetic not all are among them."""
 

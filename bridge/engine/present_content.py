@@ -13,7 +13,8 @@ from bridge.errors import QueryError
 from bridge.query.epl_output import OrderLimitDistinct
 from bridge.query.epl_state import ChangedWindow
 from bridge.query.nodes import Node
-from bridge.rewrite.aggregates.aggregate import having_of, per_jump
+from bridge.rewrite.aggregates.aggregate import having_of
+from bridge.rewrite.aggregates.join import per_jump
 from bridge.rewrite.aggregates.snapshot import is_per_event, with_totals
 from bridge.rewrite.aggregates.totals import Totals
 from bridge.rewrite.flow import OUT, Flow, Need, Selection

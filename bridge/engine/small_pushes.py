@@ -201,8 +201,9 @@ class SmallPushes(Transactions):
         remembered, seq = self._position(), self.seq + len(batch.rows)
         try:
             with contextlib.ExitStack() as stack:
-                run = functools.partial(plan.run_in_process if in_process else plan.run, self.database)
-                outcome = run(batch.rows, ts, seq, lambda: self._begin_report(stack, plan, batch.first, ts, seq))
+                run = functools.partial(plan.run_in_process, before=self.now) if in_process else plan.run
+                begin = functools.partial(self._begin_report, stack, plan, batch.first, ts, seq)
+                outcome = run(self.database, batch.rows, ts, seq, begin)
                 if outcome is None:
                     return None
                 self._postponed.add(PostponedEvent(batch, plan, self.now, outcome.progress))

@@ -95,6 +95,7 @@ class WindowAggregate(MaintainedRows):
         self.is_safe = arriving is not None and all(each.is_safe for each in aggregates)
         """Whether the database can compute it for any event, so that it may do so later."""
         self._none = KeyRows(len(columns)) if reports_empty else None
+        self._columns = columns
         places = [None if each.column is None else columns.index(each.column) for each in aggregates]
         self._aggregates = [(each.name, each.function, place) for each, place in zip(aggregates, places, strict=True)]
         reads_rows = any(function is not None and place is not None for _, function, place in self._aggregates)
@@ -124,6 +125,11 @@ class WindowAggregate(MaintainedRows):
         own = (None if key is None else self.rows.of(key, ts)) or self._none
         if own is None:
             return []
+        found = self._aggregated(own)
+        return None if found is None else [found]
+
+    def _aggregated(self, own: KeyRows) -> list[Any] | None:
+        """The aggregates of the rows of a key; None where the database has to compute them."""
         if self._most is not None and len(own.times) > self._most:
             return None
         found: list[Any] = []
@@ -144,7 +150,7 @@ class WindowAggregate(MaintainedRows):
                 found.append(function(values))
             except (ArithmeticError, ValueError):
                 return None
-        return [found]
+        return found
 
 
 class ForeignAggregate(WindowAggregate):

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from bridge.engine.computed import KINDS, has_only_values
 from bridge.engine.running_totals import RunningTotals
-from bridge.engine.window_rows import LatestRows, SessionRows, WindowRows
+from bridge.engine.window_rows import ExpiringRows, LatestRows, SessionRows, WindowRows
 from bridge.rewrite.flow import SESSION
 from windows.sql import aliased, conjuncts
 from windows.times import NEVER
@@ -183,6 +183,20 @@ class WindowContent:
         if self._span is not None or self._count is None:
             raise UnknownFormError
         return LatestRows(table, keys, self._others, columns, kinds, self._count)
+
+    def changing_rows(self, columns: Sequence[str], types: Sequence[str]) -> ExpiringRows | LatestRows:
+        """What has these rows in memory, and knows whose rows leave as time passes, or as others come."""
+        if self._session is not None:
+            raise UnknownFormError
+        if self._evicted is not None:
+            rows = self.rows(columns, types)
+            if not isinstance(rows, LatestRows):
+                raise UnknownFormError
+            return rows
+        if self._span is None or self._count is not None:
+            raise UnknownFormError
+        kinds = [KINDS[types[self.place(name)]] for name in [*self.keys, *columns]]
+        return ExpiringRows(self.insertion.table, list(self.keys), columns, kinds, self._span)
 
     def place(self, name: str) -> int:
         """The place of a column's value in the event's row."""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from bridge.engine.computed import KINDS, Compute, Row
+from bridge.engine.window_changes import WindowChanges
 from bridge.engine.window_content import UnknownFormError, WindowContent, WindowInsertion
 from bridge.engine.window_rows import MaintainedRows
 
@@ -20,12 +21,15 @@ class FilledWindow(NamedTuple):
         insertion: What an event adds.
         types: The types of the columns of its row.
         arriving: What computes columns of the row that an event adds; None where only the database knows them.
+        changes: What computes a SELECT of what an event and the rows that leave the window report; None where only the
+            database can.
     """
 
     stream: str
     insertion: WindowInsertion
     types: Sequence[str]
     arriving: Callable[[Sequence[str]], Compute | None]
+    changes: Callable[[object, Callable[[], exp.Expr]], WindowChanges | None]
 
     def type_of(self, name: str) -> str | None:
         """The type of a column; None where it is not a value of the event."""

@@ -16,6 +16,7 @@ from bridge.engine.computed import Compute, computed, has_only_values
 from bridge.engine.running_totals import RunningTotals
 from bridge.engine.totals_table import TotalsContent, TotalsUpdate
 from bridge.engine.window_aggregates import ONLY, ColumnAggregate, ForeignAggregate, RunningAggregate, WindowAggregate
+from bridge.engine.window_changes import EvictionChanges, ExpiryChanges
 from bridge.engine.window_content import (
     UnknownFormError,
     WindowContent,
@@ -26,6 +27,8 @@ from bridge.engine.window_content import (
     replace_columns,
 )
 from bridge.engine.window_memory import FilledContent, WindowMemory
+from bridge.engine.window_rows import ExpiringRows
+from bridge.rewrite.aggregates.on_change import Leaving
 from windows.databases.python_aggregates import PythonAggregate
 
 _NAMES: Mapping[type[exp.Expr], str] = {
@@ -87,6 +90,7 @@ def window_aggregate(
     functions: AggregateFunctions,
     updates: Mapping[str, TotalsUpdate] = MappingProxyType({}),
     memory: WindowMemory | None = None,
+    leaving: Leaving | None = None,
 ) -> WindowAggregate | None:
     """What computes a SELECT over a window; None where only the database can.
 
@@ -99,9 +103,10 @@ def window_aggregate(
         functions: The aggregates that Python computes as the database does.
         updates: What is added to tables of totals, by the names of these.
         memory: The windows that events of other streams fill; None where they are not in memory.
+        leaving: How groups are reported that lose rows; None where they are not.
     """
     try:
-        return _Recognition(insertions, place_of, mark, types, functions, updates, memory).aggregate(statement)
+        return _Recognition(insertions, place_of, mark, types, functions, updates, memory).aggregate(statement, leaving)
     except UnknownFormError:
         return None
 
@@ -123,7 +128,7 @@ class _Recognition:
         self._content: WindowContent | None = None
         self._reports_empty = False
 
-    def aggregate(self, statement: exp.Expr) -> WindowAggregate:
+    def aggregate(self, statement: exp.Expr, leaving: Leaving | None) -> WindowAggregate:
         items = self._items(statement)
         select = exp.select(*(exp.alias_(value, name, quoted=True) for name, value in items.items()), copy=False)
         if self._conditions:
@@ -140,14 +145,31 @@ class _Recognition:
         if finish is None or arrive is None:
             raise UnknownFormError
         can_run = all(each.is_running for each in self._aggregates) and not isinstance(content, FilledContent)
-        rows = content.rows(columns, self._types_of(content), can_run)
         key, equal = list(content.keys.values()), [content.keys[name] for name in content.equal]
         is_plain = not (self._conditions or equal or self._reports_empty) and all(map(self._is_plain, items.values()))
         arriving = self._arriving(content, []) if is_plain else None
         others = (arrive, key, equal, self._aggregates, columns, finish, self._reports_empty, arriving)
+        if leaving is not None:
+            finish, changing = self._finish_leaving(content, items, key), content.changing_rows(columns, self._types)
+            kind = ExpiryChanges if isinstance(changing, ExpiringRows) else EvictionChanges
+            return kind(leaving, finish, len(self._types), changing, *others)
+        rows = content.rows(columns, self._types_of(content), can_run)
         if isinstance(content, FilledContent):
             return ForeignAggregate(content.window.stream, rows, *others)
         return RunningAggregate(rows, *others) if isinstance(rows, RunningTotals) else WindowAggregate(rows, *others)
+
+    def _finish_leaving(self, content: WindowContent, items: Mapping[str, exp.Expr], key: Sequence[int]) -> Compute:
+        """What makes results of the aggregates of a group that loses rows, whatever event comes then."""
+        select = exp.select(*(exp.alias_(value, name, quoted=True) for name, value in items.items()), copy=False)
+        own = set(map(id, content.conditions))
+        select = select.where(*(each for each in self._conditions if id(each) not in own), copy=False)
+        read = {place for node in select.walk() if (place := self._place_of(node)) is not None}
+        types = [*self._types, *(each.type for each in self._aggregates)]
+        finish = computed(select, self._place_of, types, self._functions.proven)
+        of_event = {place for place in read if place < len(self._types)}
+        if finish is None or isinstance(content, FilledContent) or not of_event <= {0, 1, *key}:
+            raise UnknownFormError
+        return finish
 
     def _is_plain(self, value: exp.Expr) -> bool:
         """Whether a value is one of the event, an aggregate, a number, or a later time."""

@@ -193,6 +193,31 @@ class WindowRows:
         return own if own is not None and own.times else None
 
 
+class ExpiringRows(WindowRows):
+    """The rows of a window of `span` milliseconds, and which keys lose rows as time passes."""
+
+    _queue: collections.deque[tuple[int, Row]]
+    """The times and keys of the rows, in their order, whose expiry nobody has asked for."""
+
+    def _empty(self) -> None:
+        super()._empty()
+        self._queue = collections.deque()
+
+    def _add(self, ts: int, row: Sequence[Any]) -> None:
+        super()._add(ts, row)
+        self._queue.append((ts, tuple(row[: self._keys])))
+
+    def expired(self, until: int) -> dict[int, dict[Row, None]]:
+        """The keys that have lost rows, by the time of that: since the last call, up to a time."""
+        assert self._span is not None
+        found: dict[int, dict[Row, None]] = {}
+        queue, newest = self._queue, until - self._span
+        while queue and queue[0][0] <= newest:
+            ts, key = queue.popleft()
+            found.setdefault(ts + self._span, {})[key] = None
+        return found
+
+
 class SessionRows(WindowRows):
     """The rows of the latest session of each value of some of the keys, those at `places`.
 
@@ -250,6 +275,9 @@ class LatestRows(WindowRows):
     So a row of one key may evict rows of another.
     """
 
+    _evicted: Row | None
+    """The key of the row that was evicted last, until somebody has asked."""
+
     _latest: dict[Any, dict[int, Sequence[Any]]]
     """The rows of each key by their numbers, as their times and values."""
 
@@ -262,6 +290,7 @@ class LatestRows(WindowRows):
     ) -> None:  # fmt: skip
         super().__init__(name, [*keys, *evicting], columns, kinds, None)
         self._by, self._most = len(keys), count
+        self._evicted = None
         self._number = 0
         self._has_nulls = False
 
@@ -277,6 +306,7 @@ class LatestRows(WindowRows):
         queue.append((key, self._number))
         if len(queue) > self._most:
             other, number = queue.popleft()
+            self._evicted = other
             rows = self._latest[other]
             del rows[number]
             if not rows:
@@ -298,6 +328,11 @@ class LatestRows(WindowRows):
         found.columns = [[row[place] for row in own.values()] for place in range(1, len(self._names) - self._keys + 1)]
         found.nulls = self._has_nulls
         return found
+
+    def evicted(self) -> Row | None:
+        """The key of the row that was evicted last, since the last call; None where there was none."""
+        key, self._evicted = self._evicted, None
+        return key
 
 
 class MaintainedRows:

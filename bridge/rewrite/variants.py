@@ -36,7 +36,8 @@ class Variants(Generic[T_co]):
     few: for a push of few events (`Settings.few`), one: of a single event, brief: of many events within a time that is
     short beside the window, long: of few events beside a window of many rows, shared: of many events where queries that
     differ in constants share the statement, many: of thousands of events (`Settings.many`), history: of all events that
-    there are, before which nothing is stored.
+    there are, before which nothing is stored. entering: the rows of a single event, without those that come of the rows which
+    leave windows at its time: it never runs, it says what this process has to compute.
 
     >>> variants = Variants("frames", few="join")
     >>> variants.of("one"), variants.of("shared"), dict(variants.items())
@@ -51,6 +52,7 @@ class Variants(Generic[T_co]):
     shared: T_co | None = None
     many: T_co | None = None
     history: T_co | None = None
+    entering: T_co | None = None
 
     def of(self, push: str) -> T_co:
         """The variant for a push of this kind."""
@@ -62,14 +64,17 @@ class Variants(Generic[T_co]):
         return push if getattr(self, push) is not None else self.kind(_NEXT[push])
 
     def items(self) -> Iterator[tuple[str, T_co]]:
-        """The variants there are, by their names."""
+        """The variants that run, by their names."""
+        return ((name, variant) for name, variant in self._known() if name != "entering")
+
+    def _known(self) -> Iterator[tuple[str, T_co]]:
         for field in dataclasses.fields(self):
             if (variant := getattr(self, field.name)) is not None:
                 yield field.name, variant
 
     def map(self, change: Callable[[T_co], S]) -> Variants[S]:
         """The variants that `change` makes of these."""
-        return Variants(**{name: change(variant) for name, variant in self.items()})
+        return Variants(**{name: change(variant) for name, variant in self._known()})
 
 
 _NEXT = {"one": "few", "few": "any", "long": "few", "brief": "any", "shared": "any", "many": "any", "history": "many"}

@@ -27,8 +27,8 @@ from bridge.rewrite.aggregates.frames import (
     reads_last_rows,
     rows_by_index,
 )
-from bridge.rewrite.aggregates.join import GroupedJoin, null_without_row
-from bridge.rewrite.aggregates.on_change import at_every_change, change_points
+from bridge.rewrite.aggregates.join import GroupedJoin, null_without_row, per_jump
+from bridge.rewrite.aggregates.on_change import LEAVING, Leaving, at_every_change, change_points
 from bridge.rewrite.aggregates.panes import Panes
 from bridge.rewrite.aggregates.partials import can_move
 from bridge.rewrite.aggregates.snapshot import at_reports, content_at_reports, reports_empty
@@ -50,8 +50,6 @@ from windows.sql import (
     derived_table,
     null_safe_equal,
     number,
-    qualify_columns,
-    row_number,
     sortable_text,
 )
 from windows.times import NEVER
@@ -152,7 +150,23 @@ def _variants(node: query.Aggregate, below: Flow, network: Network) -> Written:
 
 
 def _at_changes(node: query.Aggregate, below: Flow, network: Network) -> Written:
-    """Reported also when rows leave the window: by a join with the rows in it then, or by frames."""
+    """Reported also when rows leave the window."""
+    variants = _with_leaving(node, below, network)
+    if below.order or below.timed or (below.counted and not node.every_change):
+        return variants
+    return dataclasses.replace(variants, entering=StatementWriter(lambda: _entering(node, below, network.database)))
+
+
+def _entering(node: query.Aggregate, below: Flow, database: Database) -> exp.Select:
+    """What an event reports, without what rows report that leave the window."""
+    select = joined(dataclasses.replace(node, on_change=False, every_change=False), below, database)
+    select = select.select(aliased(number(1), "_place"))
+    select.meta[LEAVING] = Leaving(node.every_change or not node.group_by, node.on_change)
+    return select
+
+
+def _with_leaving(node: query.Aggregate, below: Flow, network: Network) -> Written:
+    """By a join with the rows that are in the window after each change, or by frames."""
     database = network.database
     join: StatementWriter[exp.Query] = StatementWriter(lambda: joined(node, below, network.database), _JOIN)
     if node.every_change:
@@ -357,35 +371,3 @@ def _triggers(node: query.Aggregate, below: Flow) -> exp.Expr:
         *map(column, keys),
     ).from_(distinct)  # fmt: skip
     return exp.Subquery(this=exp.union(arrivals, expiries, distinct=False))
-
-
-# The jumping form ------------------------------------------------------------------------------------------------------
-
-
-def per_jump(node: query.Aggregate, below: Flow, database: Database) -> exp.Select:
-    """A result per jump and group (W3), in the order of the groups' first rows: a jump's arrivals are all its content."""
-    rows = below.arrivals
-    keys = [column(f"_key{place}") for place in range(len(node.group_by))]
-    inner = rows.select(["ts", "seq", "_expires", *dict.fromkeys((*below.order, *below.jump))])
-    inner = inner.select(*(aliased(rows.value(key), f"_key{place}") for place, key in enumerate(node.group_by)))
-    inner = inner.select(*(aliased(rows.columns[name].copy(), f"_in_{name}") for name in below.names))
-    source = inner
-    rank, *others = below.order or ("_rank",)
-    if others or not below.order:
-        rank = "_rank"
-        ranked = exp.select("*", aliased(row_number(map(column, ("ts", "seq")), map(column, below.order)), rank))
-        source = ranked.from_(derived_table(inner, "i"))
-    renamed = {name: column(f"_in_{name}") for name in below.names}
-
-    def value(expression: exp.Expr) -> exp.Expr:
-        return Selection(exp.null(), {**renamed, "ts": column("ts")}).value(expression, "w")
-
-    trigger = [column_of("w", name) for name in ("ts", "seq", "_expires", *below.jump)]
-    grouped = GroupedJoin(
-        node, value, [qualify_columns(key, "w") for key in keys], trigger, exp.Count(this=column_of("w", "seq")),
-        [column_of("w", rank)],
-        order=[exp.Min(this=column_of("w", rank))],
-        begun=exp.Min(this=column_of("w", "_place")) if below.counted else None,
-        database=database,
-    )  # fmt: skip
-    return grouped.select(exp.select().from_(derived_table(source, "w")))

@@ -1,4 +1,7 @@
-"""The select list and GROUP BY over window rows joined with what reports results, which several methods share."""
+"""The select list and GROUP BY over window rows joined with what reports results, which several methods share.
+
+Where a window jumps, its rows are what reports results, too.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,11 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.rewrite.aggregates.frames import offset_of, with_aggregates
-from bridge.rewrite.flow import FROM
+from bridge.rewrite.flow import FROM, Flow, Selection
 from windows.aggregates import aggregate_of, with_arguments
 from windows.databases import Database
 from windows.nested import constructor_of, list_of
-from windows.sql import column, column_of, derived_table, number, over, row_number
+from windows.sql import aliased, column, column_of, derived_table, number, over, qualify_columns, row_number
 
 
 def null_without_row(expression: exp.Expr) -> exp.Expr:
@@ -137,3 +140,32 @@ def _with_helpers(source: exp.Select, helpers: dict[str, exp.Expr], readers: Seq
         each.set("this", exp.to_identifier(f"{each.table}.{each.name}", quoted=True))
         each.set("table", None)
     return exp.select().from_(derived_table(inner, "h"))
+
+
+def per_jump(node: query.Aggregate, below: Flow, database: Database) -> exp.Select:
+    """A result per jump and group (W3), in the order of the groups' first rows: a jump's arrivals are all its content."""
+    rows = below.arrivals
+    keys = [column(f"_key{place}") for place in range(len(node.group_by))]
+    inner = rows.select(["ts", "seq", "_expires", *dict.fromkeys((*below.order, *below.jump))])
+    inner = inner.select(*(aliased(rows.value(key), f"_key{place}") for place, key in enumerate(node.group_by)))
+    inner = inner.select(*(aliased(rows.columns[name].copy(), f"_in_{name}") for name in below.names))
+    source = inner
+    rank, *others = below.order or ("_rank",)
+    if others or not below.order:
+        rank = "_rank"
+        ranked = exp.select("*", aliased(row_number(map(column, ("ts", "seq")), map(column, below.order)), rank))
+        source = ranked.from_(derived_table(inner, "i"))
+    renamed = {name: column(f"_in_{name}") for name in below.names}
+
+    def value(expression: exp.Expr) -> exp.Expr:
+        return Selection(exp.null(), {**renamed, "ts": column("ts")}).value(expression, "w")
+
+    trigger = [column_of("w", name) for name in ("ts", "seq", "_expires", *below.jump)]
+    grouped = GroupedJoin(
+        node, value, [qualify_columns(key, "w") for key in keys], trigger, exp.Count(this=column_of("w", "seq")),
+        [column_of("w", rank)],
+        order=[exp.Min(this=column_of("w", rank))],
+        begun=exp.Min(this=column_of("w", "_place")) if below.counted else None,
+        database=database,
+    )  # fmt: skip
+    return grouped.select(exp.select().from_(derived_table(source, "w")))

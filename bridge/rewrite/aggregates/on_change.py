@@ -8,6 +8,7 @@ nothing is left of them.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from sqlglot import exp
 
@@ -29,6 +30,21 @@ from windows.sql import (
     sortable_text,
 )
 from windows.times import NEVER
+
+LEAVING = "leaving"
+"""Marks the SELECT of what an event alone reports with what the rows report that leave the window (`Leaving`), in `meta`."""
+
+
+class Leaving(NamedTuple):
+    """How groups are reported that lose rows.
+
+    Args:
+        is_empty_reported: Whether a group is reported, too, of which nothing is left.
+        by_oldest_left: Whether groups of one timestamp are in the order of the oldest rows that are left, not that leave.
+    """
+
+    is_empty_reported: bool
+    by_oldest_left: bool
 
 
 def at_every_change(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:

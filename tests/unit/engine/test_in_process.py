@@ -242,7 +242,46 @@ def test_sub_queries_that_are_no_values_are_left_to_the_database(url: str, condi
         assert len(found) == expected
 
 
+def changes_of(draw: random.Random) -> tuple[str, str]:
+    """The language and the text of a random query that reports also when rows leave its window."""
+    key, items = draw.choice(["", "k", "k", "f", "i", "k, f"]), draw.sample(ITEMS[:16], draw.randint(1, 3))
+    having = draw.choice(["", "", "", "COUNT(*) > 2", "MIN(i) < 3 AND COUNT(d) > 0", "COUNT(*) = 0"])
+    select = ", ".join([*([key] if key else []), *items])
+    grouping = (f" GROUP BY {key}" if key else "") + (f" HAVING {having}" if having else "")
+    size, where = draw.choice((1, 4, 9, 40)), draw.choice(["", "", "", "i > 0", "k = 'A'"])
+    if draw.random() < 0.5:
+        source = f"(SELECT * FROM s WHERE {where})" if where else "s"
+        return "sql", f"SELECT {select} FROM {source} WINDOW(RANGE {size} MS){grouping} EMIT ON CHANGE"
+    window = draw.choice([f"time({size} msec)"] * 3 + [f"length({size})"])
+    return "epl", f"select {select} from s{f'({where})' if where else ''}#{window}{grouping}"
+
+
+@pytest.mark.some_databases(1)
+@pytest.mark.parametrize("seed", range(40))
+def test_changes_are_what_the_database_makes_of_them(
+    database: Database, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = random.Random(seed)
+    language, text = changes_of(draw)
+    texts = [text] if draw.random() < 0.6 else [text, changes_of(draw)[1]]
+    texts = [each for each in texts if (" EMIT " in each) == (language == "sql")]
+    events = events_of(draw, 90, database)
+    if draw.random() < 0.3:
+        monkeypatch.setattr(window_aggregates, "MOST_OF_KEY", 3)
+        monkeypatch.setattr(window_rows, "MOST_ROWS", 9)
+        monkeypatch.setattr(window_rows, "SWEEP", 4)
+        monkeypatch.setattr(window_rows, "RETRY", 7)
+    found, in_process = result_of(random.Random(seed), database, texts, events, language)
+    leave_to_the_database(monkeypatch)
+    expected, _ = result_of(random.Random(seed), database, texts, events, language)
+    assert found == expected, (texts, in_process)
+
+
 IN_MEMORY = {
+    "change": ("sql", "SELECT k, SUM(i) AS m FROM s WINDOW(RANGE 1 S) GROUP BY k EMIT ON CHANGE"),
+    "changes": ("epl", "select k, avg(d) as m from s#time(1 sec) group by k"),
+    "changes of some": ("epl", "select sum(i) as m from s(i > 0)#time(1 sec)"),
+    "changes by eviction": ("epl", "select k, max(d) as m from s#length(100) group by k"),
     "deviation": ("sql", "SELECT k, STDDEV(d) AS m FROM s WINDOW(RANGE 1 S) GROUP BY k"),
     "rows of all keys": ("sql", "SELECT k, AVG(d) AS m FROM s WINDOW(ROWS 3) GROUP BY k"),
     "unique": ("epl", "select sum(d) as m from s#unique(k)"),
@@ -717,7 +756,7 @@ WAITING = {
         "select s.k as k, o.a as n from s#time(80 msec) as s, other#length(2) as o output last every 100 msec",
     ),
 }
-"""Queries whose events wait for the next output on DuckDB, unless what they add is known in this process."""
+"""Queries whose events wait for the next output, unless what they add is known in this process."""
 
 
 @embedded
@@ -835,11 +874,12 @@ def test_events_before_the_next_boundary_run_no_statement(url: str, name: str) -
         assert found == ([*ones, ("A", 5, boundary)] if name == "rows" else [("A", 13, boundary)])
 
 
+@embedded
 @pytest.mark.parametrize("name", WAITING)
-def test_events_wait_for_the_next_output(name: str) -> None:
+def test_events_wait_for_the_next_output(url: str, name: str) -> None:
     language, text = WAITING[name]
-    with bridge.connect("duckdb://") as cep:
-        cep.register_stream("s", SCHEMA)
+    with bridge.connect(url) as cep:
+        cep.register_stream("s", SCHEMA.replace("BIGINT", "INTEGER"))
         cep.register_stream("other", "a INTEGER")
         cep.create_query("q", text, language=language)
         cep.add_output_processor("q", print)
@@ -863,8 +903,9 @@ def test_events_wait_for_the_next_output(name: str) -> None:
         "select k, sum(cast(k, int)) as n from s#time(1 sec) group by k output last every 100 msec",
     ],
 )
-def test_an_event_that_could_fail_does_not_wait(text: str) -> None:
-    with bridge.connect("duckdb://") as cep:
+@embedded
+def test_an_event_that_could_fail_does_not_wait(url: str, text: str) -> None:
+    with bridge.connect(url) as cep:
         cep.register_stream("s", SCHEMA)
         cep.create_query("q", text, language="epl")
         cep.add_output_processor("q", print)
@@ -875,8 +916,9 @@ def test_an_event_that_could_fail_does_not_wait(text: str) -> None:
         assert reads_and_writes(statements) != []
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_queries_side_by_side_report_what_each_push_as_a_transaction_does(seed: int) -> None:
+@embedded
+@pytest.mark.parametrize("seed", range(6))
+def test_queries_side_by_side_report_what_each_push_as_a_transaction_does(url: str, seed: int) -> None:
     """Queries whose events wait, or are computed in this process, or need statements, with events of two streams."""
     others = {"means": ("sql", MEAN), "others": ("sql", "SELECT SUM(a) AS n FROM other WINDOW(ROWS 5)")}
     known = JUMPING | COUNTED | OF_AGGREGATES | WAITING | others
@@ -884,9 +926,9 @@ def test_queries_side_by_side_report_what_each_push_as_a_transaction_does(seed: 
     for most in (200, 0):
         draw = random.Random(seed)
         found.append([])
-        with bridge.connect("duckdb://") as cep:
+        with bridge.connect(url) as cep:
             cep._runner.network.settings = Settings(in_process=most)
-            cep.register_stream("s", SCHEMA)
+            cep.register_stream("s", SCHEMA.replace("BIGINT", "INTEGER"))
             cep.register_stream("other", "a INTEGER")
             for place, name in enumerate([draw.choice([*WAITING]), *draw.sample([*known], draw.randrange(3))]):
                 cep.create_query(f"q{place}", known[name][1], language=known[name][0])

@@ -1,0 +1,148 @@
+"""Aggregates that report also when rows leave their window (EMIT ON CHANGE), computed in this process for single events.
+
+A row leaves a window of time at a time of its own, which an event of any stream may be the first to pass. From a window
+of last rows it is evicted by one that comes.
+"""
+
+from __future__ import annotations
+
+import abc
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from bridge.engine.computed import Compute, Row
+from bridge.engine.window_aggregates import WindowAggregate
+from bridge.engine.window_rows import ExpiringRows, KeyRows, LatestRows, WindowRows
+from bridge.rewrite.aggregates.on_change import Leaving
+from windows.databases import Database
+
+
+class WindowChanges(WindowAggregate):
+    """An aggregate of the group that an event changes, and of those that lose rows.
+
+    `leaving`: how the latter are reported. `finish_leaving`: what makes their results of an event's values, of which it reads
+    time and key, and the aggregates. `width`: the number of an event's values.
+    """
+
+    def __init__(self, leaving: Leaving, finish_leaving: Compute, width: int, rows: WindowRows, *others: Any) -> None:
+        super().__init__(rows, *others)
+        self._leaving, self._finish_leaving, self._width = leaving, finish_leaving, width
+
+    @abc.abstractmethod
+    def begin(self, before: int) -> None:
+        """What rows report that left up to this time has been reported."""
+
+    @abc.abstractmethod
+    def leave(self, until: int) -> list[Row] | None:
+        """What rows report that leave up to a time; None where the database has to compute it."""
+
+    def _without_rows(self, keys: Iterable[Row], time: int) -> list[Row] | None:
+        """The results of keys that have lost rows; None where the database has to compute them."""
+        found: list[Row] = []
+        groups = self._groups(keys, time)
+        for key, own in groups or ():
+            values = self._aggregated(own)
+            results = None if values is None else self._finish_leaving((*self._of_group(key, time), *values))
+            if results is None:
+                return None
+            found += results
+        return None if groups is None else found
+
+    def _groups(self, keys: Iterable[Row], time: int) -> list[tuple[Row, KeyRows]] | None:
+        """The groups that are reported, with the rows that are left of each, in their order; None where that is not known."""
+        found = [(key, self.rows.of(key, time)) for key in keys]
+        width = len(self._columns)
+        groups = [
+            (key, own or KeyRows(width)) for key, own in found if own is not None or self._leaving.is_empty_reported
+        ]
+        if self._leaving.by_oldest_left and len(groups) > 1:
+            groups.sort(key=lambda group: group[1].times[:1])
+            oldest = [own.times[:1] for _, own in groups]
+            if any(one == other for one, other in itertools.pairwise(oldest)):
+                return None  # the rows of one time are in the order of their numbers
+        return groups
+
+    def _of_group(self, key: Row, time: int) -> Sequence[Any]:
+        """The values of a group at a time, as those of an event."""
+        values: list[Any] = [None] * self._width
+        values[:2] = time, 0
+        for place, value in zip(self._key, key, strict=True):
+            values[place] = value
+        return values
+
+
+class ExpiryChanges(WindowChanges):
+    """The same over a window of time: rows leave before what comes at the time of that."""
+
+    rows: ExpiringRows
+
+    def begin(self, before: int) -> None:
+        self.rows.expired(before)
+
+    def take(self, row: Row) -> list[Row] | None:
+        left = self.leave(row[0])
+        own = None if left is None else super().take(row)
+        return None if left is None or own is None else [*left, *own]
+
+    def leave(self, until: int) -> list[Row] | None:
+        found: list[Row] = []
+        for time, keys in self.rows.expired(until).items() if self.is_loaded else ():
+            if (results := self._without_rows(keys, time)) is None:
+                return None
+            found += results
+        return found if self.is_loaded else None
+
+
+class EvictionChanges(WindowChanges):
+    """The same over a window of last rows: one leaves as the event comes."""
+
+    rows: LatestRows
+
+    def begin(self, before: int) -> None:
+        pass  # time alone evicts nothing
+
+    def take(self, row: Row) -> list[Row] | None:
+        self.rows.evicted()  # by an event that was stored otherwise
+        own = super().take(row)
+        evicted, entered = self.rows.evicted(), tuple([row[place] for place in self._key])
+        if own is None or evicted is None or evicted == entered:
+            return own
+        left = self._without_rows([evicted], row[0])
+        return None if left is None else [*own, *left]
+
+    def leave(self, until: int) -> list[Row] | None:
+        return [] if self.is_loaded else None
+
+
+class LeavingRows:
+    """What rows report that leave the window of an aggregate at the time of an event that does not enter it."""
+
+    is_joined = False
+
+    def __init__(self, changes: WindowChanges) -> None:
+        self._changes = changes
+
+    @property
+    def has_few_rows(self) -> bool:
+        """Whether each key has few rows."""
+        return self._changes.has_few_rows
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the rows are in memory, which they are by events that enter the window."""
+        return self._changes.is_loaded
+
+    def begin(self, before: int) -> None:
+        """What rows report that left up to this time has been reported."""
+        self._changes.begin(before)
+
+    def take(self, row: Row) -> list[Row] | None:
+        """What is reported at an event; None where the database has to compute it."""
+        return self._changes.leave(row[0])
+
+    def prepare(self, database: Database, rows: Sequence[Row]) -> None:
+        """Nothing: these events enter no window."""
+
+    def forget(self) -> None:
+        """Nothing: these events change no window."""

@@ -257,7 +257,7 @@ def changes_of(draw: random.Random) -> tuple[str, str]:
 
 
 @pytest.mark.some_databases(1)
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(24))
 def test_changes_are_what_the_database_makes_of_them(
     database: Database, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -917,7 +917,7 @@ def test_an_event_that_could_fail_does_not_wait(url: str, text: str) -> None:
 
 
 @embedded
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_queries_side_by_side_report_what_each_push_as_a_transaction_does(url: str, seed: int) -> None:
     """Queries whose events wait, or are computed in this process, or need statements, with events of two streams."""
     others = {"means": ("sql", MEAN), "others": ("sql", "SELECT SUM(a) AS n FROM other WINDOW(ROWS 5)")}

@@ -511,6 +511,7 @@ def test_a_wrong_setting_of_duckdb_is_refused(setting: str) -> None:
 def test_duckdb_takes_nothing_from_a_table_of_the_same_name_elsewhere() -> None:
     """Neither from another schema nor from a database that is attached, unless it is named."""
     with contextlib.closing(open_database("duckdb://")) as database:
+        ((here,),) = database.fetch("SELECT current_database()")
         for text in (
             "ATTACH ':memory:' AS other",
             "CREATE TABLE other.t (a INTEGER UNIQUE, noted TIMESTAMPTZ)",
@@ -539,7 +540,7 @@ def test_duckdb_takes_nothing_from_a_table_of_the_same_name_elsewhere() -> None:
         database.execute("USE other")
         assert database.is_table("t")
         assert sorted(database.table_names()) == ["elsewhere", "t"]
-        database.execute("SET search_path = 'memory.apart'")
+        database.execute(f"SET search_path = '{here}.apart'")
         assert database.unique_keys("T") == [{"a", "b"}]
 
 

@@ -6,7 +6,7 @@ import functools
 import re
 from collections.abc import Iterable
 
-from sqlglot import exp
+from sqlglot import ErrorLevel, exp
 
 from bridge.errors import QueryError
 from bridge.query.expressions import parsed
@@ -48,9 +48,12 @@ def scalars_text(expressions: Iterable[exp.Expr]) -> str:
 
 
 def scalar_text(expression: exp.Expr) -> str:
-    """An expression; names that SQL would read as something else are in quotes."""
+    """An expression; names that SQL would read as something else are in quotes.
+
+    Nothing is logged of what sqlglot writes otherwise, such as EPL's `nth(v, 2)`: only `NTH_VALUE … FROM LAST` has this form.
+    """
     if any(not node.args.get("quoted") and not _is_column(node.name) for node in expression.find_all(exp.Identifier)):
         expression = expression.copy()
         for node in expression.find_all(exp.Identifier):
             node.set("quoted", node.args.get("quoted") or not _is_column(node.name))
-    return expression.sql(comments=False, normalize_functions=False)
+    return expression.sql(comments=False, normalize_functions=False, unsupported_level=ErrorLevel.IGNORE)

@@ -15,7 +15,7 @@ import duckdb
 from sqlglot import exp
 
 from windows.databases.base import Database, Row
-from windows.databases.duckdb_connection import disable_optimizer, opened
+from windows.databases.duckdb_connection import disable_optimizer, opened, statistics_mislead
 from windows.databases.duckdb_names import find_relation, visible_names
 from windows.databases.json_values import Elements
 from windows.databases.own_types import OwnType, duckdb_type
@@ -24,7 +24,7 @@ from windows.databases.refused import Refused
 from windows.databases.urls import without_password
 from windows.nested import call, is_part
 from windows.schema import Schema, is_storable, relation_schema
-from windows.sql import is_constant_text, table_of
+from windows.sql import table_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -316,17 +316,14 @@ class DuckDB(Database):
             node = cast("exp.Expr", node.this)  # a part has its type in DuckDB
         if isinstance(node, exp.Literal) and not node.is_string and "." in node.name and "e" not in node.name.lower():
             return exp.Literal.number(node.name + "e0")  # 1.5 is a DECIMAL in DuckDB, a DOUBLE elsewhere
-        if isinstance(node, (exp.If, exp.Nullif)) and any(is_constant_text(branch) for branch in node.args.values()):
+        if statistics_mislead(node):
             self._distrust_statistics()
         if isinstance(node, exp.Join) and node.method == "ASOF":
             self._sort_for_asof()
         return super().adapt(node)
 
     def _distrust_statistics(self) -> None:
-        """Disables an optimizer: DuckDB 2.0.0 takes `CASE WHEN a > 5 THEN 'x' END` for never NULL.
-
-        Then `… IN ('x', 'y')` is always true, and `… <> 'y'` an internal error. Big batches get slower by a tenth.
-        """
+        """Disables the optimizer that uses statistics. Big batches get slower by a tenth."""
         if self._uses_statistics:
             self._uses_statistics = False
             disable_optimizer(self.connection, "statistics_propagation")

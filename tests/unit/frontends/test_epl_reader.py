@@ -336,3 +336,9 @@ def test_events_without_attributes(database: Database) -> None:
         cep.push_event("Anything", {}, 1)
         cep.push_events("Anything", [([], 2), ({}, 3)])
     assert [event.payload["n"] for event in got] == [1, 2, 3]
+
+
+def test_the_text_of_nth_logs_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    (statement,) = parse("select nth(v, 2) as x from S#length(3)")
+    assert "NTH_VALUE(v, 2)" in str(statement.node)  # type: ignore[union-attr]
+    assert not caplog.records

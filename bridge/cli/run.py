@@ -94,7 +94,7 @@ def run(
 
 def _note_inferred(schemas: Mapping[str, Schema], paths: Mapping[str, str]) -> None:
     """Notes the types of streams that the queries do not declare, as statements to be copied."""
-    from bridge.engine.watch.reader import declaration
+    from bridge.engine.watch.columns import declaration
 
     files = {name.lower(): "standard input" if path == "-" else path for name, path in paths.items()}
     for name, schema in schemas.items():

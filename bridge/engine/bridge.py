@@ -74,6 +74,8 @@ class Bridge(Definitions, Destinations, Pushes, Watching, Inspection):
         if linger is not None:
             self._gathering = Gathering(self._runner, self._pushes, self._push_waiting, linger, batch)
         self._keeps_state = self._runner.is_durable
+        self._is_void = False
+        """Whether definitions were undone that its catalogue still has: no time passes until it is closed."""
         self._clock = self._system_clock(clock)
 
     def __repr__(self) -> str:
@@ -195,7 +197,7 @@ class Bridge(Definitions, Destinations, Pushes, Watching, Inspection):
     def _pass_time(self, ts: int) -> int | None:
         """Advances time to the clock's, or leaves it where events were ahead of the clock; gives when something is due next."""
         with self._lock:  # else an event may come between reading `now` and advancing to it
-            if not self._closed and self._resumption is None:
+            if not (self._closed or self._is_void) and self._resumption is None:
                 return self._tick(ts)
         return None
 

@@ -25,6 +25,10 @@ _NAMED = re.compile(
 """How DuckDB, SQLite, PostgreSQL and MariaDB name what they do not know."""
 
 
+class RefusedByDatabase(QueryError):
+    """A query that the database refuses: another database may not."""
+
+
 def refusal(error: Refused, text: str, tables: Iterable[str] = (), columns: Iterable[str] = ()) -> BridgeError:
     """The error that says the same, with its place where the database names a word of the text.
 
@@ -52,10 +56,10 @@ def refusal(error: Refused, text: str, tables: Iterable[str] = (), columns: Iter
                 return QueryError(f"unknown {what} {name!r}{hint}", text, pointed.position)
     first = reason.splitlines()[0] if reason else reason
     for found in _NAMED.finditer(first):
-        pointed = QueryError(f"the database refuses: {first}", words=[_last(found)]).within(text)
+        pointed = RefusedByDatabase(f"the database refuses: {first}", words=[_last(found)]).within(text)
         if pointed.position is not None:
             return pointed
-    return QueryError(f"the database refuses: {error}")
+    return RefusedByDatabase(f"the database refuses: {error}")
 
 
 def going_back(ts: int, now: int, resumed_at: int) -> OrderError:

@@ -79,8 +79,13 @@ class BridgeSession:
 
         Other threads, such as one that reads the status, wait until it has ended.
         """
-        with self._cep._lock, self._runner.transaction():
-            yield
+        with self._cep._lock:
+            try:
+                with self._runner.transaction():
+                    yield
+            except BaseException:
+                self._cep._is_void = True
+                raise
 
     def define(self, definition: LoggedCall) -> None:
         """Carries out the definition of a query from the catalogue of a durable bridge."""

@@ -211,7 +211,7 @@ def schema_of_table(stream: CreateTableStream, known: StreamEntry | None, databa
         NameTaken: The known stream is another one.
     """
     columns, source = TableColumns(stream.source, database), stream.source
-    schema, _ = columns.schema(stream.schema)
+    schema = columns.schema(stream.schema)
     schema = changes_schema(schema) if source.changes else schema
     if known is not None and stream.schema is None and known.schema != schema and source.means(known.source):
         columns.schema(noted_columns(known.schema) if source.changes else known.schema)

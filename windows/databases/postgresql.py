@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -34,6 +35,12 @@ COPY_ROWS = 200
 
 STATEMENT_LIMIT = 1_000
 """The number of statements that are kept prepared at most."""
+
+_FORGETS = re.compile(r"\s*(?:DROP|ALTER)\b", re.IGNORECASE)
+"""Statements after whose result the driver lets the server forget all prepared statements.
+
+In a queue this may happen after the driver has prepared others, which it takes for prepared from then on.
+"""
 
 _LOCK = "HASHTEXT('{}cep_bridge'), HASHTEXT(COALESCE(CURRENT_SCHEMA(), ''))"
 """The two numbers of the advisory lock that a bridge holds."""
@@ -116,12 +123,19 @@ class PostgreSQL(PostgreSQLJson, PostgreSQLSql):
     def execute(self, sql: str) -> None:
         """Within a transaction the error may be an earlier statement's, so it is raised without a statement."""
         try:
+            if self._queue is not None and _FORGETS.match(sql):
+                return self._execute_unqueued(sql)
             self._cursor = self._driver.execute(sql, prepare=False if self._many else None)
         except self._errors as error:
             if self._queue is None and not self._driver.info.transaction_status and "cached plan must" in str(error):
                 self._forget_prepared()  # a table of this name was created anew
                 return self.execute(sql)
             raise self._refused(error, sql if self._queue is None else "") from None
+
+    def _execute_unqueued(self, sql: str) -> None:
+        self._end_queue()
+        self._cursor = self._driver.execute(sql, prepare=False)
+        self._begin_queue()
 
     def execute_bound(self, sql: str, values: Sequence[Any]) -> None:
         try:
@@ -209,8 +223,7 @@ class PostgreSQL(PostgreSQLJson, PostgreSQLSql):
         return [name for (name,) in self.fetch(sql)]
 
     def begin(self) -> None:
-        self._queue = self._driver.pipeline()
-        self._call(self._queue.__enter__)
+        self._call(self._begin_queue)
         self.execute("BEGIN")
 
     def settle(self) -> None:
@@ -298,6 +311,10 @@ class PostgreSQL(PostgreSQLJson, PostgreSQLSql):
         """Lets server and driver forget all prepared statements. The driver notices this of texts that are new to it alone."""
         self._deallocations += 1
         self._driver.execute(f"DEALLOCATE ALL -- {self._deallocations}", prepare=False)
+
+    def _begin_queue(self) -> None:
+        self._queue = self._driver.pipeline()
+        self._queue.__enter__()
 
     def _end_queue(self) -> None:
         queue, self._queue = self._queue, None

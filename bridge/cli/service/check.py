@@ -7,17 +7,22 @@ import dataclasses
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 
+import click
+
 import bridge
 from bridge.cli.service.outputs import WEBHOOK, Outputs
 from bridge.cli.service.settings import WITHOUT_TABLE, WatchSettings
 from bridge.engine.durable import LoggedCall
 from bridge.engine.own_place import has_schema, own_place
+from bridge.engine.refusal import RefusedByDatabase
 from bridge.engine.resume import OBJECTS
 from bridge.engine.session import session_of
 from bridge.engine.stored_status import StoredStatus, stored_status
 from bridge.engine.subscription import Subscription
 from bridge.engine.watch.changes import triggers_of
-from bridge.errors import BridgeError, DatabaseError, InUse, NameTaken
+from bridge.engine.watch.columns import TableColumns
+from bridge.errors import BridgeError, DatabaseError
+from bridge.frontends.statements import CreateTableStream
 from bridge.history.deployment import Deployment, refuse_other, schema_of_table
 from bridge.history.script import ReplayScript
 from bridge.query.codec import loaded
@@ -189,9 +194,7 @@ class _Rehearsal:
             self.relations = self._relations()
             try:
                 self._deploy(cep)
-            except (NameTaken, InUse):
-                raise
-            except BridgeError as error:
+            except (RefusedByDatabase, DatabaseError) as error:
                 if own == "sqlite://":
                     raise
                 self.error, self._deployment = error, None
@@ -252,12 +255,20 @@ class _Rehearsal:
             self.streams[stream.name] = schema
             if there is None:
                 cep.register_stream(stream.name, schema)
+            if there is None and stream.schema is None:
+                self._say_what_is_left_out(stream)
         for script in self._settings.scripts:
             for name, schema in script.declared.items():
                 if name not in self.streams:
                     refuse_other(name, known.get(name.lower()), schema)
                     self.streams[name] = schema
                     cep.register_stream(name, schema)
+
+    def _say_what_is_left_out(self, stream: CreateTableStream) -> None:
+        """Before an error of a query that names such a column."""
+        advice = TableColumns(stream.source, self._database).advice(stream.name)
+        if advice is not None:
+            click.echo(f"warning: {advice}", err=True)
 
     def _deploy(self, cep: bridge.Bridge) -> None:
         for name in self.relations:

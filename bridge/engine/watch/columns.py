@@ -6,9 +6,11 @@ from sqlglot import exp
 
 from bridge.check.types import UNKNOWN
 from bridge.errors import SchemaError, nearest
+from bridge.query.expression_text import name_text
 from bridge.query.table_source import TableSource
-from windows.databases import Database
-from windows.schema import Attribute, Schema, is_reserved
+from windows.databases import Database, Refused
+from windows.schema import Attribute, Schema, is_reserved, relation_schema
+from windows.sql import table_of
 
 INTEGERS = ("SMALLINT", "INTEGER", "BIGINT", "DECIMAL(20, 0)")
 """The types of positions."""
@@ -59,28 +61,63 @@ class TableColumns:
         to = exp.DataType.build(kind, dialect=database.dialect, udt=True)
         return database.render(exp.Cast(this=exp.column(hole, quoted=True), to=to)).replace(database.quoted(hole), "{}")
 
-    def schema(self, declared: Schema | None) -> tuple[Schema, list[str]]:
-        """The attributes of the stream, and why columns are left out; all of known types unless some are declared."""
+    def schema(self, declared: Schema | None) -> Schema:
+        """The attributes of the stream: those declared, or else all columns of known types."""
         source = self._source
         if declared is not None:
             for attribute in declared:
                 if attribute.name not in self:
                     raise SchemaError(f"{source.table} has no column {attribute.name!r}{self._nearest(attribute.name)}")
-            return declared, []
-        attributes, left_out = list[Attribute](), list[str]()
-        for column in self._known.values():
-            kind = self.type_of(column.name)
-            if is_reserved(column.name):
-                left_out.append(f"{column.name} (the name is the bridge's own)")
-            elif kind == UNKNOWN:
-                left_out.append(f"{column.name} (its type)")
-            else:
-                attributes.append(Attribute(column.name, kind))
-        if not attributes:
+            self._refuse_casts(declared)
+            return declared
+        known = [column for column in self._attributes if column.type != UNKNOWN]
+        if not known:
             raise SchemaError(
-                f"{source.table} has no column that could be an attribute: left out are {', '.join(left_out)}"
+                f"{source.table} has no column that could be an attribute: left out are {', '.join(self._left_out)}"
             )
-        return Schema(tuple(attributes)), left_out
+        return Schema(tuple(known))
+
+    def advice(self, stream: str) -> str | None:
+        """A sentence on the columns that `schema(None)` leaves out, with a declaration that reads them; None without any."""
+        if not self._left_out:
+            return None
+        declared = [Attribute(each.name, "VARCHAR" if each.type == UNKNOWN else each.type) for each in self._attributes]
+        return (
+            f"the stream {stream} has no attributes for the columns {', '.join(self._left_out)} of {self._source.table}; "
+            f"declared columns are cast: {declaration(stream, Schema(tuple(declared)), self._source)}"
+        )
+
+    @property
+    def _attributes(self) -> list[Attribute]:
+        """The columns that may be attributes, perhaps of unknown types."""
+        columns = (column.name for column in self._known.values() if not is_reserved(column.name))
+        return list(relation_schema([(name, self.type_of(name)) for name in columns]))
+
+    @property
+    def _left_out(self) -> list[str]:
+        own = [
+            f"{column.name} (the name is the bridge's own)"
+            for column in self._known.values()
+            if is_reserved(column.name)
+        ]
+        return own + [f"{column.name} (its type)" for column in self._attributes if column.type == UNKNOWN]
+
+    def _refuse_casts(self, declared: Schema) -> None:
+        """Raises SchemaError for an attribute of a type to which the database does not cast its column."""
+        for attribute in declared:
+            value = self.value(attribute).replace("{}", self._database.quoted(self[attribute.name].name))
+            if value != self._database.quoted(self[attribute.name].name):
+                try:
+                    self._database.fetch(f"SELECT {value} FROM {self._table} WHERE 1 = 0")
+                except Refused as error:
+                    raise SchemaError(
+                        f"the column {attribute.name!r} of {self._source.table} cannot be read as {attribute.type} "
+                        f"({error.reason.splitlines()[0]}): declare it VARCHAR, or read a view that computes it"
+                    ) from None
+
+    @property
+    def _table(self) -> str:
+        return table_of(self._source.table).sql(self._database.dialect, identify=True)
 
     def _nearest(self, name: str) -> str:
         return nearest(name, [column.name for column in self._known.values()])
@@ -92,3 +129,15 @@ class TableColumns:
             f"the position {source.position!r} of {source.table} is {shown}, and must be a whole number, as of a sequence "
             f"or AUTO_INCREMENT: CREATE STREAM … FROM CHANGES OF {source.table} reads a table without one"
         )
+
+
+def declaration(name: str, schema: Schema, source: TableSource | None = None) -> str:
+    """The statement that declares a stream with its columns, of pushed events (None) or of a table.
+
+    >>> print(declaration("orders", Schema.of("id BIGINT"), TableSource("orders", "id")))
+    CREATE STREAM orders (id BIGINT) FROM TABLE orders (POSITION id, SINCE NOW)
+    >>> print(declaration("s", Schema.of({"group": "VARCHAR"})))
+    CREATE STREAM s ("group" VARCHAR)
+    """
+    columns = ", ".join(f"{name_text(each.name)} {each.type}" for each in schema)
+    return f"CREATE STREAM {name_text(name)} ({columns})" + ("" if source is None else f" FROM {source}")

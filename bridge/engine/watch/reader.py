@@ -13,12 +13,11 @@ from bridge.engine.watch.batches import ArrowBatch, TableRow
 from bridge.engine.watch.columns import TableColumns
 from bridge.engine.watch.gaps import FEW
 from bridge.errors import SchemaError
-from bridge.query.expression_text import name_text
 from bridge.query.table_source import TableSource
 from windows.arrow import arrow_type
 from windows.databases import Database, Refused
 from windows.databases.base import Convert
-from windows.schema import Attribute, Schema, TypeMismatch
+from windows.schema import Attribute, TypeMismatch
 from windows.sql import table_of
 
 if TYPE_CHECKING:
@@ -212,18 +211,6 @@ def _decoded(value: Any, attribute: Attribute, decode: Convert | None) -> Any:
     except (ValueError, TypeError, ArithmeticError):
         message = f"attribute {attribute.name!r} is {attribute.type}: {value!r} ({type(value).__name__}) does not fit"
         raise SchemaError(message) from None
-
-
-def declaration(name: str, schema: Schema, source: TableSource | None = None) -> str:
-    """The statement that declares a stream with its columns, of pushed events (None) or of a table.
-
-    >>> print(declaration("orders", Schema.of("id BIGINT"), TableSource("orders", "id")))
-    CREATE STREAM orders (id BIGINT) FROM TABLE orders (POSITION id, SINCE NOW)
-    >>> print(declaration("s", Schema.of({"group": "VARCHAR"})))
-    CREATE STREAM s ("group" VARCHAR)
-    """
-    columns = ", ".join(f"{name_text(each.name)} {each.type}" for each in schema)
-    return f"CREATE STREAM {name_text(name)} ({columns})" + ("" if source is None else f" FROM {source}")
 
 
 def _whole(value: Any, source: TableSource) -> int:

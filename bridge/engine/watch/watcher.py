@@ -20,7 +20,6 @@ from bridge.engine.watch.batches import RowBatch
 from bridge.engine.watch.changes import NUMBER, add_table_stream, changes_schema, create_triggers, drop_triggers
 from bridge.engine.watch.columns import TableColumns
 from bridge.engine.watch.gaps import GAPS, LOWEST, GapChange, Gaps, between
-from bridge.engine.watch.reader import declaration
 from bridge.engine.watch.watched_table import TableStatus, WatchedTable, next_rows, numbers_of
 from bridge.errors import SchemaError
 from bridge.query.table_source import BEGINNING, NOW, TableSource
@@ -78,7 +77,8 @@ class Watcher:
 
     def register(self, name: str, declared: Schema | None, source: TableSource, rules: TimeRules) -> bool:
         """Registers a stream of a table; False if it is there already. Another one of this name raises `NameTaken`."""
-        schema, left_out = TableColumns(source, self._runner.database).schema(declared)
+        columns = TableColumns(source, self._runner.database)
+        schema = columns.schema(declared)
         schema = changes_schema(schema) if source.changes else schema
         if source.changes and not self._runner.is_durable and self._runner.database.is_durable:
             raise SchemaError(
@@ -88,11 +88,8 @@ class Watcher:
         if self._runner.catalogue.is_registered(name, schema, source):
             return False
         self._runner.catalogue.free(name)
-        if left_out:
-            logging.getLogger("bridge").warning(
-                "the stream %s has no attributes for the columns %s of %s; declared columns are cast: %s",
-                name, ", ".join(left_out), source.table, declaration(name, schema, source),
-            )  # fmt: skip
+        if declared is None and (advice := columns.advice(name)) is not None:
+            logging.getLogger("bridge").warning(advice)
         try:
             with self._runner.transaction():
                 entry = add_table_stream(self._runner, name, schema, source, rules)

@@ -318,6 +318,52 @@ def test_check_refuses_what_the_start_refuses(tmp_path: pathlib.Path, before: st
     assert "remove_stream" not in output
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("SELECT pressure FROM orders", "unknown column 'pressure'"),
+        ("SELECT SUM(amount) AS t FROM orders", "an aggregate needs a window"),
+    ],
+)
+def test_check_refuses_a_wrong_query_on_a_server(tmp_path: pathlib.Path, text: str, said: str) -> None:
+    url = DATABASES[2].fresh()
+    with sa.create_engine(url).begin() as connection:
+        connection.execute(sa.text("CREATE TABLE orders (id BIGINT, amount INTEGER)"))
+    stream = "CREATE STREAM orders FROM TABLE orders (POSITION id);"
+    code, output = check(url, tmp_path, f"{stream} CREATE QUERY q AS {text}")
+    assert code == 1
+    assert said in output
+    code, output = check(url, tmp_path, f"{stream} CREATE QUERY q AS SELECT to_char(amount, '999') AS t FROM orders")
+    assert code == 0, output  # which the database in memory does not have
+
+
+def test_columns_of_other_types_are_declared_and_cast(tmp_path: pathlib.Path) -> None:
+    url = DATABASES[2].fresh()
+    engine = sa.create_engine(url)
+    with engine.begin() as connection:
+        connection.execute(sa.text("CREATE TYPE kind AS ENUM ('a', 'b')"))
+        connection.execute(sa.text("CREATE TABLE r (id BIGINT, k kind, n NUMERIC, j JSONB, u UUID, l TEXT[])"))
+        connection.execute(sa.text("INSERT INTO r VALUES (1, 'a', 0.1, '{\"x\": [1]}', NULL, '{y,z}')"))
+    query = "CREATE QUERY q INTO TABLE found AS SELECT * FROM r"
+    code, output = check(url, tmp_path, f"CREATE STREAM r FROM TABLE r (POSITION id, SINCE BEGINNING); {query}")
+    assert code == 0
+    advised = output[output.index("CREATE STREAM r (") : output.index("\nreads")]
+    with bridge.connect(url) as cep:
+        Deployment(cep, [ReplayScript.of(f"{advised}; {query}")]).deploy()
+        cep.poll()
+        (found,) = cep.database.fetch("SELECT k, n, j, u, l FROM found")
+    assert found == ("a", "0.1", '{"x": [1]}', None, "{y,z}")
+    with (
+        pytest.raises(
+            bridge.SchemaError, match=r"the column 'l' of r cannot be read as VARCHAR\[\] .*declare it VARCHAR"
+        ),
+        bridge.connect(url, fresh=True) as cep,
+    ):
+        cep.register_stream("r", "id BIGINT, l VARCHAR[]", table="r", position="id")
+    with engine.begin() as connection:
+        connection.execute(sa.text("DROP TYPE kind CASCADE"))
+
+
 def test_streams_that_are_of_no_table_are_named(tmp_path: pathlib.Path) -> None:
     url = f"sqlite:///{tmp_path}/state.db"
     bridge.connect(url).close()

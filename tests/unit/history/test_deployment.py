@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import pathlib
 import sqlite3
+import time
 
 import pytest
 
@@ -193,3 +194,18 @@ def test_a_deployment_is_whole_after_a_crash_at_any_statement(
         if is_through:
             return
     raise AssertionError("not through")
+
+
+def test_no_time_passes_over_what_a_refused_deployment_has_undone(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    text = f"""{STREAM}
+        CREATE QUERY silent AS SELECT * FROM s MATCH_RECOGNIZE (
+            PARTITION BY k PATTERN (A NOT B) WITHIN 1 MS DEFINE B AS TRUE);
+        CREATE QUERY wrong AS SELECT b FROM s"""
+    cep = bridge.connect(f"sqlite:///{tmp_path}/state.db", clock="system")
+    with pytest.raises(bridge.QueryError, match="unknown column 'b'"):
+        Deployment(cep, [script_of(text)], on_error="stop").deploy()
+    time.sleep(0.3)  # ticks of the clock
+    cep.close()
+    assert not caplog.messages

@@ -224,6 +224,20 @@ def test_an_error_in_a_push_is_told_and_the_next_push_goes_on(cep: Bridge) -> No
     assert rows == [1, 2]
 
 
+def test_statements_queued_behind_a_drop_stay_prepared(opened: Any) -> None:
+    """psycopg lets PostgreSQL forget what is prepared once it has the result of the DROP, maybe after others were queued."""
+    for table in "tu":
+        opened.execute(f"CREATE TABLE {table} (a BIGINT)")
+    opened.insert("t", 1, [(1,), (2,)])
+    opened.begin()
+    opened.execute("DROP TABLE u")
+    opened.fetch("SELECT COUNT(*) FROM t")
+    opened.insert("t", 1, [(3,), (4,)])
+    opened.commit()
+    opened.insert("t", 1, [(5,)])
+    assert [tuple(row) for row in opened.fetch("SELECT COUNT(*) FROM t")] == [(5,)]
+
+
 @pytest.mark.parametrize("begun", [True, False], ids=["begun", "not begun"])
 def test_an_interrupted_begin_leaves_nothing_behind(cep: Bridge, monkeypatch: pytest.MonkeyPatch, begun: bool) -> None:
     rows: list[Any] = []

@@ -28,6 +28,7 @@ The same as a command: `cepbridge --help`. The documentation is README.md and do
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -184,9 +185,7 @@ def stream(source: Any, queries: Any, *, lateness: Any = 0, **options: Any) -> d
 def __getattr__(name: str) -> Any:
     """`bridge.aio`, which is imported when it is first used."""
     if name == "aio":
-        from bridge.engine import aio
-
-        return aio
+        return importlib.import_module("bridge.aio")
     raise AttributeError(f"module 'bridge' has no attribute {name!r}")
 
 

@@ -104,13 +104,22 @@ def _same_family(node: exp.Expr, verb: str, left: exp.Expr, others: Sequence[exp
         if "time" in kinds and texts:
             check_text_of_time(node, texts[0])
         elif None not in kinds and kinds[0] != kinds[1]:
-            way_out = f"CAST(… AS {first}) says what is meant"
+            way_out = f"{_casts(left, other, first, kinds)} says what is meant"
             if {"time", "text"} & {*kinds} and (of_event_time(left) or of_event_time(other)):
                 way_out = NAMES_A_TIME
             raise QueryError(
                 f"{shown(left)} is {first}, {shown(other)} is {second}: they cannot be {verb} ({way_out})",
                 position=place(node),
             )
+
+
+def _casts(left: exp.Expr, other: exp.Expr, first: str, kinds: tuple[str | None, str | None]) -> str:
+    """The CASTs after which the values are of one type."""
+    if {*kinds} != {"text", "number"}:
+        return f"CAST(… AS {first})"
+    text, number = (left, other) if kinds[0] == "text" else (other, left)
+    as_text = f"CAST({shown(number)} AS VARCHAR)"
+    return as_text if isinstance(text, exp.Literal) else f"CAST({shown(text)} AS DOUBLE) or {as_text}"
 
 
 def _families_are(node: exp.Expr, operands: list[exp.Expr], wanted: tuple[str, ...], column_type: TypeOf) -> None:

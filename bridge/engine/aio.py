@@ -17,11 +17,15 @@ from bridge.engine.catalogue import Processor, function_name
 from bridge.engine.connect import IN_MEMORY
 from bridge.engine.connect import connect as connect_here
 from bridge.engine.delivery import Raised, failure, raised_by
+from bridge.engine.local_frames import frames_of_caller, with_frames
 from bridge.engine.watching import POLL, STOP_INTERVAL, Pauses, Sleeper, log_errors
 from bridge.errors import ProcessorError
 
 PLAIN = ("streams", "queries", "now")
 """Attributes that are read without waiting."""
+
+ON_DEMAND = ("query", "explain", "why")
+"""Methods whose SELECT may name frames among the caller's variables."""
 
 
 class AsyncBridge:
@@ -48,7 +52,10 @@ class AsyncBridge:
 
         @functools.wraps(found)
         async def call(*arguments: Any, **options: Any) -> Any:
-            return await self._run(found, *arguments, **options)
+            if name not in ON_DEMAND:
+                return await self._run(found, *arguments, **options)
+            text = arguments[0] if arguments else options.get("sql", options.get("query"))
+            return await self._run(with_frames, frames_of_caller(text), found, *arguments, **options)
 
         return call
 

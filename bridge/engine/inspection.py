@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -58,8 +59,7 @@ class Inspection(Access):
 
         self._runner.fill_inbox()
         trust, limits = self._bounds(untrusted, tables, limits)
-        frames = {} if untrusted else frames_of_caller(sql)
-        with in_database(frames, self._catalogue, self._runner.database):
+        with self._frames(sql, untrusted):
             return answer(sql, self._catalogue, self._runner.network, self._runner.now, trust, limits)
 
     @locked
@@ -98,7 +98,7 @@ class Inspection(Access):
         """The plan of a query as a script in this database's SQL, which the database's own shell can run.
 
         Args:
-            query: The name of a continuous query or of a script, or the text of a SELECT.
+            query: The name of a continuous query or of a script, or the text of a SELECT, as `query` takes it.
             variants: Print every variant of each statement, not only the one for a push of few events.
             untrusted: Refuse a SELECT that does what is not known to be harmless; see docs/security.md.
             tables: The tables that an untrusted SELECT may read beside streams and queries.
@@ -129,7 +129,8 @@ class Inspection(Access):
 
         if isinstance(query, str) and is_select(query):
             bounds = self._bounds(untrusted, tables, None)
-            return explained(query, self._catalogue, self._runner.network, self._runner.now, *bounds)
+            with self._frames(query, untrusted):
+                return explained(query, self._catalogue, self._runner.network, self._runner.now, *bounds)
         known = (self._catalogue, self._runner.database, self._runner.network.settings, variants)
         if isinstance(query, str) and query.lower() in self._catalogue.scripts:
             return explanation_of_script(self._catalogue.scripts[query.lower()], *known)
@@ -185,7 +186,7 @@ class Inspection(Access):
         """Says why a row of the input of MATCH_RECOGNIZE is in a match, or in none; `print` the answer.
 
         Args:
-            sql: A SELECT with MATCH_RECOGNIZE.
+            sql: A SELECT with MATCH_RECOGNIZE, as `query` takes it.
             row: Values that no other row has, by their columns.
             ts: The row's value in the first column of ORDER BY.
             clause: The clause meant, counted from 1, where there are several.
@@ -211,7 +212,14 @@ class Inspection(Access):
 
         self._runner.fill_inbox()
         bounds = self._bounds(untrusted, tables, limits)
-        return why(sql, row or {}, ts, clause, runs, self._catalogue, self._runner.network, self._runner.now, *bounds)
+        known = (self._catalogue, self._runner.network, self._runner.now)
+        with self._frames(sql, untrusted):
+            return why(sql, row or {}, ts, clause, runs, *known, *bounds)
+
+    def _frames(self, sql: str, untrusted: bool) -> contextlib.AbstractContextManager[None]:
+        """Within it the frames among the caller's variables that a text names are tables of the database."""
+        frames = {} if untrusted else frames_of_caller(sql)
+        return in_database(frames, self._catalogue, self._runner.database)
 
     def _bounds(
         self, untrusted: bool, tables: Sequence[str], limits: Limits | None

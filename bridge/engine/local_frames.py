@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import Any
 
@@ -18,11 +19,14 @@ _KINDS = {
     "pyarrow": {"Table", "RecordBatch", "RecordBatchReader"},
     "duckdb": {"DuckDBPyRelation"}, "_duckdb": {"DuckDBPyRelation"},
 }  # fmt: skip
+_GIVEN: contextvars.ContextVar[dict[str, Any] | None] = contextvars.ContextVar("frames of the caller", default=None)
 _OURS = ("bridge", "functools", "contextlib")
 
 
 def frames_of_caller(sql: object) -> dict[str, Any]:
     """The frames and Arrow tables among the variables of the function that has called the bridge, by the names in FROM."""
+    if (given := _GIVEN.get()) is not None:
+        return given
     names = {name for found in _NAMED.findall(sql) for name in found if name} if isinstance(sql, str) else set()
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _OURS:
@@ -31,6 +35,15 @@ def frames_of_caller(sql: object) -> dict[str, Any]:
         return {}
     variables = [(name, frame.f_locals.get(name, frame.f_globals.get(name))) for name in names]
     return {name: value for name, value in variables if _is_frame(value)}
+
+
+def with_frames(frames: dict[str, Any], function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """Calls a method of a bridge for a caller in another thread, among whose variables these frames are."""
+    token = _GIVEN.set(frames)
+    try:
+        return function(*arguments, **options)
+    finally:
+        _GIVEN.reset(token)
 
 
 def _is_frame(value: object) -> bool:

@@ -25,8 +25,8 @@ _NAMED = re.compile(
 """How DuckDB, SQLite, PostgreSQL and MariaDB name what they do not know."""
 
 
-class RefusedByDatabase(QueryError):
-    """A query that the database refuses: another database may not."""
+DATABASE_REFUSES = "the database refuses: "
+"""How the error begins for a query that another database may take."""
 
 
 def refusal(error: Refused, text: str, tables: Iterable[str] = (), columns: Iterable[str] = ()) -> BridgeError:
@@ -56,10 +56,10 @@ def refusal(error: Refused, text: str, tables: Iterable[str] = (), columns: Iter
                 return QueryError(f"unknown {what} {name!r}{hint}", text, pointed.position)
     first = reason.splitlines()[0] if reason else reason
     for found in _NAMED.finditer(first):
-        pointed = RefusedByDatabase(f"the database refuses: {first}", words=[_last(found)]).within(text)
+        pointed = QueryError(f"{DATABASE_REFUSES}{first}", words=[_last(found)]).within(text)
         if pointed.position is not None:
             return pointed
-    return RefusedByDatabase(f"the database refuses: {error}")
+    return QueryError(f"{DATABASE_REFUSES}{error}")
 
 
 def going_back(ts: int, now: int, resumed_at: int) -> OrderError:

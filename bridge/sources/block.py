@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
@@ -12,6 +13,8 @@ import pyarrow as pa
 
 from bridge.sources.arrays import Array, Unfit
 from bridge.sources.layout import Conversion, Layout
+
+_DECIMAL_COMMA = re.compile(r"-?\d+,\d+")
 
 UNFIT = (Unfit, pa.ArrowException, OverflowError, UnicodeEncodeError)
 """The errors of a conversion."""
@@ -83,6 +86,9 @@ class Block(abc.ABC):
         reason = f"{value} is not {article} {conversion.type}{detail}"
         if self.layout.inferred and conversion.type != "timestamp":
             reason += "; this type was inferred, another is declared with CREATE STREAM (schemas= in Python)"
+        if conversion.type.startswith(("DOUBLE", "DECIMAL")) and _DECIMAL_COMMA.fullmatch(text.strip("'\"")):
+            comma = f"REPLACE({conversion.name}, ',', '.')"
+            reason += f"; decimal commas are texts: declare it VARCHAR, and write CAST({comma} AS {conversion.type})"
         return Fault(self.column_name(conversion.column), reason)
 
     def rows(self, until_fault: bool) -> FittingRows:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 import pyarrow as pa
 
 from bridge.errors import SourceError, nearest
-from bridge.sources.arrays import Array, is_bytes
+from bridge.sources.arrays import Array, is_bytes, is_text
 from bridge.sources.convert import is_convertible, to_attribute
 from bridge.sources.times import TimeUnit
 from windows.schema import Attribute, Schema, TypeMismatch, canonical_type, is_reserved
@@ -101,8 +101,10 @@ def layout_of(
     attributes = tuple((attribute, _column_of(file, attribute, columns)) for attribute in complete)
     for attribute, column in attributes if typed else ():
         if not is_convertible(columns[column], attribute):
+            way_out = f"CAST({attribute.name} AS {attribute.type}) in the queries"
             raise SourceError(
-                f"{file}: column {column!r} is {columns[column]}, but the stream's schema declares {attribute.type}"
+                f"{file}: column {column!r} is {columns[column]}, but the stream's schema declares {attribute.type}: convert "
+                + (f"it, or declare it VARCHAR and write {way_out}" if is_text(columns[column]) else "it before")
             )
     return Layout(file, time, attributes, unit or TimeUnit(), inferred=schema is None)
 

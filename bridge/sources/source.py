@@ -226,6 +226,11 @@ def open_source(
     if is_mapping(first):
         table = table_of_mappings(stream, pairs)
         return EventSource(stream, iter([TableReader(stream, iter([table]))]), schema, options, note)
+    if isinstance(first, (str, os.PathLike)):
+        raise SourceError(
+            f"the events of {stream!r} are the path of a file or a pattern of several, such as 'logs/*.csv', not a list of "
+            "texts; DuckDB reads files of several patterns as one: duckdb.sql(\"FROM read_csv(['a.csv', 'b.csv'])\")"
+        )
     reader = PairsReader(stream, pairs, schema)
     return EventSource(stream, iter([reader]), reader.schema, dataclasses.replace(options, timestamp="ts"), note)
 

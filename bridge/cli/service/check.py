@@ -14,14 +14,14 @@ from bridge.cli.service.outputs import WEBHOOK, Outputs
 from bridge.cli.service.settings import WITHOUT_TABLE, WatchSettings
 from bridge.engine.durable import LoggedCall
 from bridge.engine.own_place import has_schema, own_place
-from bridge.engine.refusal import RefusedByDatabase
+from bridge.engine.refusal import DATABASE_REFUSES
 from bridge.engine.resume import OBJECTS
 from bridge.engine.session import session_of
 from bridge.engine.stored_status import StoredStatus, stored_status
 from bridge.engine.subscription import Subscription
 from bridge.engine.watch.changes import triggers_of
 from bridge.engine.watch.columns import TableColumns
-from bridge.errors import BridgeError, DatabaseError
+from bridge.errors import BridgeError, DatabaseError, QueryError
 from bridge.frontends.statements import CreateTableStream
 from bridge.history.deployment import Deployment, refuse_other, schema_of_table
 from bridge.history.script import ReplayScript
@@ -194,8 +194,9 @@ class _Rehearsal:
             self.relations = self._relations()
             try:
                 self._deploy(cep)
-            except (RefusedByDatabase, DatabaseError) as error:
-                if own == "sqlite://":
+            except (QueryError, DatabaseError) as error:
+                of_database = isinstance(error, DatabaseError) or error.message.startswith(DATABASE_REFUSES)
+                if own == "sqlite://" or not of_database:
                     raise
                 self.error, self._deployment = error, None
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
+import importlib
 from typing import Any
 
 import duckdb
@@ -82,3 +84,26 @@ def test_an_untrusted_query_reads_no_frame(embedded: Database) -> None:
     with embedded.connect() as cep, pytest.raises(bridge.QueryError, match="secrets"):
         cep.query("SELECT v FROM secrets", untrusted=True)
     assert secrets.num_rows == 1
+
+
+def test_explain_and_why_of_a_frame(database: Database) -> None:
+    orders = pd.DataFrame(ROWS)
+    matching = "SELECT * FROM orders MATCH_RECOGNIZE (ORDER BY v MEASURES A.v AS a PATTERN (A B) DEFINE B AS B.v > 2)"
+    with database.connect() as cep:
+        assert "PATTERN (A B)" in cep.explain(matching)
+        assert [match.number for match in cep.why(matching, ts=3).matches] == [1]
+        with pytest.raises(bridge.QueryError, match="'orders'"):
+            cep.explain(matching, untrusted=True)
+    assert orders is not None
+
+
+def test_a_frame_of_a_task() -> None:
+    async def found() -> Any:
+        orders = pd.DataFrame(ROWS)
+        async with bridge.aio.connect() as cep:
+            assert "FROM orders" in await cep.explain("SELECT v FROM orders")
+            assert orders is not None
+            return await cep.query("SELECT SUM(v) AS total FROM orders")
+
+    assert values(asyncio.run(found())) == [(6,)]
+    assert importlib.import_module("bridge.aio") is bridge.aio

@@ -235,7 +235,11 @@ def _bad_csv(*lines: str, header: str = "ts,symbol,price") -> bytes:
     ("line", "message"),
     [
         ("2,B,abc", "3: column 3, 'price': 'abc' is not a DOUBLE"),
-        ('2,B,"1,5"', "3: column 3, 'price': '1,5' is not a DOUBLE"),
+        (
+            '2,B,"1,5"',
+            "3: column 3, 'price': '1,5' is not a DOUBLE; decimal commas are texts: declare it VARCHAR, and "
+            "write CAST(REPLACE(price, ',', '.') AS DOUBLE)",
+        ),
         ("2,B", "3: 2 fields instead of the header's 3"),
         ("2,B,1,9", "3: 4 fields instead of the header's 3"),
         (
@@ -560,6 +564,14 @@ def test_the_timestamp_is_payload_where_the_schema_says_so(tmp_path: Path) -> No
         {"ts": 86_400_000, "date": datetime.date(1970, 1, 2), "a": 5}
     ]
     assert _rows(path) == [{"ts": 86_400_000, "a": 5}]
+
+
+def test_texts_of_numbers_and_paths_in_a_list_are_refused_with_a_way_out() -> None:
+    table = pa.table({"ts": [1], "price": ["1.5"]})
+    with pytest.raises(SourceError, match=r"declare it VARCHAR and write CAST\(price AS DOUBLE\) in the queries"):
+        open_source("s", table, Schema.of("price DOUBLE"))
+    with pytest.raises(SourceError, match=r"the path of a file or a pattern of several, .*, not a list of texts"):
+        open_source("s", ["a.csv", "b.csv"])
 
 
 def test_extra_columns_are_left_out_with_one_note_and_missing_ones_named(tmp_path: Path) -> None:

@@ -69,8 +69,9 @@ def _(node: query.Stream | query.Relation, names: Namespace) -> ResolvedNode:
     found = found or names.relation(node.name)
     if found is None:
         hint = closest(node.name, [*names.known(), *names.table_names()]) or nearest(node.name, names.known())
+        registers = f"register_stream({node.name!r}, schema), or CREATE STREAM in a script"
         hint = (
-            hint or f"; nothing is registered yet: register_stream({node.name!r}, schema), or CREATE STREAM in a script"
+            hint or f"; {f'{registers}, registers it' if names.known() else f'nothing is registered yet: {registers}'}"
         )
         raise QueryError(
             f"unknown stream {node.name!r}{hint}", words=[*source_words(node.name), node.name.split(".")[0]]

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from sqlglot import exp
 
-from bridge.errors import NameTaken
+from bridge.errors import NameTaken, QueryError, nearest
 from bridge.frontends.epl.clauses import Context
 from bridge.frontends.epl.contexts import CreateContext
 from bridge.frontends.epl.event_types import EventTypes, as_rows
@@ -21,7 +21,7 @@ from bridge.frontends.statements import CreateQuery, CreateStream, Query
 from bridge.query.epl_state import Variable
 from bridge.query.expressions import projections, scalar
 from bridge.query.nodes import Filter, Map, Node, Stream
-from windows.schema import Schema
+from windows.schema import Attribute, Schema
 
 Created = CreateContext | CreateSchema | CreateTable | CreateVariable | CreateVariant | CreateWindow
 Statement = CreateStream | CreateQuery | Query | Created | ChangeRows | Constants | IntoTableStatement | OnSet
@@ -132,7 +132,7 @@ class Declarations:
                 self.event_types.create_variant(dataclasses.replace(statement, name=self._names.free(statement.name)))
                 return []
             case CreateWindow():
-                columns = None if statement.columns is None else self.event_types.columns(statement.columns)
+                columns = self._columns_of_window(statement)
                 self.windows.create(self._names.free(statement.name), statement.window, statement.like, columns)
                 if columns is not None:
                     return []
@@ -150,6 +150,23 @@ class Declarations:
                 return self._inserted(statement)
             case Query():
                 return self._selected(statement)
+
+    def _columns_of_window(self, statement: CreateWindow) -> Schema | None:
+        """The columns of a window that is not simply like a stream."""
+        if statement.columns is not None:
+            return self.event_types.columns(statement.columns)
+        if not statement.chosen:
+            return None
+        like = self._names.schema(statement.like)
+        if like is None:
+            hint = nearest(statement.like, self._names.known())
+            raise QueryError(f"unknown stream {statement.like!r}{hint}", words=[statement.like])
+        known = {attribute.name.lower(): attribute.type for attribute in like}
+        for _, column in statement.chosen:
+            if column.lower() not in known:
+                hint = nearest(column, [attribute.name for attribute in like])
+                raise QueryError(f"unknown column {column!r}{hint}", words=[column])
+        return Schema(tuple(Attribute(name, known[column.lower()]) for name, column in statement.chosen))
 
     def _context(self, context: Context) -> list[Effect]:
         if context.name.lower() in self.contexts:

@@ -54,6 +54,11 @@ def item(cursor: Cursor) -> Item:
         name = cursor.name("a stream")
         node = Stream(name)
         condition = event_filter(cursor)
+        if cursor.word() == "[":
+            cursor.fail(
+                "the events of a list, S[items], are not supported: methods look at its elements, items.anyOf(x => x.v > 5), "
+                "or push each as an event"
+            )
     view = view_of(cursor)
     alias = _alias(cursor) or name
     if condition is not None:

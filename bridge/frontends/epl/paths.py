@@ -166,7 +166,10 @@ def _index(cursor: Cursor, node: exp.Bracket) -> Index:
     if not (
         isinstance(index, exp.Literal) and not index.is_string and index.name.isdigit() and int(index.name) < 2**31
     ):
-        cursor.fail("an index is a whole number from 0", position_of(node))
+        cursor.fail(
+            "an index is a whole number from 0; of a table T with the key k: (select v from T where k = s.k) as v",
+            position_of(node),
+        )
     return Index(int(index.name))
 
 

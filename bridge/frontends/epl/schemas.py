@@ -8,6 +8,9 @@ from bridge.frontends.cursor import Cursor
 from bridge.frontends.epl.expressions import TYPES
 from windows.schema import TypeMismatch, canonical_type, is_reserved, reserved_advice
 
+_REPRESENTATIONS = ("JSON", "MAP", "OBJECTARRAY", "AVRO")
+"""How Esper keeps events; here all are rows."""
+
 
 @dataclasses.dataclass(frozen=True)
 class CreateSchema:
@@ -53,7 +56,8 @@ def create_schema(cursor: Cursor) -> CreateSchema:
     >>> create_schema(EplCursor("schema Person (name string, address Address, tags string[])")).attributes
     (('name', 'VARCHAR'), ('address', 'Address'), ('tags', 'VARCHAR[]'))
     """
-    cursor.take("JSON")
+    if cursor.word() in _REPRESENTATIONS:
+        cursor.at += 1
     cursor.expect("SCHEMA")
     name = cursor.name("a name for the events")
     cursor.take("AS")
@@ -62,7 +66,9 @@ def create_schema(cursor: Cursor) -> CreateSchema:
     if cursor.take("INHERITS"):
         cursor.take("FROM")
         inherits = _names(cursor)
-    if cursor.word() in ("STARTTIMESTAMP", "ENDTIMESTAMP", "COPYFROM"):
+    if cursor.word() == "COPYFROM":
+        cursor.fail("copyfrom is not supported: inherits has the attributes of another schema, or write them")
+    if cursor.word() in ("STARTTIMESTAMP", "ENDTIMESTAMP"):
         cursor.fail(f"{cursor.word().lower()} is not supported: events have a ts of their own")
     return CreateSchema(name, attributes, inherits)
 

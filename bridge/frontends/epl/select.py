@@ -162,6 +162,8 @@ def _projected(
     """The list of columns, and what follows it; the rows have the values of `known_variables` already."""
     keys: tuple[exp.Expr, ...] = keyed.keys
     grouped = cursor.take("GROUP BY")
+    if grouped and cursor.word() in ("ROLLUP", "CUBE", "GROUPING SETS", "GROUPING"):
+        cursor.fail(f"{cursor.word().lower()} is not supported: a statement for each list of columns")
     if grouped:
         listed = resolve(
             cursor, epl_scalars.expression_list(cursor, cursor.until(STOPS), "a column to group by"), names

@@ -49,7 +49,7 @@ from bridge.query.nodes import Aggregate, Map, Node, Stream, Union, Window
 
 _STATEMENTS = {
     "UPDATE": "update is not supported: insert into, with other columns, says the same",
-    "EXPRESSION": "declared expressions are not supported",
+    "EXPRESSION": "declared expressions are not supported: write the expression where its name would stand",
     "MODULE": "modules are not supported: create the statements one by one",
     "IMPORT": "import is not supported: functions are the database's",
     "USES": "uses is not supported",
@@ -58,12 +58,16 @@ _STATEMENTS = {
     "WITH": "with is not supported: insert into names a statement's results",
 }
 _CREATED = {
-    "EXPRESSION": "declared expressions are not supported",
+    "EXPRESSION": "declared expressions are not supported: write the expression where its name would stand",
     "INDEX": "create index is not supported: tables have the indexes that the statements want",
-    "DATAFLOW": "data flows are not supported",
+    "DATAFLOW": "data flows are not supported: bridge.file_source and push_events bring events, output processors take results",
     "INLINED_CLASS": "inlined classes are not supported: functions are the database's",
-    "MAP": "create schema without map: rows are rows",
-    "OBJECTARRAY": "create schema without objectarray: rows are rows",
+}
+_ORDERS = "statements take an event in the order of their creation"
+_REFUSED_ANNOTATIONS = {
+    "PRIORITY": _ORDERS,
+    "DROP": _ORDERS,
+    "AUDIT": "cep.add_tracer shows the statements of the database",
 }
 _ANNOTATIONS = (
     "NAME",
@@ -125,7 +129,8 @@ def annotated(cursor: Cursor) -> str | None:
     while cursor.take("@"):
         annotation = cursor.word()
         if annotation not in _ANNOTATIONS:
-            cursor.fail(f"the annotation {cursor.shown()} is not supported")
+            reason = _REFUSED_ANNOTATIONS.get(annotation, "it would change nothing here")
+            cursor.fail(f"the annotation {cursor.shown()} is not supported, leave it out: {reason}")
         cursor.at += 1
         if cursor.take("("):
             token = cursor.peek()

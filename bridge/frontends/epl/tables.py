@@ -24,17 +24,19 @@ from windows.schema import Attribute, Schema, TypeMismatch
 class CreateWindow:
     """`create window W#keepall as S`: a window of rows like those of a stream, perhaps one for each of some keys.
 
-    `columns` are those of `create window W#keepall as (k string, v int)`, which is like no stream.
+    `columns` are those of `create window W#keepall as (k string, v int)`, which is like no stream. `chosen`: the columns of
+    `create window W#keepall as select k as key from S`, by their names in the window.
     """
 
     name: str
     window: Window
     like: str
     columns: CreateSchema | None = None
+    chosen: tuple[tuple[str, str], ...] = ()
 
 
 def create_window(cursor: Cursor) -> CreateWindow:
-    """Step over `window W#keepall as S`, `… as select * from S`, or `… as (k string, v int)`, after `create`."""
+    """Step over `window W#keepall as S`, `… as select k, v from S`, or `… as (k string, v int)`, after `create`."""
     position = cursor.expect("WINDOW")
     name = cursor.name("a name for the window")
     view = view_of(cursor)
@@ -42,11 +44,25 @@ def create_window(cursor: Cursor) -> CreateWindow:
         cursor.fail("a named window has a window that is not a batch: #keepall, #time(5 sec), #length(5)", position)
     window = window_over(cursor, Stream(name), view, name)
     cursor.expect("AS", " (the stream whose columns it has)")
+    chosen: tuple[tuple[str, str], ...] = ()
     if cursor.word() == "SELECT" and not cursor.take("SELECT", "*", "FROM"):
-        cursor.fail("a named window has all columns of a stream: select * from S; create schema, before, has fewer")
+        chosen = _chosen_columns(cursor)
     if cursor.word() == "(":
         return CreateWindow(name, window, name, CreateSchema(name, attributes_in_parentheses(cursor)))
-    return CreateWindow(name, window, cursor.name("the stream whose columns it has"))
+    return CreateWindow(name, window, cursor.name("the stream whose columns it has"), chosen=chosen)
+
+
+def _chosen_columns(cursor: Cursor) -> tuple[tuple[str, str], ...]:
+    """Step over `select k, v as w from`; the columns by their names in the window."""
+    cursor.expect("SELECT")
+    chosen = list[tuple[str, str]]()
+    while True:
+        column = cursor.name("a column")
+        chosen.append((cursor.name("a name for the column") if cursor.take("AS") else column, column))
+        if not cursor.take(","):
+            break
+    cursor.expect("FROM", " (a named window has columns of a stream; others have types: as (k string, v int))")
+    return tuple(chosen)
 
 
 def trigger(cursor: Cursor) -> Item:
@@ -54,7 +70,13 @@ def trigger(cursor: Cursor) -> Item:
     found = item(cursor)
     sets = cursor.word() == "SET"
     if not isinstance(found.node, (Stream, Filter)) and not (sets and isinstance(found.node, TemporalMatch)):
-        cursor.fail("on wants a stream, perhaps with a filter; on … set also a pattern", found.position)
+        cursor.fail(
+            "on wants a stream, perhaps with a filter; on … set also a pattern: insert into P select … from pattern […] names "
+            "its matches, for on P",
+            found.position,
+        )
+    if cursor.word() == "SELECT" and cursor.word(1) == "AND":
+        cursor.fail("on … select and delete is not supported: on … select, and then on … delete")
     if cursor.word() not in ("SELECT", "SET", *VERBS):
         cursor.fail("on … select, on … set, on … update, on … merge and on … delete are supported; insert into inserts")
     return found

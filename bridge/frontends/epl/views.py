@@ -41,10 +41,10 @@ _INSTEAD = {
     "union": "a stream has one window",
     "time_to_live": "#time has one length for all events",
     "expr_batch": "WINDOW(START … STOP …) of the bridge's own SQL is for batches between conditions",
-    "uni": "aggregates say the same",
-    "linest": "aggregates of the database are there",
-    "correl": "aggregates of the database are there",
-    "weighted_avg": "sum(x * w) / sum(w) says the same",
+    "uni": "avg(v), sum(v), stddev(v) and count(*) over the window say the same",
+    "linest": "aggregates of the database, such as regr_slope(y, x), are there",
+    "correl": "aggregates of the database, such as corr(x, y), are there",
+    "weighted_avg": "sum(x * w) / sum(w) over the window says the same",
     "timebatch": "#time_batch is",
     "size": "count(*) says the same",
 }
@@ -76,9 +76,11 @@ def view_of(cursor: Cursor) -> View | None:
         position = cursor.position
         cursor.at += 1
         name = _name(cursor, position)
+        if found is not None and name in _INSTEAD:
+            _refuse(cursor, name, position)
         if found is not None:
             cursor.fail("two windows of one stream are not supported", position)
-        if name == "groupwin":
+        if name in ("groupwin", "groupby"):
             keys = _arguments(cursor, "a key")
             continue
         found = _view(cursor, name, position)
@@ -244,7 +246,8 @@ _EXAMPLES = {name: f"#{name}(5)" for name in _VIEWS} | {
 def _refuse(cursor: Cursor, name: str, position: int) -> NoReturn:
     instead = _INSTEAD.get(name)
     if instead is None:
-        hint = closest(name, list(_VIEWS)) or f": there are {', '.join(_VIEWS)}"
+        known = [*_VIEWS, "groupwin"]
+        hint = closest(name, known) or f": there are {', '.join(known)}"
         cursor.fail(f"unknown window {name!r}{hint}", position)
     cursor.fail(f"the window {name} is not supported: {instead}", position)
 

@@ -76,6 +76,11 @@ class Change:
         return self.matched == (Action("delete"),) and not self.unmatched
 
     @property
+    def inserts(self) -> bool:
+        """Whether it may insert rows."""
+        return any(action.kind in ("insert", "upsert") for action in (*self.matched, *self.unmatched))
+
+    @property
     def verb(self) -> str:
         """The kind of its actions, or "merge" where there are several."""
         kinds = {action.kind for action in (*self.matched, *self.unmatched)}

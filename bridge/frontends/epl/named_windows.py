@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from sqlglot import exp
+
 from bridge.errors import NameTaken, QueryError, nearest
 from bridge.frontends.epl.tables import stored_aggregates
 from bridge.query.epl_columns import ALL_TIME, OF_EVENT, Enumeration, PreviousRow, SubqueryColumn
@@ -16,8 +18,6 @@ from windows.extents import Unbounded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from sqlglot import exp
 
     from windows.schema import Schema
 
@@ -60,6 +60,8 @@ class NamedWindow:
     @property
     def rows(self) -> Node:
         """What is inserted."""
+        if self.input is None and self.columns is None and any(change.inserts for _, change in self.changes):
+            return Filter(Stream(self.like), exp.false())  # the events of on … merge insert
         if self.input is None:
             raise QueryError(f"nothing is inserted into the window {self.name!r} yet: insert into {self.name} select …")
         return self.input

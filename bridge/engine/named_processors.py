@@ -6,6 +6,7 @@ which moves when its function has returned.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -65,6 +66,8 @@ class StoredResults:
     """The results that each processor has got since the bridge was opened."""
     removed: int = 0
     """The newest result that all processors have got when rows were last removed."""
+    generation: int = 0
+    """How often the query has got other columns, and so its results another table."""
 
 
 class NamedProcessors:
@@ -244,28 +247,56 @@ class NamedProcessors:
         columns = [Attribute(name, kind) for name, kind in kinds.items()]
         columns += [Attribute(field.name, _known(field)) for field in entry.fields]
         with runner.transaction():
-            table = runner.create_results(entry.name, columns, RESULT_NUMBER)
+            generation = int(definition.option("generation") or 0)
+            table = runner.create_results(entry.name, columns, RESULT_NUMBER, generation)
         query = f"results of {entry.name}"
         read = fingerprint(entry.resolved.node)
         node = IntoTable(Stream(entry.name), table, entry.name, None, (RESULT_NUMBER, RESULT_ID), read)
         create(query, node, "", runner, definition)
         runner.catalogue.query_entry(query).is_internal = True
-        self._stored[entry.name.lower()] = StoredResults(entry, query, table, {})
+        self._stored[entry.name.lower()] = StoredResults(entry, query, table, {}, generation=generation)
 
     def define_again(self, query: str) -> None:
-        """The query has been replaced: its results are stored as before. Raises `QueryError` where its columns differ."""
+        """The query has been replaced: its results are stored as before, or in another table where its columns differ.
+
+        Raises `QueryError` where they differ and processors have not had all results.
+        """
         before, entry = self._stored[query.lower()], self._runner.catalogue.query_entry(query)
         one, other = ([(field.name, field.type) for field in each.fields] for each in (before.entry, entry))
-        if one != other:
+        if one != other and self.waits(query):
             raise QueryError(
-                f"{query!r} has named processors ({', '.join(before.positions)}), whose results have the columns "
-                f"{', '.join(map(' '.join, one))}, not {', '.join(map(' '.join, other))}: CAST makes them the same, and "
-                "remove_output_processor removes the processors"
+                f"{query!r} has results that named processors ({', '.join(before.positions)}) have not had, with the columns "
+                f"{', '.join(map(' '.join, one))}, not {', '.join(map(' '.join, other))}: let them have these before, with the "
+                "query as it was, or give the changed query another name"
             )
-        self.define(LoggedCall(0, 0, STORED_RESULTS, entry.name, "", "", self._runner.seq))
+        generation = before.generation + (one != other)
+        call = LoggedCall(0, 0, STORED_RESULTS, entry.name, "", "", self._runner.seq)
+        self.define(call.with_options(generation=generation) if generation else call)
         stored = self._stored[query.lower()]
-        stored.positions, stored.processors, stored.removed = before.positions, before.processors, before.removed
-        stored.handed_over = before.handed_over
+        stored.processors, stored.handed_over = before.processors, before.handed_over
+        if one == other:
+            stored.positions, stored.removed = before.positions, before.removed
+        else:
+            self._begin_again(stored, before)
+
+    def _begin_again(self, stored: StoredResults, before: StoredResults) -> None:
+        """The results are numbered from 1 again, in a table of their own."""
+        stored.positions = dict.fromkeys(before.positions, 0)
+        text = (
+            f"UPDATE {self._table.text} SET {self._quoted('number')} = 0 WHERE {self._quoted('query')} = {self._mark}"
+        )
+        self._execute(text, [stored.entry.name.lower()])
+        self._runner.drop_own(before.table)
+
+    @contextlib.contextmanager
+    def restored_on_error(self) -> Iterator[None]:
+        """Within it an error leaves what is stored as it was."""
+        before = dict(self._stored)
+        try:
+            yield
+        except BaseException:
+            self._stored = before
+            raise
 
     def internal(self, query: str) -> list[QueryEntry]:
         """The query that stores the results of a query, if they are stored."""

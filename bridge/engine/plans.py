@@ -117,9 +117,9 @@ class Plans(abc.ABC):
         """Makes a table of the bridge that has one name in every bridge; False if the state has it already."""
         return self._tables.create_own(name, self._tables.columns(schema))
 
-    def create_results(self, query: str, columns: Sequence[Attribute], key: str) -> str:
-        """Makes the table in which the results of a query are stored, unless it is there; gives its name."""
-        with self.network.names.owned_by(f"results {query.lower()}"):
+    def create_results(self, query: str, columns: Sequence[Attribute], key: str, generation: int = 0) -> str:
+        """Makes the table for the results of a query, unless it is there; a new one per generation. Gives its name."""
+        with self.network.names.owned_by(f"results {query.lower()}" + (f" {generation}" if generation else "")):
             name = self.network.name("results", Stream(query))
         if name not in self._tables.names:
             self._tables.create(name, [(each.name, self.database.result_type(each)) for each in columns], key)

@@ -99,7 +99,7 @@ class Redefinition:
         stored = [entry.name for entry in outputs if self._named.is_stored(entry.name)]
         internal = [each for query in stored for each in self._named.internal(query)]
         replaced = Replaced([*outputs, *internal], self._changed(outputs, name, definition))
-        with self._runner.replacing(name, replaced) as inherits:
+        with self._named.restored_on_error(), self._runner.replacing(name, replaced) as inherits:
             create(name, definition, text, self._runner, call.with_options(inherits=dict(inherits)))
             for query in stored:
                 self._named.define_again(query)

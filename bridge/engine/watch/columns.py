@@ -131,6 +131,14 @@ class TableColumns:
         )
 
 
+def gone(source: TableSource, stream: str, column: str) -> SchemaError:
+    """The error for a column that a stream has, and its table no more."""
+    return SchemaError(
+        f"{source.table} has no column {column!r} any more, which the stream {stream!r} has: declare it under another name, "
+        "with the columns of now (in Python remove_stream, and register_stream again), or read a view that has the column"
+    )
+
+
 def declaration(name: str, schema: Schema, source: TableSource | None = None) -> str:
     """The statement that declares a stream with its columns, of pushed events (None) or of a table.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from bridge.engine.catalogue import StreamEntry
 from bridge.engine.clock import wall_clock
 from bridge.engine.conform import cast_column
 from bridge.engine.watch.batches import ArrowBatch, TableRow
-from bridge.engine.watch.columns import TableColumns
+from bridge.engine.watch.columns import INTEGERS, TableColumns, gone
 from bridge.engine.watch.gaps import FEW
 from bridge.errors import SchemaError
 from bridge.query.table_source import TableSource
@@ -37,10 +38,7 @@ class RowReader:
         columns, texts = [self._position, self._time(known)], [self._position, self._as_text(self._time(known))]
         for attribute in entry.schema:
             if attribute.name not in known:
-                raise SchemaError(
-                    f"{source.table} has no column {attribute.name!r} any more, which the stream {entry.name!r} has: "
-                    "remove_stream and register_stream with the columns of now"
-                )
+                raise gone(source, entry.name, attribute.name)
             columns.append(known.value(attribute).replace("{}", self._column(known[attribute.name].name)))
             texts.append(self._as_text(columns[-1]) if attribute.type in ("DATE", "TIMESTAMP") else columns[-1])
         self.head = self._select(columns)
@@ -120,7 +118,7 @@ class RowReader:
                 values if decode is None else [_decoded(value, attribute, decode) for value in values]
                 for values, attribute, decode in zip(columns, self._entry.schema, self._decoders, strict=True)
             ]
-            typed = [pa.array(values, arrow_type(kind)) for values, kind in zip(decoded, kinds, strict=True)]
+            typed = [_array(values, kind) for values, kind in zip(decoded, kinds, strict=True)]
             names = [f"c{place}" for place in range(len(typed) + 2)]
             return pa.Table.from_arrays([pa.array(position, pa.int64()), pa.array(times), *typed], names=names)
         except (Refused, SchemaError, pa.ArrowException, OverflowError):  # each row is looked at by itself
@@ -200,6 +198,14 @@ class RowReader:
         return [found for value in values for found in self._times([value])]
 
 
+def _array(values: Sequence[Any], kind: str) -> pa.Array[Any]:
+    """The values as Arrow. Raises `pa.ArrowException` where one is of another type; Arrow itself would cut 14.5 to 14."""
+    import pyarrow as pa
+
+    array: pa.Array[Any] = pa.array(values, None if kind in INTEGERS else arrow_type(kind))
+    return pa.array(values, arrow_type(kind)) if pa.types.is_boolean(array.type) else array.cast(arrow_type(kind))
+
+
 def _decoded(value: Any, attribute: Attribute, decode: Convert | None) -> Any:
     """The value of an attribute as Python has it. Raises SchemaError where it is of another kind, as SQLite stores any."""
     if value is None or decode is None:
@@ -207,7 +213,13 @@ def _decoded(value: Any, attribute: Attribute, decode: Convert | None) -> Any:
     try:
         if attribute.type == "BOOLEAN" and isinstance(value, str):  # 'false' would be true
             raise TypeError
-        return decode(value)
+        found = decode(value)
+        is_exact = attribute.type in INTEGERS or (
+            isinstance(value, decimal.Decimal) and attribute.type.startswith("DECIMAL")
+        )
+        if is_exact and found != value:  # int would cut 14.5 to 14, and read the text '14'
+            raise TypeError
+        return found
     except (ValueError, TypeError, ArithmeticError):
         message = f"attribute {attribute.name!r} is {attribute.type}: {value!r} ({type(value).__name__}) does not fit"
         raise SchemaError(message) from None

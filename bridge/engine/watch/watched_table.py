@@ -140,7 +140,8 @@ class WatchedTable:
         if newest and read is not None and newest[0] < read:
             logging.getLogger("bridge").warning(
                 "the newest row of %s has the position %s, and %s was read before: if the numbers have begun anew, rows up to "
-                "there are not read; remove_stream and register_stream(since=…) begin anew, too",
+                "there are not read; declared under another name, with SINCE, the stream begins anew (in Python remove_stream "
+                "and register_stream(since=…))",
                 self.reader.source.table, newest[0], read,
             )  # fmt: skip
 

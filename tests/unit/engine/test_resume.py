@@ -537,14 +537,41 @@ def test_named_processors_stay_when_their_query_is_replaced(open_again: Callable
     received: list[Any] = []
     cep.add_output_processor("m", received.append, name="mailer")
     cep.push_event("s", ["a", 1], 1000)
-    with pytest.raises(bridge.QueryError, match=r"named processors \(mailer\)"):
-        cep.create_query("m", "SELECT k FROM s", replace=True)
     cep.create_query("m", "SELECT k, CAST(MAX(v) AS BIGINT) AS total FROM s WINDOW(RANGE 5 S) GROUP BY k", replace=True)
     cep.push_event("s", ["a", 2], 2000)
     cep = open_again()
     cep.push_event("s", ["a", 0], 3000)
     cep.add_output_processor("m", received.append, name="mailer")
     assert [(each.payload["total"], each.timestamp) for each in received] == [(1, 1000), (2, 2000), (2, 3000)]
+
+
+def test_named_processors_get_the_columns_that_a_replaced_query_has_now(
+    open_again: Callable[..., bridge.Bridge],
+) -> None:
+    cep = open_again()
+    cep.register_stream("s", "k VARCHAR, v INTEGER")
+    cep.create_query("m", "SELECT k FROM s")
+    received: list[Any] = []
+    handle = cep.add_output_processor("m", received.append, name="mailer")
+    for number in (1, 2):
+        cep.push_event("s", ["a", number], number)
+    cep.create_query("m", "SELECT k, v FROM s", replace=True)
+    cep.push_event("s", ["b", 3], 3)
+    cep = open_again()
+    cep.push_event("s", ["c", 4], 4)
+    with pytest.raises(
+        bridge.QueryError, match=r"results that named processors \(mailer\) have not had, .*columns k VARCHAR, v"
+    ):
+        cep.create_query("m", "SELECT v FROM s", replace=True)
+    cep.add_output_processor("m", received.append, name="mailer")
+    cep.create_query("m", "SELECT v FROM s", replace=True)
+    cep.push_event("s", ["d", 5], 5)
+    assert [tuple(each.payload.values()) for each in received] == [("a",), ("a",), ("b", 3), ("c", 4), (5,)]
+    assert len({each.id for each in received}) == 5
+    cep = open_again()
+    cep.remove_query("m")
+    assert not {name for name in tables_of(cep.database) if name.startswith("cep_results")}
+    assert handle is not None
 
 
 # Lost connections -----------------------------------------------------------------------------------------------------

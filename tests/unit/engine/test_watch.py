@@ -268,6 +268,28 @@ def test_values_that_do_not_fit_hold_nothing_up(shop: Shop, history: int) -> Non
     shop.do("DROP TABLE readings")
 
 
+@pytest.mark.parametrize("history", [0, 300])
+def test_a_value_between_whole_numbers_is_not_cut(shop: Shop, history: int) -> None:
+    """As SQLite stores any, and elsewhere after the type of the column has changed."""
+    kind = shop.engine.dialect.name
+    shop.do("CREATE TABLE readings (id INTEGER PRIMARY KEY, a INTEGER)")
+    with shop.connect() as cep:
+        cep.register_stream("readings", table="readings", position="id", since="beginning")
+        cep.create_query("seen", "SELECT id, a FROM readings", into="results")
+        shop.do("INSERT INTO readings VALUES (1, 5)")
+        change = {"mysql": "MODIFY", "mariadb": "MODIFY", "postgresql": "ALTER"}.get(kind)
+        if change is not None:
+            assert cep.poll() == 1
+            shop.do(f"ALTER TABLE readings {change} a {'TYPE ' if change == 'ALTER' else ''}NUMERIC(10, 2)")
+        more = [f"({number}, {number})" for number in range(4, 4 + history)]
+        shop.do(f"INSERT INTO readings VALUES {', '.join(['(2, 14.5)', '(3, 6)', *more])}")
+        assert cep.poll() == 2 + history + (change is None)
+        assert rows(cep, "results", "id, a")[:2] == [(1, 5), (3, 6)]
+        ((reason,),) = rows(cep, "late_events", "reason")
+        assert reason.startswith("attribute 'a' is INTEGER: ")
+    shop.do("DROP TABLE readings")
+
+
 @pytest.mark.parametrize("way", ["remove", "drop", "fresh"])
 def test_a_stream_of_changes_can_be_removed_when_a_column_has_gone(shop: Shop, way: str) -> None:
     shop.do("CREATE TABLE things (id INTEGER PRIMARY KEY, a INTEGER, b INTEGER)")

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
 from bridge.check.resolve import Namespace, ResolvedNode, resolve, resolve_stream
 from bridge.check.scope import Field, Scope, scalar
+from bridge.check.types import family
 from bridge.errors import QueryError
 from bridge.query.nodes import Union
 from bridge.query.scripts import EqualUnion, IntoTable, ReadSQL, UpdateSQL
 from bridge.stores import statement
 from windows.schema import is_reserved
+from windows.types import scale_of
 
 RESULT_ID = "result_id"
 """The parameter of an UpdateSQL, and the column of a table of results, that is the result's own name."""
 
 RESULT_NUMBER = "result_number"
 """The column of a table of results that numbers them."""
+
+
+_WHOLE = ("SMALLINT", "INTEGER", "BIGINT")
 
 
 @resolve.register(EqualUnion)
@@ -97,9 +102,32 @@ def parameter_of(parameter: exp.Expr, fields: Sequence[Field]) -> exp.Expr:
 def _(node: IntoTable, names: Namespace) -> ResolvedNode:
     below = resolve_stream(node.input, names)
     found = names.relation(node.table)
-    known = {field.name.lower() for field in found.fields} if found is not None else None
-    for field in below.visible if known is not None else ():
-        if field.name.lower() not in known:  # type: ignore[operator]
-            words = [f"INTO TABLE {node.table}", f"INTO {node.table}", node.table]
-            raise QueryError(f"the table {node.table!r} has no column {field.name!r}", words=words)
+    if found is not None:
+        _check_columns(node.table, {field.name.lower(): field.type for field in found.fields}, below.visible)
     return ResolvedNode(dataclasses.replace(node, input=below.node), below.visible, windowed=False)
+
+
+def _check_columns(table: str, known: Mapping[str, str], fields: Sequence[Field]) -> None:
+    """Raises QueryError where a table lacks a column, or has it of a type that would change the query's values."""
+    words = [f"INTO TABLE {table}", f"INTO {table}", table]
+    for field in fields:
+        kind = known.get(field.name.lower())
+        if kind is None:
+            raise QueryError(
+                f"the table {table!r} has no column {field.name!r}: ALTER TABLE {table} ADD COLUMN {field.name} … adds it, of "
+                f"the type {field.type}",
+                words=words,
+            )
+        if _loses(field.type, kind):
+            raise QueryError(
+                f"the table {table!r} has the column {field.name} {kind}, and the query gives {field.type}: CAST(… AS {kind}) "
+                "says what is meant, or another name or table has the values unchanged",
+                words=words,
+            )
+
+
+def _loses(given: str, kind: str) -> bool:
+    """Whether a column of a type cannot hold the values of another: a text as a number, 1.5 as a whole number."""
+    if family(given) == "text":
+        return family(kind) == "number"
+    return kind in _WHOLE and (given == "DOUBLE" or bool(scale_of(given)))

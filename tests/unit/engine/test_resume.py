@@ -424,6 +424,25 @@ def test_the_position_is_in_the_transaction_of_the_last_events(
 # Results (rule D5) ----------------------------------------------------------------------------------------------------
 
 
+def test_a_table_of_results_takes_only_what_fits_its_columns(open_again: Callable[..., bridge.Bridge]) -> None:
+    cep = open_again()
+    cep.register_stream("s", "k VARCHAR, v INTEGER")
+    cep.create_query("m", "SELECT k, v FROM s", into="fits")
+    for select, said in (
+        ("k, v + 0.5 AS v", "the table 'fits' has the column v (BIGINT|INTEGER), and the query gives DOUBLE: CAST"),
+        ("k, k AS v", "has the column v (BIGINT|INTEGER), and the query gives VARCHAR"),
+        ("k, v, v AS w", "has no column 'w': ALTER TABLE fits ADD COLUMN w … adds it, of the type INTEGER"),
+    ):
+        with pytest.raises(bridge.QueryError, match=said):
+            cep.create_query("m", f"SELECT {select} FROM s", into="fits", replace=True)
+    cep.create_query("m", "SELECT k, CAST(v + 0.5 AS INTEGER) AS v FROM s", into="fits", replace=True)
+    cep.database.execute("ALTER TABLE fits ADD COLUMN w INTEGER")
+    cep.create_query("m", "SELECT v AS w FROM s", into="fits", replace=True)
+    cep.push_event("s", ["a", 1], 1000)
+    assert [tuple(row) for row in cep.database.fetch("SELECT k, v, w FROM fits")] == [(None, None, 1)]
+    cep.database.execute("DROP TABLE fits")
+
+
 def test_a_table_of_results_has_each_result_once(open_again: Callable[..., bridge.Bridge]) -> None:
     for again in range(3):
         cep = open_again()

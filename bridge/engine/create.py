@@ -206,19 +206,33 @@ def _create_statements(
     streams, queries, states = set(catalogue.streams), set(catalogue.queries), set(catalogue.tables)
     try:
         with _restored_on_error(runner):
+            effects = list[Effect]()
             for statement in statements:
                 if isinstance(statement, Query) and name.lower() in catalogue.queries:
                     continue  # it inserts into a stream of its own name
-                for effect in catalogue.declarations.apply(statement):
+                effects += (own := catalogue.declarations.apply(statement))
+                for effect in own:
                     _carry_out(effect, name, text, runner)
             if call is not None:
-                new = set(catalogue.queries) - queries
-                declares = len(statements) > 1 or not new
+                gone = {_query_of(effect, name).lower() for effect in effects if _is_gone(effect, name, runner)}
+                new = set(catalogue.queries) - queries | gone
+                declares = len(statements) > 1 or not new or any(isinstance(each, ChangeQuery) for each in effects)
                 runner.log.add(call, new, set(catalogue.streams) - streams, declares)
     except Exception:
         made = set(catalogue.tables) - states
         runner.undo(list(set(catalogue.queries) - queries | {name}), set(catalogue.streams) - streams, made)
         raise
+
+
+def _query_of(effect: Effect, name: str) -> str:
+    """The name of the query that an effect creates; one without a name of its own is called `name`."""
+    return effect.name if isinstance(effect, CreateQuery) else name
+
+
+def _is_gone(effect: Effect, name: str, runner: Runner) -> bool:
+    """Whether an effect creates a query that was removed later, as the state is being resumed."""
+    is_query = isinstance(effect, (CreateQuery, Query, ChangeQuery))
+    return is_query and runner.log.is_removed_later(_query_of(effect, name))
 
 
 def _carry_out(effect: Effect, name: str, text: str, runner: Runner) -> None:
@@ -229,6 +243,10 @@ def _carry_out(effect: Effect, name: str, text: str, runner: Runner) -> None:
             runner.add_stream(effect.name, effect.schema, effect.rules)
         case CreateTable():
             create_table(effect.table, runner)
+        case CheckQuery() | CheckColumns() | CheckKeys() if runner.log.resumed is not None:
+            return  # it was valid, and may be of streams and queries that are gone
+        case CreateQuery() | Query() | ChangeQuery() if _is_gone(effect, name, runner):
+            runner.network.state_changes.add_all(effect.node)
         case CheckQuery():
             resolve(effect.node, catalogue)
         case CheckColumns():

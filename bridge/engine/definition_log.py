@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 from collections.abc import Callable, Collection, Mapping
@@ -36,6 +37,8 @@ class DefinitionLog:
         self.entries: dict[Reference, LogEntry] = {}
         self.resumed: LoggedCall | None = None
         """The stored definition that is being carried out again."""
+        self.removals = collections.Counter[str]()
+        """By name in lower case, the removals among the stored definitions that are still to be carried out."""
         self._tables = tables
         self._last = 0
         """The greatest number that a definition has had."""
@@ -53,6 +56,13 @@ class DefinitionLog:
     def made(self, name: str) -> list[LoggedCall]:
         """The definitions of this name all of whose queries and streams are there."""
         return [each for each in self.named(name) if self.entries[each.reference].is_whole]
+
+    def is_removed_later(self, name: str) -> bool:
+        """Whether a stored definition that is still to be carried out removes the query or stream of this name.
+
+        Its tables are gone, or are those of a later one of the same operators.
+        """
+        return self.removals[name.lower()] > 0
 
     def add(
         self,

@@ -81,7 +81,8 @@ class Plans(abc.ABC):
         self, name: str, schema: Schema, rules: TimeRules = NO_RULES, source: TableSource | None = None
     ) -> StreamEntry:
         """Makes the inbox of a stream and enters it in the catalogue."""
-        with self.network.names.owned_by(f"stream {name.lower()}"):
+        owner = "" if self.log.is_removed_later(name) else f"stream {name.lower()}"
+        with self.network.names.owned_by(owner):
             inbox = self.network.name("inbox", Stream(name))
         self._tables.create(inbox, [("ts", "BIGINT"), ("seq", "BIGINT"), *self._tables.columns(schema)], key="seq")
         encoders = tuple(self.database.encoder(attribute) for attribute in schema)
@@ -247,7 +248,7 @@ class Plans(abc.ABC):
                     del self.catalogue.queries[entry.name.lower()]
                 self.catalogue.scripts.pop(name.lower(), None)
                 for logged in (*(entry.name for entry in replaced.entries if entry.is_internal), name):
-                    self._log_removal(logged)
+                    self.log_removal(logged)
                 yield self._inherited()
                 for entry in replaced.entries:
                     if (new := self.catalogue.queries.get(entry.name.lower())) is not None:
@@ -293,10 +294,10 @@ class Plans(abc.ABC):
         self._outdate()
         with self.transaction():
             if logged is not None:
-                self._log_removal(logged)
+                self.log_removal(logged)
             self._drop_unused()
 
-    def _log_removal(self, name: str) -> None:
+    def log_removal(self, name: str) -> None:
         """Logs that the query or script of this name is removed."""
         schemas = {name: str(stream.schema) for name, stream in self.catalogue.streams.items()}
         self.log.remove_query(name, self.seq, schemas)

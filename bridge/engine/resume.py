@@ -25,6 +25,9 @@ from windows.sql import table
 OBJECTS = "objects"
 """The language of a definition that is query objects."""
 
+REMOVALS = "remove query", "remove stream"
+"""The kinds of definitions that take back a part of one before them."""
+
 
 def discard_state(database: Database) -> None:
     """Removes the state of a durable bridge from a database, but no result tables and no writes that wait."""
@@ -84,6 +87,7 @@ class Resumption:
         assert runner.stored is not None and runner.stored_clock is not None
         self._now, self._seq = runner.stored_clock
         self._left = collections.deque(runner.stored.definitions())
+        runner.log.removals.update(each.name.lower() for each in self._left if each.kind in REMOVALS)
         runner.network.names.resuming = True
 
     @property
@@ -110,6 +114,8 @@ class Resumption:
     def _carry_out(self, definition: LoggedCall) -> None:
         runner, log = self._runner, self._runner.log
         runner.seq, log.resumed = definition.seq, definition
+        if definition.kind in REMOVALS:
+            log.removals[definition.name.lower()] -= 1
         try:
             apply(definition, runner, self._named)
         except (BridgeError, Refused) as error:
@@ -168,14 +174,24 @@ def apply(definition: LoggedCall, runner: Runner, named: NamedProcessors) -> Non
             if definition.name.lower() in catalogue.queries:  # else its script was removed
                 stop(catalogue.with_readers(definition.name), definition.text, runner)
             runner.log.add(definition)
-        case "remove query" if definition.name.lower() in catalogue.scripts:
-            remove_script(catalogue.scripts[definition.name.lower()], runner)
         case "remove query":
-            runner.remove_query(catalogue.query_entry(definition.name), logged=definition.name)
+            _remove_query(definition.name, runner)
         case "remove stream":
             runner.remove_stream(catalogue.stream_entry(definition.name))
         case _:
             runner.log.add(definition)
+
+
+def _remove_query(name: str, runner: Runner) -> None:
+    """Removes a query or a script; one that was not created, as it is removed here, leaves the log alone."""
+    catalogue, lowered = runner.catalogue, name.lower()
+    if lowered in catalogue.scripts:
+        remove_script(catalogue.scripts[lowered], runner)
+    elif lowered in catalogue.queries:
+        runner.remove_query(catalogue.query_entry(name), logged=name)
+    else:
+        with runner.transaction():
+            runner.log_removal(name)
 
 
 def _add_stream(definition: LoggedCall, runner: Runner) -> None:

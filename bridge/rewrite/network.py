@@ -180,10 +180,10 @@ class Network:
         self.use(found)
         return found
 
-    def can_have(self, key: Hashable, kind: str) -> bool:
-        """Whether the operator of a key may have a table of this kind: not where a state is resumed that lacks it."""
+    def can_have(self, key: Hashable, kind: str, part: str = "") -> bool:
+        """Whether the operator of a key, or a part of it, may have such a table: not where a state is resumed that lacks it."""
         owner = self.names.identity(key, self._epoch_of(key, self.epoch, self.inherits)) if self.names.resuming else ""
-        return not owner or self.names.is_known(owner, kind)
+        return not owner or self.names.is_known(owner + part, kind)
 
     @staticmethod
     def _epoch_of(key: Hashable, epoch: int, inherits: Mapping[str, int]) -> int:

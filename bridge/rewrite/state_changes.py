@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterable
 
 from bridge import query
+from bridge.query.epl_state import ChangeTable, SetVariables
 from bridge.query.nodes import Node
 
 
@@ -23,6 +24,16 @@ class StateChanges:
     def add(self, name: str, node: Node) -> None:
         """Adds a statement, the tree `node`, that changes this table."""
         self._streams.setdefault(name.lower(), []).append(frozenset(_streams(node)))
+
+    def add_all(self, tree: Node) -> None:
+        """Adds all statements in a tree."""
+        for node in query.walk(tree):
+            match node:
+                case ChangeTable():
+                    self.add(node.table.name, node.input)
+                case SetVariables():
+                    for state in node.set:
+                        self.add(state.name, node.input)
 
     def streams(self, name: str, node: Node) -> set[str]:
         """The streams below `node` whose events change this table."""

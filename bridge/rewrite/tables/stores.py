@@ -32,9 +32,13 @@ from windows.times import NEVER
 
 @rewrite.register
 def _(node: ReadSQL, network: Network, need: Need) -> Flow:
-    """Where a query writes a table that is read, the rows read are kept: what is written later does not change them."""
+    """Where a query writes a table that is read, the rows read are kept: what is written later does not change them.
+
+    They stay so when the state is resumed, although what wrote the table may have been removed.
+    """
     sql = statement.read(node.statement, network.store(node.store))
     kept = not network.written.isdisjoint(table.name.lower() for table in sql.tables)
+    kept |= network.names.resuming and network.can_have(node, "inbox", " result")
 
     def build(operator: Operator) -> None:
         below = network.rewrite(node.input, Need.ARRIVALS)

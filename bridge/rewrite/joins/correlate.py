@@ -29,7 +29,7 @@ from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.plan import Operator, Origin
 from bridge.rewrite.variants import StatementWriter, Variants
 from windows.sql import aliased, bigint_zero, column_of, derived_table, number, qualify_columns, table_of
-from windows.times import NEVER
+from windows.times import BEGINNING, NEVER
 
 
 @rewrite.register
@@ -140,7 +140,11 @@ def _attributes(source: JoinInput) -> tuple[str, ...]:
 
 
 def _unmatched(branch: Branch) -> exp.Select:
-    """The arrivals at one of two inputs that no row of the other joins, with NULL for the other's columns."""
+    """The arrivals at one of two inputs that no row of the other joins, with NULL for the other's columns.
+
+    Such a result stands before those with a row that the same event brings and takes. So the other row's keys are not NULL,
+    which some databases put first and others last.
+    """
     trigger = branch.trigger
     matched = dataclasses.replace(branch, shares_event=False).select({})
     own = derived_table(trigger.source.select(), "o")
@@ -149,8 +153,9 @@ def _unmatched(branch: Branch) -> exp.Select:
     columns: list[exp.Expr] = [column_of("o", name) for name in ("ts", "seq")]
     columns.append(aliased(number(NEVER), "_expires"))
     for each in branch.inputs:
-        names = [*row_keys(each), *relation_values(each)]
-        columns += [aliased(column_of("o", name) if each is trigger else exp.null(), shown) for shown, name in names]
+        keys = {shown: column_of("o", name) if each is trigger else number(BEGINNING) for shown, name in row_keys(each)}
+        keys |= {shown: exp.null() for shown, _ in relation_values(each)}
+        columns += [aliased(value, shown) for shown, value in keys.items()]
     for shown, (alias, name) in branch.outputs.items():
         columns.append(aliased(column_of("o", name) if alias == trigger.alias else exp.null(), shown))
     return exp.select(*columns).from_(own).where(exp.Not(this=exp.Exists(this=joined)))

@@ -74,10 +74,12 @@ def at_rate(
     groups: tuple[exp.Expr, ...] | None = None,
     keys: tuple[exp.Expr, ...] = (),
     condition: exp.Expr | None = None,
+    of_last: bool = False,
 ) -> Node:
     """The results as `output` reports them; `groups`: the columns by which `last` reports one each and `first` counts.
 
-    Events are counted for each of the `keys`, also those for which HAVING's `condition` is not true.
+    Events are counted for each of the `keys`, also those for which HAVING's `condition` is not true. With `of_last` the
+    condition is of what `last` has found; else that is the last one for which it is true.
     """
     if rate is None or rate.kind == "first":
         node = filtered(node, condition)
@@ -92,8 +94,12 @@ def at_rate(
     if rate.kind == "first":
         return Throttle(node, rate.count, rate.time, groups or keys)
     extent = Rows(rate.count, rate.count) if rate.count is not None else Range(rate.time or 1, rate.time, first=True)
-    batch = filtered(Window(node, extent, keys), condition)
-    return OrderLimitDistinct(batch, last_of=groups or ()) if rate.kind == "last" else batch
+    batch: Node = Window(node, extent, keys)
+    if rate.kind != "last":
+        return filtered(batch, condition)
+    if of_last:
+        return filtered(OrderLimitDistinct(batch, last_of=groups or ()), condition)
+    return OrderLimitDistinct(filtered(batch, condition), last_of=groups or ())
 
 
 def _has_several(node: Node) -> bool:
@@ -190,7 +196,7 @@ def aggregates(cursor: Cursor, node: Aggregate, clauses: OutputClauses) -> Node:
         condition, base = _with_having_column(node)
     else:
         base = node
-    result = at_rate(cursor, base, clauses.rate, groups, condition=condition)
+    result = at_rate(cursor, base, clauses.rate, groups, condition=condition, of_last=not is_per_event(node))
     if clauses.is_arranged or clauses.distinct:
         result = _by_columns(cursor, result, node.columns, clauses)
     if condition is None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from bridge.check.scope import Field
 from bridge.errors import SchemaError
-from windows.arrow import arrow_type, is_nested, nested_array, values_of
+from windows.arrow import arrow_type, columns_of_rows, is_nested, nested_array, values_of
 
 if TYPE_CHECKING:
     import pandas
@@ -147,7 +147,7 @@ def arrow_table(fields: Sequence[Field], rows: Any) -> pa.Table:
 
     if isinstance(rows, pa.Table):
         return arrow_cast(fields, [None] * len(fields), rows)
-    columns = list(zip(*rows, strict=True)) if rows else [() for _ in range(len(fields) + 1)]
+    columns = columns_of_rows(rows, len(fields) + 1)
     arrays = [pa.array(columns[0], pa.int64())]
     for field, values in zip(fields, columns[1:], strict=True):
         nested = is_nested(field.type)

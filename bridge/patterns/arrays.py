@@ -9,6 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bridge.errors import QueryError
+from windows.arrow import columns_of_rows
 from windows.databases import Database
 
 Array: TypeAlias = Any
@@ -45,9 +46,7 @@ def arrow_columns(database: Database, sql: str, width: int) -> list[Array]:
     found = database.fetch_arrow(sql)
     if found is not None:
         return [_one(chunked) for chunked in found.columns]
-    rows = database.fetch(sql)
-    columns = zip(*rows, strict=True) if rows else ([] for _ in range(width))
-    return [_array(list(values)) for values in columns]
+    return list(map(_array, columns_of_rows(database.fetch(sql), width)))
 
 
 def _one(chunked: Any) -> Array:

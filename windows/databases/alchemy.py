@@ -12,6 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from windows.arrow import columns_of_rows
 from windows.databases.base import Convert, Database, Row
 from windows.databases.refused import Refused
 from windows.databases.urls import hidden, without_password
@@ -77,7 +78,7 @@ class Alchemy(Database):
 
         rows = self.fetch(sql)
         described = self._cursor.description
-        columns = list(zip(*rows, strict=True)) if rows else [()] * len(described)
+        columns = columns_of_rows(rows, len(described))
         kinds = [self._arrow_kind(place, column[1]) for place, column in enumerate(described)]
         arrays = [arrow_array(values, kind) for values, kind in zip(columns, kinds, strict=True)]
         return pa.Table.from_arrays(arrays, names=[column[0] for column in described])

@@ -42,6 +42,8 @@ class Capabilities:
     """Rows per pane at each level of pre-aggregation, shortest first; empty: windows are read row by row."""
     has_all_extremes: ClassVar[bool] = True
     """True if there is MIN of values of every type."""
+    unlogged_tables: ClassVar[bool] = False
+    """True if tables may have no write-ahead log, and TRUNCATE belongs to the transaction under way."""
     uses_indexes: ClassVar[bool] = True
     """True if indexes on window tables make statements faster."""
     wide_integer: ClassVar[str | None] = None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import duckdb
 from sqlglot import exp
 
+from windows.arrow import columns_of_rows
 from windows.databases.base import Database, Row
 from windows.databases.duckdb_connection import disable_optimizer, opened, statistics_mislead
 from windows.databases.duckdb_names import find_relation, visible_names
@@ -372,7 +373,8 @@ class DuckDB(Database):
         import pyarrow as pa
 
         types = self.connection.sql(f"SELECT * FROM {table} LIMIT 0").to_arrow_table().schema
-        arrays = [pa.array(values, field.type) for values, field in zip(zip(*rows, strict=True), types, strict=True)]
+        columns = columns_of_rows(rows, len(types))
+        arrays = [pa.array(values, field.type) for values, field in zip(columns, types, strict=True)]
         self.append(table, pa.Table.from_arrays(arrays, schema=types))
 
     def _run(self, sql: str) -> duckdb.DuckDBPyConnection:

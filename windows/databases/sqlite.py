@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import datetime
 import functools
@@ -22,9 +21,9 @@ from windows.databases.base import LOCK_TIMEOUT, NESTED_LOOP, Convert
 from windows.databases.own_types import OwnType
 from windows.databases.python_aggregates import PythonAggregate, deviation_in_two_passes
 from windows.databases.refused import OtherBridge, Refused
+from windows.databases.sqlite_aggregates import EarliestValue, JsonList, LatestValue, StandardDeviation, exact_total
 from windows.databases.sqlite_decimals import SQLiteDecimals, remainder
 from windows.databases.sqlite_json import SQLiteJson
-from windows.databases.sqlite_sums import exact_total
 from windows.databases.sqlite_times import SQLiteTimes
 from windows.databases.triggers import ChangeTriggers, NotedColumn, sqlite_triggers
 from windows.nested import call
@@ -83,9 +82,11 @@ class SQLite(SQLiteDecimals, SQLiteJson, SQLiteTimes, Alchemy):
             driver.create_function(name, 1, function, deterministic=True)
         driver.create_function("cep_total", 3, exact_total, deterministic=True)
         driver.create_function("cep_remainder", 3, remainder, deterministic=True)
-        driver.create_aggregate("cep_list", -1, _JsonList)
+        driver.create_aggregate("cep_list", -1, JsonList)
+        driver.create_aggregate("cep_earliest", 2, EarliestValue)
+        driver.create_aggregate("cep_latest", 2, LatestValue)
         for name in ("stddev", "stddev_samp"):
-            driver.create_window_function(name, 1, _StandardDeviation)
+            driver.create_window_function(name, 1, StandardDeviation)
         if engine.url.database not in (None, "", ":memory:"):
             ((patience,),) = self.fetch("PRAGMA busy_timeout")
             self.execute(f"PRAGMA busy_timeout = {max(int(patience), BUSY_TIMEOUT)}")
@@ -214,6 +215,11 @@ class SQLite(SQLiteDecimals, SQLiteJson, SQLiteTimes, Alchemy):
 
     identity: ClassVar[str] = "INTEGER PRIMARY KEY AUTOINCREMENT"
 
+    def value_at_edge(self, value: exp.Expr, place: exp.Expr, is_last: bool) -> exp.Expr:
+        """By a function of the bridge: a window function below the grouping sorts the rows."""
+        name = "CEP_LATEST" if is_last else "CEP_EARLIEST"
+        return exp.AnonymousAggFunc(this=name, expressions=[value.copy(), place.copy()])
+
     def change_triggers(
         self, table: str, outbox: str, columns: Sequence[NotedColumn], time: NotedColumn | None
     ) -> ChangeTriggers:
@@ -339,44 +345,6 @@ def _double(value: float | None) -> str | None:
     if value is None:
         return None
     return repr(float(value)) if math.isfinite(value) else "9e999" if value > 0 else "-9e999"
-
-
-class _StandardDeviation:
-    """STDDEV_SAMP, which SQLite lacks: NULL for fewer than two values.
-
-    It takes two passes, as the sum of squares loses the digits of values far from zero. Its window frames must not be
-    empty, on which Python 3.11 crashes: so it has no parts in `windows.aggregates`.
-    """
-
-    def __init__(self) -> None:
-        self._values: collections.deque[float] = collections.deque()
-
-    def step(self, value: float | None) -> None:
-        if value is not None:
-            self._values.append(float(value))
-
-    def inverse(self, value: float | None) -> None:
-        """The oldest row leaves a window frame."""
-        if value is not None:
-            self._values.popleft()
-
-    def value(self) -> float | None:
-        return deviation_in_two_passes(self._values)
-
-    finalize = value
-
-
-class _JsonList:
-    """The JSON of a list: a step takes the JSON of an element, then the keys that order it."""
-
-    def __init__(self) -> None:
-        self._elements: list[tuple[Any, ...]] = []
-
-    def step(self, text: str, *keys: Any) -> None:
-        self._elements.append((*keys, len(self._elements), text))
-
-    def finalize(self) -> str | None:
-        return f"[{','.join(element[-1] for element in sorted(self._elements))}]" if self._elements else None
 
 
 def _no_nan(name: str) -> Convert:

@@ -15,7 +15,7 @@ from bridge.engine.watch.columns import INTEGERS, TableColumns, gone
 from bridge.engine.watch.gaps import FEW
 from bridge.errors import SchemaError
 from bridge.query.table_source import TableSource
-from windows.arrow import arrow_type
+from windows.arrow import arrow_type, columns_of_rows
 from windows.databases import Database, Refused
 from windows.databases.base import Convert
 from windows.schema import Attribute, TypeMismatch
@@ -113,7 +113,7 @@ class RowReader:
             rows = database.fetch(sql)
             if not rows:
                 return None
-            position, times, *columns = zip(*rows, strict=True)
+            position, times, *columns = columns_of_rows(rows, len(rows[0]))
             decoded = [
                 values if decode is None else [_decoded(value, attribute, decode) for value in values]
                 for values, attribute, decode in zip(columns, self._entry.schema, self._decoders, strict=True)

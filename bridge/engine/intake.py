@@ -11,7 +11,6 @@ from bridge.engine.catalogue import QueryEntry, StreamEntry
 from bridge.engine.conform import _conformed
 from bridge.errors import OrderError, SchemaError
 from bridge.sources.arrow import as_arrow, milliseconds
-from bridge.stores.statement import converted
 from windows.arrow import values_of
 from windows.databases import Database
 from windows.schema import TypeMismatch
@@ -34,12 +33,12 @@ class Sizes(NamedTuple):
 def sizes_of(database: Database, queries: Collection[QueryEntry]) -> Sizes:
     """The events of a chunk for these queries: the fewer an event concerns, the more.
 
-    A query that reports as time passes gets small chunks. The time of a push may grow faster there than its events.
+    The time of a push may grow faster than its events, so it is small where queries report as time passes.
     """
-    many = database.arrow_chunk_size
-    if many < database.frames_chunk_size and all(entry.is_linear for entry in queries):
-        many = database.frames_chunk_size
-    many = 0 if any(entry.timed for entry in queries) else many // max(1, len(queries))
+    many = 0 if any(entry.timed for entry in queries) else database.arrow_chunk_size
+    if all(entry.is_linear_on(database) for entry in queries):
+        many = max(many, database.frames_chunk_size)
+    many //= max(1, len(queries))
     return Sizes(database.chunk_size, max(database.chunk_size, many))
 
 
@@ -254,9 +253,11 @@ def batch_of(stream: StreamEntry, table: pa.Table) -> EventBatch:
     """The batch of a table of `ts`, `seq` and the attributes: as tuples where the driver takes other values than Arrow has."""
     if not any(stream.encoders):
         return EventBatch(stream, table=table)
-    encoders = (None, None, *stream.encoders)
-    rows = zip(*map(values_of, table.columns), strict=True)
-    return EventBatch(stream, rows=[tuple(converted(row, encoders)) for row in rows])
+    columns = list(map(values_of, table.columns))
+    for place, encode in enumerate(stream.encoders, 2):
+        if encode is not None:
+            columns[place] = [value if value is None else encode(value) for value in columns[place]]
+    return EventBatch(stream, rows=list(zip(*columns, strict=True)))
 
 
 @dataclasses.dataclass

@@ -14,6 +14,7 @@ from bridge.engine.one_event import OneEventPlan
 from bridge.engine.results import PUSHES, Results
 from bridge.engine.small_pushes import SmallPushes
 from bridge.engine.transactions import Receipt, TrialOver
+from bridge.engine.unread_tables import unread_tables
 from bridge.errors import DatabaseError, QueryError
 from bridge.rewrite.plan import Call, Insert, Operator, Purge
 from bridge.rewrite.state_tables import CLOCK
@@ -298,6 +299,20 @@ class Runner(SmallPushes):
             (each, one.quiet.text) for plan in self._one_event_plans.known for each, one in plan.results if one.quiet
         ]
         return {text for each, text in found if entry in each.members}
+
+    def drop_unread(self) -> None:
+        """Drops the tables that on-demand queries alone would read. Neither these nor new queries may follow."""
+        queries = self.catalogue.queries.values()
+        results = [query.statement for entry in queries for _, query in entry.results.items()]
+        unread = unread_tables(self.network.operators, results)
+        for operator in self.network.operators:
+            operator.forget(unread)
+        self._inboxes.forget(unread)
+        with self.transaction():
+            for name in unread.intersection(self._tables.names):
+                self._tables.drop(name)
+        self.results.outdate()
+        self._outdate()
 
     def purge(self) -> None:
         """Removes what has expired from all tables."""

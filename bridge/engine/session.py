@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -113,6 +114,16 @@ class BridgeSession:
     def expecting(self, trees: Iterable[Node]) -> contextlib.AbstractContextManager[None]:
         """A context to create queries that belong together: one may read a table that a later one writes."""
         return self._runner.expecting(trees)
+
+    @contextlib.contextmanager
+    def of_replay(self) -> Iterator[None]:
+        """A context in which all queries are created: neither others nor on-demand queries may follow.
+
+        So tables that on-demand queries alone would read are not kept.
+        """
+        self.settings = dataclasses.replace(self.settings, is_replay=True)
+        yield
+        self._runner.drop_unread()
 
     def number_results(self) -> None:
         """Results begin with `ts` and `seq`, the number of their event, from now on."""

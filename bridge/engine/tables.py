@@ -36,7 +36,8 @@ class Tables:
         self.quoted = functools.cache(database.quoted)
         """A name, quoted, in the database's SQL."""
         self.emptying = functools.cache(self._emptying)
-        """The statement that removes all rows of a table."""
+        """The statement that removes all rows of a table; the second argument: whether it may be many."""
+        self._are_unlogged = catalogue is None and database.unlogged_tables
 
     def find(self, named: Iterable[str], present: Iterable[str]) -> None:
         """Notes which of the named tables of a resumed state are `present`, and which are absent."""
@@ -71,10 +72,11 @@ class Tables:
             )
             for column, kind in columns
         ]
-        for definition in definitions if self._database.uses_indexes else []:
-            if definition.name == key:  # rows read in its order need no sorting to be grouped by it
-                definition.set("constraints", [exp.ColumnConstraint(kind=exp.PrimaryKeyColumnConstraint())])
-        self._execute(exp.Create(kind="TABLE", this=exp.Schema(this=table(name), expressions=definitions)))
+        if self._database.uses_indexes and not self._are_unlogged:  # an index costs as much as the rows
+            for definition in definitions:
+                if definition.name == key:  # rows read in its order need no sorting to be grouped by it
+                    definition.set("constraints", [exp.ColumnConstraint(kind=exp.PrimaryKeyColumnConstraint())])
+        self._create(exp.Create(kind="TABLE", this=exp.Schema(this=table(name), expressions=definitions)))
         self.names.append(name)
         return True
 
@@ -117,7 +119,7 @@ class Tables:
     def make(self, made: PlannedTable) -> None:
         """Creates a table of a plan, with its indexes, unless it is there, as the state is being resumed."""
         if not self._is_left(made.name):
-            self._execute(made.create())
+            self._create(made.create())
             self.names.append(made.name)
         self.index(made.name, made.indexes)
 
@@ -193,8 +195,16 @@ class Tables:
         """Forgets all texts, as steps were undone."""
         self._texts.clear()
 
-    def _emptying(self, name: str) -> str:
-        return self._database.render(exp.delete(table(name)))
+    def _emptying(self, name: str, many: bool = False) -> str:
+        """TRUNCATE takes the same time for any number of rows, but waits for readers, as pg_dump is one of durable state."""
+        truncate = exp.TruncateTable(expressions=[table(name)])
+        return self._database.render(truncate if many and self._are_unlogged else exp.delete(table(name)))
+
+    def _create(self, statement: exp.Create) -> None:
+        """State that ends with its process needs no log for the time after a crash."""
+        if self._are_unlogged:
+            statement.set("properties", exp.Properties(expressions=[exp.UnloggedProperty()]))
+        self._execute(statement)
 
     def _execute(self, statement: exp.Expr) -> None:
         self._database.execute(self._database.render(statement))

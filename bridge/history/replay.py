@@ -15,7 +15,6 @@ from bridge.engine.connect import IN_MEMORY, connect
 from bridge.engine.session import session_of
 from bridge.errors import BridgeError, SourceError, quantity
 from bridge.history.script import (
-    HasSchema,
     ReplayScript,
     inferred_schemas,
     refuse_unknown,
@@ -72,7 +71,9 @@ def replay(
             sources = open_sources(script, source, reading)
             refuse_unknown(script, cep, sources)
             is_separate = into is None and database == IN_MEMORY and not stores
-            workers = install_queries(script, cep, sources, results, relations or {} if is_separate else None)
+            workers = install_queries(
+                script, cep, sources, results, relations or {} if is_separate else None, is_last=into is None
+            )
             feed(cep, sources, last, final=into is None, workers=workers)
     return results.tables
 
@@ -99,16 +100,20 @@ def _push(cep: Bridge, script: ReplayScript, source: Any, results: ResultTables,
 def install_queries(
     script: ReplayScript,
     cep: Bridge,
-    sources: Mapping[str, HasSchema],
+    sources: Mapping[str, EventSource],
     results: ResultTables,
     relations: Mapping[str, Any] | None,
+    is_last: bool = True,
 ) -> Workers | None:
     """Creates the queries and attaches `results` to them. Returns workers if all cores can compute them.
 
     `relations` are all tables that the bridge's database had before. None: it may have others, and there are no workers.
+    `is_last`: no other queries follow, on-demand ones either.
     """
+    is_replay = is_last and not any(source.waits for source in sources.values())
     inferred = inferred_schemas(script, sources)
-    script.install(cep, inferred)
+    with session_of(cep).of_replay() if is_replay else contextlib.nullcontext():
+        script.install(cep, inferred)
     results.begin(cep, script.queries)
     if relations is not None:
         from bridge.history.slices import workers_for

@@ -134,7 +134,8 @@ def workers_for(
         other = Bridge(open_database())
         for name, data in relations.items():
             create_relation(other.database, name, data)
-        copy.deepcopy(own).install(other, inferred)
+        with session_of(other).of_replay():
+            copy.deepcopy(own).install(other, inferred)
         return other
 
     workers = Workers(cep, script.queries, back, new_bridge, take)

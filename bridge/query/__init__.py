@@ -35,6 +35,7 @@ from bridge.query.nodes import (
     source_name,
     walk,
     without_filters,
+    without_window,
 )
 from bridge.query.row_pattern import PerMatch, RowPattern, Skip
 from bridge.query.scripts import IntoTable, MultiFilter, ReadSQL, Script, Statement, UpdateSQL
@@ -97,4 +98,5 @@ __all__ = [
     "sum",
     "walk",
     "without_filters",
+    "without_window",
 ]

@@ -330,6 +330,18 @@ def without_filters(node: Node) -> Node:
     return node
 
 
+def without_window(node: Node) -> Node:
+    """The tree without its window, above which are filters and maps alone.
+
+    >>> print(without_window(Filter(Window(Stream("s"), "RANGE 5 S"), "a > 1")))
+    SELECT * FROM s WHERE a > 1
+    """
+    if isinstance(node, Window):
+        return node.input
+    assert isinstance(node, (Filter, Map))
+    return dataclasses.replace(node, input=without_window(node.input))
+
+
 def is_plain_join(node: Correlate) -> bool:
     """Whether each result of a correlation expires at a known time: when the first of its rows leaves its window."""
     plain = all(

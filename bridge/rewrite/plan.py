@@ -6,7 +6,7 @@ A step holds a neutral sqlglot statement; its text in the database's SQL is rend
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
 from sqlglot import exp
@@ -33,7 +33,7 @@ class PlannedTable:
     is_late: bool = False
     """Whether it is created only when the window of its operator has become long."""
 
-    def create(self) -> exp.Expr:
+    def create(self) -> exp.Create:
         """`CREATE TABLE name AS SELECT …` without a row."""
         shape = (
             exp.select(*map(_shaped, self.like.named_selects))
@@ -154,10 +154,10 @@ class Purge:
         """Removes the rows of a table, identified by `key`, whose `place` (a window function) is above `count`."""
         row = [exp.column(column, quoted=True) for column in key]
         ranked = exp.select(*row, exp.alias_(place, "_n", quoted=True)).from_(table(name))
-        above = exp.GT(this=exp.column("_n", quoted=True), expression=exp.Literal.number(count))
-        old = exp.select(*row).from_(derived_table(ranked, "o")).where(above)
+        near = exp.LTE(this=exp.column("_n", quoted=True), expression=exp.Literal.number(count))
+        left = exp.select(*row).from_(derived_table(ranked, "o")).where(near)  # databases stop at the place
         sought = exp.Tuple(expressions=row) if len(row) > 1 else row[0]
-        return cls(name, exp.In(this=sought, query=exp.Subquery(this=old)))
+        return cls(name, exp.Not(this=exp.In(this=sought, query=exp.Subquery(this=left))))
 
     def statement(self) -> exp.Expr:
         return exp.delete(table(self.table), where=self.condition.copy())
@@ -293,11 +293,16 @@ class Operator:
                 self.arrivals = None
             else:
                 del self.contents[reader]
-        self.tables = [made for made in self.tables if made.name not in gone]
-        self.steps = [step for step in self.steps if step.table not in gone]
-        self.purges = [step for step in self.purges if step.table not in gone]
-        self.inboxes = [inbox for inbox in self.inboxes if inbox not in gone]
+        self.forget(gone)
         return gone
+
+    def forget(self, names: Collection[str]) -> None:
+        """Gives up these tables, with the steps that fill and purge them."""
+        self.tables = [made for made in self.tables if made.name not in names]
+        self.steps = [step for step in self.steps if step.table not in names]
+        self.purges = [step for step in self.purges if step.table not in names]
+        self.pane_inserts = [step for step in self.pane_inserts if step.table not in names]
+        self.inboxes = [inbox for inbox in self.inboxes if inbox not in names]
 
     def concerned(self, streams: frozenset[str]) -> bool:
         """Whether it runs at a push into these streams."""

@@ -52,6 +52,9 @@ class Settings:
     bulk_events: int = 1_000
     """Events in a push from which on the strategies for bounded data match a stream's rows, instead of the machine."""
 
+    is_replay: bool = False
+    """Whether all queries are known and pushes have many events, so nothing is kept for on-demand queries or single events."""
+
     tidy_events: int = 200_000
     """Events between two clean-ups by the database."""
 

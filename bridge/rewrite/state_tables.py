@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from sqlglot import exp
 
 from bridge.rewrite.flow import Flow
 from bridge.rewrite.plan import Operator, PlannedTable, Purge
 from windows.databases.base import Database
-from windows.sql import column, column_of, number, table
+from windows.sql import column, column_of, number, over, table
 
 CLOCK = "cep_clock"
 """One row: `before` and `now`, the newest times before and since the push, and `seq`, the newest event's number."""
@@ -46,6 +48,13 @@ def keep_for(operator: Operator, milliseconds: int) -> str:
 
 def expired(name: str) -> Purge:
     return Purge(name, exp.LTE(this=column("_expires"), expression=clock("now")))
+
+
+def all_but_newest(name: str, keys: Iterable[exp.Expr], count: int, order: Sequence[str]) -> Purge:
+    """A purge of the rows that are not among the `count` newest of their key, in this order."""
+    place = over(exp.RowNumber(), keys, [])
+    place.set("order", exp.Order(expressions=[exp.Ordered(this=column(name), desc=True) for name in order]))
+    return Purge.beyond(name, order, place, count)
 
 
 def arrived(alias: str, below: Flow) -> exp.Expr:

@@ -40,6 +40,13 @@ EXTENTS: dict[str, Extent] = {
     "first-rows": FirstRows(40),
     "first-range": FirstRange(60),
 }
+JUMPING: dict[str, Extent] = {
+    "tumbling": Range(10, slide=10, offset=3),
+    "hopping": Range(12, slide=4),
+    "of-no-whole-panes": Range(10, slide=4),
+    "with-gaps": Range(3, slide=8, offset=2),
+    "from-the-first": Range(6, slide=6, first=True),
+}
 COLUMNS = (
     ("COUNT(*) AS n", "SUM(a) AS total", "MIN(b) AS low", "MAX(a) AS high"),
     ("COUNT(DISTINCT a) AS n", "AVG(b) AS mean", "COUNT(a) AS known"),
@@ -99,14 +106,20 @@ def test_aggregates_of_many_events_on_a_server(name: str, server: Database):
     check(name, 0, server)
 
 
-def check(name: str, seed: int, database: Database) -> None:
+@pytest.mark.some_databases(2)
+@pytest.mark.parametrize("name", JUMPING)
+def test_aggregates_of_windows_that_jump_in_a_replay(name: str, database: Database):
+    check(name, 0, database, is_replay=True)
+
+
+def check(name: str, seed: int, database: Database, is_replay: bool = False) -> None:
     """The rows of a case are those of the reference, however its events are pushed."""
     rng = Random(f"{name}/{seed}")
-    queries = some_queries(EXTENTS[name], rng)
+    queries = some_queries((EXTENTS | JUMPING)[name], rng)
     case = Case({"s": "k VARCHAR, a INTEGER, b DOUBLE"}, queries, some_events(rng))
     expected = case.expected()
     assert all(expected.values())
-    settings = Settings(in_process=0, many=(EVENTS // 4, Settings.many)[seed % 2])
+    settings = Settings(in_process=0, many=(EVENTS // 4, Settings.many)[seed % 2], is_replay=is_replay)
     for drive in (all_at_once, in_two_pushes, in_some_batches):
         actual, _ = results(case, database, partial(drive, rng=Random(seed)), settings)
         for query, rows in expected.items():

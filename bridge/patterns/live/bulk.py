@@ -20,7 +20,7 @@ from bridge.patterns.arrays import Array, Bools, Ints, arrow_columns, taken
 from bridge.patterns.live.decision_times import AT_THE_END, BY_ROW, Decisions, decision_times, has_decision_times
 from bridge.patterns.live.results import result_table
 from bridge.patterns.live.rows import BEGINNING, LiveTask
-from bridge.patterns.live.statements import DecidedStatements
+from bridge.patterns.live.statements import DecidedStatements, LateStorage
 from bridge.patterns.members import Members, match_numbers
 from bridge.patterns.output import output_rows
 from bridge.patterns.planner import over_rows, run
@@ -28,6 +28,7 @@ from bridge.patterns.rows import SortedRows
 from bridge.patterns.task import Task
 from nfa.arrays.matches import Matches, select
 from nfa.program import AnchorEnd, AnchorStart
+from windows.arrow import ids_table
 from windows.databases import Database
 from windows.sql import column
 
@@ -62,9 +63,12 @@ class Bulk:
         Raises:
             QueryError, ExhaustedError: the machine has to do it; nothing has been written then.
         """
-        width = self.task.key_width
-        rows = arrow_columns(database, self.statements.retained, width + 4 + len(self.task.expressions))
+        width, late = self.task.key_width, self.statements.late
+        sql = self.statements.retained if late is None else late.rows
+        rows = arrow_columns(database, sql, width + 4 + len(self.task.expressions))
         outcome = self.outcome(database, rows, arrow_columns(database, self.statements.progress, width + 8), now, last)
+        if late is not None:
+            _store(database, late, outcome.needed)
         if outcome.results is not None:
             database.append(database.quoted(self.table), outcome.results)
         if outcome.progress is not None:
@@ -142,6 +146,14 @@ class Bulk:
         return BulkOutcome(
             results, progress, [own[rows >= np.repeat(needed, partitions.sizes)] for own in partitions.row_ids]
         )
+
+
+def _store(database: Database, late: LateStorage, needed: Sequence[Ints]) -> None:
+    """Stores the rows that are still needed, and no others."""
+    database.execute(late.empty)
+    database.append(late.needed, ids_table(["ts", "seq", "place"], needed))
+    for statement in late.keep:
+        database.execute(statement)
 
 
 @dataclasses.dataclass

@@ -312,6 +312,8 @@ class DecidedMachine(LiveMachine):
                 self._retained = self._bulk.run(database, now, seq if final else None)
                 self.forget()
                 return
+        if self.statements.late is not None:
+            database.execute(self.statements.late.store)
         with _refusing():
             super().run(database, now, seq, final)
 

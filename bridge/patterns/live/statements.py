@@ -54,6 +54,22 @@ class MachineStatements:
 
 
 @dataclasses.dataclass(frozen=True)
+class LateStorage:
+    """How the rows of a push are stored after the machine has seen them. Of many rows, it needs few later."""
+
+    rows: str
+    """The retained rows and those of this push, with the columns of `MachineStatements.retained`."""
+    store: str
+    """Adds all rows of this push to the table of retained rows."""
+    needed: str
+    """The table of the ids of the rows that are needed: ts, seq, place."""
+    keep: tuple[str, ...]
+    """Statements that keep the rows in that table, and no others, of the retained ones and of those of this push."""
+    empty: str
+    """Removes all ids from that table."""
+
+
+@dataclasses.dataclass(frozen=True)
 class DecidedStatements(MachineStatements):
     """Those of a DecidedMachine."""
 
@@ -61,6 +77,8 @@ class DecidedStatements(MachineStatements):
     """The progress of each partition: key; ts, seq, place of the last row not needed; index of the next row; index of the
     start; index after the furthest match; number of matches so far; version, which grows from line to line."""
     progress_table: str
+    late: LateStorage | None = None
+    """None where a step before the machine stores the rows of each push."""
 
 
 @dataclasses.dataclass(frozen=True)

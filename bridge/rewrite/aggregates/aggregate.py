@@ -28,6 +28,7 @@ from bridge.rewrite.aggregates.frames import (
     rows_by_index,
 )
 from bridge.rewrite.aggregates.join import GroupedJoin, null_without_row, per_jump
+from bridge.rewrite.aggregates.jump_panes import over_panes
 from bridge.rewrite.aggregates.on_change import LEAVING, Leaving, at_every_change, change_points
 from bridge.rewrite.aggregates.panes import Panes
 from bridge.rewrite.aggregates.partials import can_move
@@ -41,6 +42,7 @@ from bridge.rewrite.variants import StatementWriter, Variants
 from bridge.rewrite.windows.expiry import expires_in_push, next_expiry
 from bridge.rewrite.windows.row_count import with_evictions
 from windows.databases.base import NESTED_LOOP, Database
+from windows.extents import Range
 from windows.sql import (
     add_join,
     aliased,
@@ -87,9 +89,15 @@ def _aggregated(node: query.Aggregate, network: Network, need: Need) -> Flow:
         if (totals := Totals.of(node, network)) is not None:
             operator.result = _flow(node, totals.below, totals.variants, (), network)
             return
-        below = (
-            content_at_reports(above, network) if isinstance(above, Snapshot) else network.rewrite(above, Need.CONTENT)
-        )
+        if (panes := over_panes(node, network)) is not None:
+            operator.boundaries = panes[1].boundaries
+            result = _flow(node, panes[1], _variants(*panes, network), (), network)
+            operator.result = dataclasses.replace(result, boundaries=operator.boundaries)
+            return
+        if isinstance(above, Snapshot):
+            below = content_at_reports(above, network)
+        else:
+            below = network.rewrite(above, _need_of(node, network))
         variants = _variants(node, below, network)
         if node.every_change or node.on_change:
             operator.deadlines.append(next_expiry(below))
@@ -108,6 +116,14 @@ def _aggregated(node: query.Aggregate, network: Network, need: Need) -> Flow:
 
     operator = network.operator(node, build, "Aggregate")
     return network.give(operator, node, need)
+
+
+def _need_of(node: query.Aggregate, network: Network) -> Need:
+    """What it needs of its input: the content of its window, or where the rows of each jump are all of it, a SELECT of them."""
+    window = query.without_filters(node.input)
+    jumps = isinstance(window, query.Window) and isinstance(window.extent, Range) and window.extent.slide is not None
+    is_content = not network.settings.is_replay or node.on_change or node.every_change
+    return Need.RESULT if jumps and not is_content else Need.CONTENT
 
 
 def _variants(node: query.Aggregate, below: Flow, network: Network) -> Written:

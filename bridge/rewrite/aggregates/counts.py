@@ -129,7 +129,9 @@ def _numbers(window: query.Window, size: int, network: Network) -> str:
         before = exp.Coalesce(this=exp.Subquery(this=last), expressions=[number(0)])
         rows = below.arrivals.select(["ts", "seq"])
         place = row_number([], [below.arrivals.columns["seq"]])
-        add_table(operator, name, rows.select(aliased(place, NUMBER)), (("ts", "seq", NUMBER),))
+        is_searched = network.database.rank_among(column("ts"), rows, column("ts")) is not None  # as a sorted array
+        indexes = () if is_searched and network.settings.is_replay else (("ts", "seq", NUMBER),)
+        add_table(operator, name, rows.select(aliased(place, NUMBER)), indexes)
         numbers = exp.Add(this=place.copy(), expression=before)
         operator.steps.append(Insert(name, rows.select(aliased(numbers, NUMBER))))
 

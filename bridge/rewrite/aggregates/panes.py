@@ -68,14 +68,16 @@ class Panes:
     def of(cls, node: query.Aggregate, below: Flow, network: Network) -> Panes | None:
         """The panes of an aggregate over a window whose rows leave in order; None if its functions have no parts.
 
-        Panes are stored for windows of time; aggregates that differ only in the length of the window share them.
+        Panes are stored for windows of time; aggregates that differ only in the length of the window share them. They are
+        for pushes of few events, which a replay does not have.
         """
         of_time = below.size not in (None, NEVER) and not (below.timed or below.order or below.counted)
         cumulative = is_cumulative(node, below) and not below.timed
         if not (of_time or cumulative or reads_last_rows(node, below)):
             return None
         parts = Partials.of(node)
-        counts = network.database.pane_sizes if of_time and below.size != 1 and steady_window(node) is not None else ()
+        are_stored = of_time and below.size != 1 and steady_window(node) is not None and not network.settings.is_replay
+        counts = network.database.pane_sizes if are_stored else ()
         if parts is None:
             return None
         assert below.content is not None
@@ -95,7 +97,7 @@ class Panes:
                 name = network.name("panes", node.input)
                 level = _add_level(operator, name, level, parts, list(group_columns(node)))
 
-        identity = ("Panes", _without_window(node.input), node.group_by, tuple(parts.calls.items()))
+        identity = ("Panes", query.without_window(node.input), node.group_by, tuple(parts.calls.items()))
         operator = network.operator(node.input, build, "Panes", key=identity)
         levels = [rows, *(Selection.of(table(made.name), columns) for made in operator.tables)]
         if below.size > operator.longest:
@@ -286,14 +288,6 @@ class Panes:
 
 def _alias(level: int) -> str:
     return f"x{level}"
-
-
-def _without_window(node: query.Node) -> query.Node:
-    """The tree without its window."""
-    if isinstance(node, query.Window):
-        return node.input
-    assert isinstance(node, (query.Filter, query.Map))
-    return dataclasses.replace(node, input=_without_window(node.input))
 
 
 # The levels -----------------------------------------------------------------------------------------------------------

@@ -17,8 +17,8 @@ from bridge.query.row_pattern import NAVIGATION, OF_THE_MATCH, SEMANTICS
 from bridge.rewrite.flow import Flow, Need, Selection
 from bridge.rewrite.network import Network
 from bridge.rewrite.plan import Insert, Operator
-from bridge.rewrite.rows.previous import Before, all_but_newest, with_rows_before
-from bridge.rewrite.state_tables import add_table
+from bridge.rewrite.rows.previous import Before, with_rows_before
+from bridge.rewrite.state_tables import add_table, all_but_newest
 from bridge.rewrite.stored_state import StoredState, StoredTable
 from bridge.rewrite.variants import StatementWriter, Variants
 from nfa.pattern import Concatenation, Symbol
@@ -188,7 +188,7 @@ class EagerSequence:
         earlier = exp.select(*map(column, (*keys, "seq"))).from_(table(last)).order_by(in_order.copy())
         step = DisjointMatches(reported, database.quoted(reported), database.render(now), database.render(earlier))
         operator.steps += [entering, step, Insert(last, newest)]
-        operator.purges.append(all_but_newest(last, keys, 1, ("seq",)))
+        operator.purges.append(all_but_newest(last, map(column, keys), 1, ("seq",)))
         plain = dataclasses.replace(self.node, pattern=dataclasses.replace(self.node.pattern, measures=()))
         operator.stored = StoredState(plain, {"last": StoredTable.of(last, (*keys, "seq"))})
         names = [*system, *self.measures]

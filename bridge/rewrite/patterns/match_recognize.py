@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -30,6 +31,7 @@ from bridge.rewrite.patterns.tables import (
     row_values,
     running_arguments,
     same_key,
+    same_row_id,
     shape_of_results,
     shifts,
     typed,
@@ -52,6 +54,9 @@ from windows.sql import (
     number,
     table,
 )
+
+if TYPE_CHECKING:
+    from bridge.patterns.live.statements import Arrivals, LateStorage
 
 PROGRESS = (*ROW_ID, "_needed", "_start", "_covered", "_matches", "_version")
 """The progress of a partition: its last row that is not needed; as indexes the first row needed, the row under way as a
@@ -116,7 +121,6 @@ class _MatchRecognizePlan:
         item = derived_table(self.below.arrivals.select(), "a", copy=False)
         self.stored = exp.select(*row).from_(item, copy=False)
         add_table(self.operator, self.rows, self.stored, ((*self.keys, "ts"),))
-        self.operator.steps.append(Insert(self.rows, self.stored))
 
     def _add_progress(self) -> None:
         integers = [exp.alias_(bigint_zero(), name, quoted=True) for name in PROGRESS]
@@ -139,9 +143,10 @@ class _MatchRecognizePlan:
     # The machine --------------------------------------------------------------------------------------------------------
 
     def _add_machine(self) -> None:
+        from bridge.patterns.live.bulk import can_run_in_bulk
         from bridge.patterns.live.decided import DecidedMachine
         from bridge.patterns.live.rows import LiveTask
-        from bridge.patterns.live.statements import Arrivals, DecidedStatements
+        from bridge.patterns.live.statements import DecidedStatements
         from bridge.patterns.task import symbol_set
 
         database = self.network.database
@@ -151,21 +156,22 @@ class _MatchRecognizePlan:
         behind, ahead = self._rows_behind(expressions), max([0, *by])
         self._add_results()
         self.operator.probes += probes(self.clause, table(self.rows))
+        program = program_of(self.clause)
+        task = LiveTask(self.clause, self.conditions, program, self.measures, expressions, self.fields, behind)
+        is_late = self.network.settings.is_replay and not database.temporary_views and can_run_in_bulk(task, ahead)
         statements = DecidedStatements(
             arrived=database.render(self._arrived(values, bool(by), ahead)),
             retained=database.render(self._retained(values, ahead)),
             progress=database.render(self._newest_progress()),
             progress_table=database.quoted(self.progress),
             rows=self.rows,
+            late=self._late_storage(values) if is_late else None,
         )
-        program = program_of(self.clause)
-        task = LiveTask(self.clause, self.conditions, program, self.measures, expressions, self.fields, behind)
         forgets = self._forgets_partitions(program, behind, ahead)
+        arrivals = () if is_late else self._arrivals(values)
+        if not is_late:
+            self.operator.steps.append(Insert(self.rows, self.stored))
         bulk = self.network.settings.bulk_events
-        previous = previous_values(values)
-        arrivals = (
-            () if previous is None else (Arrivals(self.rows, self._of_arrivals(values), previous, (*self.keys,)),)
-        )
         machine = DecidedMachine(self.results, task, statements, ahead, forgets, bulk, arrivals=arrivals)
         self.operator.steps.append(machine)
         self.operator.stored = self._stored_state(behind, ahead, forgets)
@@ -178,6 +184,39 @@ class _MatchRecognizePlan:
             "progress": StoredTable.of(self.progress, (*self.keys, *PROGRESS)),
         }
         return StoredState((dataclasses.replace(self.node, pattern=plain), ahead), tables, (behind, int(not forgets)))
+
+    def _late_storage(self, values: Sequence[exp.Expr]) -> LateStorage:
+        """Many rows are read where they arrive; those that are needed later are stored afterwards, by their ids."""
+        from bridge.patterns.live.statements import LateStorage
+
+        database, needed = self.network.database, self.network.name("needed", self.node)
+        ids = exp.select(*(aliased(bigint_zero(), name) for name in ROW_ID)).from_(table(self.rows), copy=False)
+        add_table(self.operator, needed, ids, (("seq",),))
+
+        def is_needed(alias: str) -> exp.Expr:
+            same = exp.select(number(1)).from_(aliased_table(needed, "n")).where(*same_row_id("n", alias))
+            return exp.Exists(this=same)
+
+        retained = exp.select(*map(column, self.stored.named_selects)).from_(table(self.rows), copy=False)
+        whole = derived_table(exp.union(retained, self.stored, distinct=False), "r")
+        arrived = exp.select(exp.Star()).from_(derived_table(self.stored, "r")).where(is_needed("r"))
+        return LateStorage(
+            rows=database.render(exp.select(*self._known(values)).from_(whole, copy=False)),
+            store=database.render(Insert(self.rows, self.stored).statement()),
+            needed=database.quoted(needed),
+            keep=(
+                database.render(exp.delete(table(self.rows), where=exp.Not(this=is_needed(self.rows)))),
+                database.render(Insert(self.rows, arrived).statement()),
+            ),
+            empty=database.render(exp.delete(table(needed))),
+        )
+
+    def _arrivals(self, values: Sequence[exp.Expr]) -> tuple[Arrivals, ...]:
+        """What the machine reads of a push; nothing where its rows' values depend on others than columns of earlier ones."""
+        from bridge.patterns.live.statements import Arrivals
+
+        previous = previous_values(values)
+        return () if previous is None else (Arrivals(self.rows, self._of_arrivals(values), previous, (*self.keys,)),)
 
     def _of_arrivals(self, values: Sequence[exp.Expr]) -> exp.Select:
         """`_retained` of the rows of this push, from the inbox; followed by the columns that are only stored."""

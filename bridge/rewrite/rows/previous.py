@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from sqlglot import exp
@@ -11,8 +11,8 @@ from sqlglot import exp
 from bridge import query
 from bridge.rewrite.flow import Flow, Need, Selection
 from bridge.rewrite.network import Network, rewrite
-from bridge.rewrite.plan import Insert, Operator, Purge
-from bridge.rewrite.state_tables import add_table, arrived, order_columns
+from bridge.rewrite.plan import Insert, Operator
+from bridge.rewrite.state_tables import add_table, all_but_newest, arrived, order_columns
 from bridge.rewrite.stored_state import StoredState, StoredTable
 from bridge.rewrite.variants import StatementWriter, Variants
 from windows.sql import aliased, aliased_table, column, column_of, derived_table, null_safe_equal, number, over, table
@@ -56,7 +56,9 @@ def with_rows_before(
     by_index = network.database.uses_indexes and below.key == ("seq",)
     add_table(operator, raw, rows, tuple(dict.fromkeys([("seq",), (*keys, "seq")])) if by_index else ())
     operator.steps.append(Insert(raw, rows))
-    operator.purges.append(all_but_newest(raw, keys, max(before.rows for before in values.values()), below.key))
+    operator.purges.append(
+        all_but_newest(raw, map(column, keys), max(before.rows for before in values.values()), below.key)
+    )
     newest = _Newest(raw, tuple(keys), below.key)
     source = node.input if isinstance(node, query.PreviousRow) else node
     held = StoredTable(raw, {**{name: name for name in (*own, *keys)}, **stored})
@@ -110,11 +112,3 @@ def _value(before: Before, name: str, at: Callable[[str, int], exp.Expr]) -> exp
         return at(name, before.rows)
     since = exp.Sub(this=column("ts"), expression=number(before.within))
     return exp.Case().when(exp.GT(this=at("ts", before.rows), expression=since), at(name, before.rows))
-
-
-def all_but_newest(name: str, keys: Iterable[str], count: int, order: Sequence[str]) -> Purge:
-    """A purge of the rows that are not among the `count` newest of their key, in this order."""
-    newest = [exp.Ordered(this=column(name), desc=True) for name in order]
-    place = over(exp.RowNumber(), map(column, keys), [])
-    place.set("order", exp.Order(expressions=newest))
-    return Purge.beyond(name, order, place, count)

@@ -11,8 +11,7 @@ from bridge import query
 from bridge.rewrite.flow import NTH, Boundaries, Flow, LastRows, Need, Selection
 from bridge.rewrite.network import Network
 from bridge.rewrite.plan import Operator
-from bridge.rewrite.state_tables import indexed_by
-from bridge.rewrite.windows.evictions import purge_evicted
+from bridge.rewrite.state_tables import all_but_newest, indexed_by
 from bridge.rewrite.windows.jumps import content_at_jumps, number_rows
 from bridge.rewrite.windows.window import as_operator, key_columns, on_arrival, rewrite_window, window_table
 from windows.extents import Rows
@@ -29,7 +28,7 @@ def _(extent: Rows, node: query.Window, network: Network, need: Need) -> Flow:
         name, rows = window_table(operator, node, network, arrivals, lambda rows: _indexes(rows, node, network))
         keys = list(node.partition_by)
         arrivals = dataclasses.replace(arrivals, last=LastRows(extent.count, node.partition_by, rows))
-        operator.purges.append(purge_evicted(name, with_evictions(rows, arrivals, extent.count, keys), arrivals))
+        operator.purges.append(all_but_newest(name, keys, extent.count, arrivals.key))
         numbered = with_evictions(rows, arrivals, extent.count, keys, numbers=True)
         return dataclasses.replace(arrivals, content=numbered, counted=True)
 
@@ -38,6 +37,8 @@ def _(extent: Rows, node: query.Window, network: Network, need: Need) -> Flow:
 
 def _indexes(rows: exp.Select, node: query.Window, network: Network) -> tuple[tuple[str, ...], ...]:
     """By row number; of a window per key also by key, as an event's statements read its key's rows only."""
+    if network.settings.is_replay:
+        return ()
     if node.partition_by and all(isinstance(key, exp.Column) for key in node.partition_by):
         return (("seq",), (*(key.name for key in node.partition_by), "seq"))
     return indexed_by("seq", rows, network.database)

@@ -33,7 +33,7 @@ from windows.times import NEVER
 @rewrite_window.register
 def _(extent: Range, node: query.Window, network: Network, need: Need) -> Flow:
     if extent.slide is not None:
-        return as_operator(node, network, need, _at_boundaries)
+        return as_operator(node, network, need, at_boundaries)
     if extent.step is not None:
         return _in_steps(extent.size, extent.step, node, network, need)
     return _of_size(extent.size, node, network, need)
@@ -99,13 +99,13 @@ def _in_steps(size: int, step: int, node: query.Window, network: Network, need: 
 # Jumping ---------------------------------------------------------------------------------------------------------------
 
 
-def _at_boundaries(operator: Operator, node: query.Window, network: Network, below: Flow) -> Flow:
+def at_boundaries(operator: Operator, node: query.Window, network: Network, below: Flow) -> Flow:
     """W3: at each boundary B = k·slide + offset that time has reached, the rows with B − size ≤ ts < B, at time B."""
     assert isinstance(node.extent, Range) and node.extent.slide is not None
     size, slide = node.extent.size, node.extent.slide
     raw = network.name("raw", node)
     rows = below.arrivals.project(row_columns(below, exp.Add(this=column("ts"), expression=number(size)))).select()
-    add_table(operator, raw, rows, (("_expires",),))
+    add_table(operator, raw, rows, () if network.settings.is_replay else (("_expires",),))
     origin = first_time(operator, node, network, below) if node.extent.first else number(node.extent.offset)
     operator.steps.append(Insert(raw, rows))
     operator.purges.append(Purge(raw, exp.LT(this=column("_expires"), expression=clock("now"))))
@@ -136,7 +136,7 @@ def _at_boundaries(operator: Operator, node: query.Window, network: Network, bel
 def _with_boundaries(raw: str, size: int, slide: int, origin: exp.Expr, below: Flow) -> exp.Select:
     """Each row of the table `raw` with each boundary whose content it may belong to, if this push reaches one."""
     later = exp.Mul(this=exp.paren(exp.Add(this=column_of("n", "i"), expression=number(1))), expression=number(slide))
-    boundary = exp.Add(this=_last_boundary(column_of("r", "ts"), slide, origin), expression=later)
+    boundary = exp.Add(this=last_boundary(column_of("r", "ts"), slide, origin), expression=later)
     passed = _passed(slide, origin)
     own = (column_of("r", name) for name in ("ts", "seq", *below.order, *below.names))
     return (
@@ -150,7 +150,7 @@ def _with_boundaries(raw: str, size: int, slide: int, origin: exp.Expr, below: F
 
 def _next_boundary(raw: str, slide: int, origin: exp.Expr) -> exp.Query:
     """A statement of the next boundary, as `due`, if a row of the table `raw` belongs to its content."""
-    following = exp.Add(this=_last_boundary(column("now"), slide, origin), expression=number(slide))
+    following = exp.Add(this=last_boundary(column("now"), slide, origin), expression=number(slide))
     boundary = exp.select(aliased(following, "due")).from_(table(CLOCK))
     belongs = exp.GTE(this=column_of("r", "_expires"), expression=column_of("b", "due"))
     rows = exp.select(number(1)).from_(aliased_table(raw, "r")).where(belongs)
@@ -159,12 +159,12 @@ def _next_boundary(raw: str, slide: int, origin: exp.Expr) -> exp.Query:
 
 def _passed(slide: int, origin: exp.Expr) -> exp.Select:
     """One row if time has reached a boundary with this push, else none: most pushes then read no rows."""
-    last = {name: _last_boundary(column(name), slide, origin) for name in ("before", "now")}
+    last = {name: last_boundary(column(name), slide, origin) for name in ("before", "now")}
     passed = exp.GT(this=last["now"], expression=last["before"])
     return exp.select(aliased(number(1), "_passed")).from_(table(CLOCK)).where(passed).limit(1)
 
 
-def _last_boundary(ts: exp.Expr, slide: int, origin: exp.Expr) -> exp.Expr:
+def last_boundary(ts: exp.Expr, slide: int, origin: exp.Expr) -> exp.Expr:
     """The latest boundary that is at most `ts`."""
     if origin == number(0):
         return floor_to_multiple(ts, slide)

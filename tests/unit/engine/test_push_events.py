@@ -421,7 +421,10 @@ def test_the_chunk_of_the_database_is_no_limit(cep: Bridge) -> None:
         (["SELECT a FROM s", "SELECT SUM(a) AS t FROM s WINDOW(PARTITION BY k ROWS 5)"], False),
         (["SELECT SUM(a) AS t FROM s WINDOW(RANGE 5 S) EMIT ON CHANGE"], False),
         (["SELECT STDDEV(a) AS m FROM s WINDOW(RANGE 5 S)"], False),
-        (["SELECT x.a FROM s WINDOW(RANGE 5 S) x, s WINDOW(RANGE 5 S) y WHERE x.a < y.a"], False),
+        (["SELECT x.a FROM s WINDOW(RANGE 5 S) x, s WINDOW(RANGE 5 S) y WHERE x.a < y.a"], True),
+        (["SELECT x.a FROM s WINDOW(RANGE 5 S) x, s WINDOW(ROWS 5) y WHERE x.a < y.a"], False),
+        (["SELECT SUM(a) AS t FROM s WINDOW(RANGE 4 S SLIDE 1 S)"], True),
+        (["SELECT SUM(a) AS t FROM s WINDOW(RANGE 5 S SLIDE 1 S)"], False),
         (["SELECT a FROM s"] * 60, False),
     ],
 )

@@ -238,7 +238,7 @@ class _PatternReader:
         place = cursor.position
         condition = event_filter(cursor)
         if condition is not None:
-            condition = self._resolved(condition, tag or name)
+            condition = self._resolved(condition, tag or self._own(name))
         if cursor.take("@"):
             self._refuse_at(place)
         self.events.append(Occurrence(tag, Stream(name), condition))
@@ -253,6 +253,11 @@ class _PatternReader:
         single = [tag for tag in tags if tag not in self.repeated]
         (found,) = resolve(self.cursor, [expression], Qualifiers(own, (*single, *several)))
         return found
+
+    def _own(self, stream: str) -> str | None:
+        """What an event without a tag is called in its filter: as its stream, unless that is the tag of an earlier event."""
+        tags = [event.tag.lower() for event in self.events if event.tag is not None]
+        return None if stream.lower() in tags else stream
 
     def _value(self, expression: exp.Expr) -> int:
         """The number of what a guard asks of the events bound."""

@@ -76,16 +76,20 @@ class Subqueries:
         return node
 
     def _meant(self, part: exp.Expr | None, cut: _Subquery, outer: Qualifiers) -> exp.Expr | None:
-        """Names without an input are the sub-query's own, others those of the statement."""
+        """Names without an input are the sub-query's own, others those of the statement.
+
+        Of inputs whose names differ in case alone, as `A` and `a`, each is meant by its own.
+        """
         if part is None:
             return None
         own = [outer.own] if outer.own is not None else []
+        others = {*outer.aliases, *own} - {cut.alias}
         (found,) = resolve(self.cursor, [part], Qualifiers(None, (cut.alias, *outer.aliases, *own)))
 
         def named(node: exp.Expr) -> exp.Expr:
             if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
                 return node
-            if node.table.lower() in ("", cut.alias.lower()):
+            if node.table.lower() in ("", cut.alias.lower()) and node.table not in others:
                 return exp.column(node.this.copy(), table=exp.to_identifier(cut.name, quoted=True))
             if outer.own is not None and node.table.lower() == outer.own.lower():
                 return exp.column(node.this.copy())

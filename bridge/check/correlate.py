@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 from bridge import query
@@ -25,7 +26,7 @@ def _(node: query.Correlate, names: Namespace) -> ResolvedNode:
     fields = _joined_fields(parts)
     condition = None if node.condition is None else condition_of(node.condition, Scope(fields), "WHERE or ON")
     inputs = tuple((alias, part.node) for alias, part in parts)
-    resolved = query.Correlate(inputs, condition, node.outer, node.driving)
+    resolved = dataclasses.replace(node, inputs=inputs, condition=condition)
     windowed, expiring = (all(getattr(part, name) for _, part in streaming) for name in ("windowed", "expiring"))
     windowed = windowed and is_known_to_end(resolved) and not node.outer and node.driving is None
     return ResolvedNode(resolved, fields, windowed, expiring)

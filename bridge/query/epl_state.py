@@ -7,7 +7,7 @@ import dataclasses
 from sqlglot import exp
 
 from bridge.query.epl_columns import SubqueryColumn
-from bridge.query.nodes import Composite, Node, Relation
+from bridge.query.nodes import Composite, Correlate, Node, Relation
 from windows.schema import Attribute, Schema
 from windows.sql import column
 
@@ -128,6 +128,15 @@ class ChangedWindow(Node):
     def deletions(self) -> tuple[Deletion, ...]:
         """The changes, where all of them delete."""
         return tuple(Deletion(trigger, one.alias, one.row, one.condition) for trigger, one in self.changes)
+
+
+@dataclasses.dataclass(frozen=True)
+class OnSelect(Correlate):
+    """What an event finds in a named window (EPL's `on … select`): a Correlate that the event drives.
+
+    It sees what the event has changed in the window, but not what the event inserts; other correlations, also those that
+    one input drives, see the window as it was before the event.
+    """
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,6 +13,7 @@ from bridge.frontends.epl.pattern import pattern
 from bridge.frontends.epl.views import view_of, window_over
 from bridge.frontends.expressions import Qualifiers, TagColumns, resolve
 from bridge.query.epl_patterns import EventColumns, TemporalMatch
+from bridge.query.epl_state import OnSelect
 from bridge.query.nodes import Correlate, Filter, Node, Stream, Window
 
 RESERVED = frozenset(
@@ -83,6 +84,7 @@ class Joins:
     conditions: list[exp.Expr]
     outer: str = ""
     position: int = 0
+    is_on_select: bool = False
 
 
 def read_joins(cursor: Cursor) -> Joins:
@@ -121,7 +123,7 @@ def joined_by_trigger(cursor: Cursor, by: Item, columns: tuple[exp.Expr, ...]) -
         cursor.fail("on … select reads a named window", position)
     if exp.Star() in columns:
         cursor.fail("on … select names its columns, or those of the window: w.*", position)
-    return Joins([by._replace(unidirectional=True), found], [])
+    return Joins([by._replace(unidirectional=True), found], [], is_on_select=True)
 
 
 def correlated(cursor: Cursor, joins: Joins) -> Correlate:
@@ -143,7 +145,8 @@ def correlated(cursor: Cursor, joins: Joins) -> Correlate:
     left, right = joins.items[0].alias, joins.items[1].alias
     outer = {"LEFT": [left], "RIGHT": [right], "FULL": [left, right]}.get(joins.outer, [])
     inputs = tuple((found.alias, found.node) for found in joins.items)
-    return Correlate(inputs, None, frozenset(outer), driving[0].alias if driving else None)
+    kind = OnSelect if joins.is_on_select else Correlate
+    return kind(inputs, None, frozenset(outer), driving[0].alias if driving else None)
 
 
 def scope_of(joins: Joins) -> Qualifiers:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from sqlglot import exp
 
 from bridge import query
+from bridge.query.epl_state import OnSelect
 from bridge.rewrite.flow import INSERTED, OUT, Flow, Selection, arrived_and_valid, not_later, valid
 from bridge.rewrite.joins.equations import split
 from bridge.rewrite.windows.row_count import oldest_seq, stored_rows
@@ -247,8 +248,8 @@ class Branch:
     def _in_window(self, other: JoinInput, flow: Flow) -> list[exp.Expr]:
         """Conditions under which an input's row is in its window as of the trigger; of one event the left input is seen.
 
-        A window that statements change is seen as before the event. If only the event itself reports (`driving`), it is
-        seen with the event's changes, but without its insertions. Rows found by an index have another condition on age.
+        A window that statements change is seen as before the event; by OnSelect with the event's changes, but without its
+        insertions. Rows found by an index have another condition on age.
         """
         assert self.trigger.flow is not None
         if self.by is SearchBy.PAIRS:
@@ -257,7 +258,7 @@ class Branch:
         timed, driven = flow.timed or self._timed, self.node.driving is not None
         if flow.late and not self.trigger.flow.late:
             conditions = arrived_and_valid("w", "t", flow, timed)
-            if driven:
+            if isinstance(self.node, OnSelect):
                 conditions = [not_later("w", "t", (), timed), _not_inserted(timed), *valid("w", "t", flow, timed=timed)]
             return [self._bound(condition, other) for condition in conditions]
         is_right = self.inputs.index(other) > self.arriving and self.shares_event and not driven

@@ -157,9 +157,9 @@ class QueryEntry:
         """The epochs of its operators, but those of the queries that it reads."""
         return {self.epoch, *self.inherits.values()}
 
-    def is_linear_on(self, database: Database) -> bool:
+    def is_linear(self, joins_by_range: bool) -> bool:
         """Whether its pushes may be large: they take time in proportion to their events, and it skips none of them."""
-        return self.on_error == "refuse" and is_linear(self.resolved.node, database.index_range_joins)
+        return self.on_error == "refuse" and is_linear(self.resolved.node, joins_by_range)
 
     @functools.cached_property
     def fields(self) -> tuple[Field, ...]:

@@ -23,6 +23,10 @@ Chunk = Callable[[int], "tuple[list[EventBatch], int, int, int]"]
 """A function of the newest event's number that gives batches, the number of events, and the first and last ts."""
 
 
+JOINED = 20_000
+"""The events of a chunk, at most, where an event may have many results, as in a join."""
+
+
 class Sizes(NamedTuple):
     """The number of events in a chunk, of Python `rows` and of `arrow` tables."""
 
@@ -36,8 +40,10 @@ def sizes_of(database: Database, queries: Collection[QueryEntry]) -> Sizes:
     The time of a push may grow faster than its events, so it is small where queries report as time passes.
     """
     many = 0 if any(entry.timed for entry in queries) else database.arrow_chunk_size
-    if all(entry.is_linear_on(database) for entry in queries):
+    if all(entry.is_linear(joins_by_range=False) for entry in queries):
         many = max(many, database.frames_chunk_size)
+    elif database.index_range_joins and all(entry.is_linear(joins_by_range=True) for entry in queries):
+        many = max(many, min(database.frames_chunk_size, JOINED))
     many //= max(1, len(queries))
     return Sizes(database.chunk_size, max(database.chunk_size, many))
 

@@ -49,6 +49,7 @@ QUERIES = {
         "select a.symbol as symbol from pattern [every a=trades(price > 900) -> b=trades(symbol = a.symbol, price < 100) "
         "where timer:within(1 sec)]",
     ),
+    "timers": ("epl", "select count(*) as n from pattern [every timer:interval(1 sec)]"),
 }
 """The language and the text of each query."""
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from bridge.engine.bound_statements import BoundStatements, row_of
 from bridge.engine.catalogue import StreamEntry
+from bridge.engine.dormant import DormantOperators
 from bridge.engine.intake import EventBatch
 from bridge.engine.one_event import OneEventPlan
 from bridge.engine.one_event_planning import filled_window, one_event_plan
@@ -31,10 +32,12 @@ class OneEventPlans:
         self._known: dict[str, OneEventPlan | None] = {}
         self._bound: dict[str, tuple[StreamEntry, BoundStatements]] = {}
         self._memory = WindowMemory(self._filled)
+        self._dormant: DormantOperators | None = None
 
     def clear(self) -> None:
         """Forgets all plans, as operators or result statements have changed."""
         self._known.clear()
+        self._dormant = None
         self._memory.clear()
 
     def unbind(self) -> None:
@@ -65,6 +68,13 @@ class OneEventPlans:
             self.forget(streams)
 
     @property
+    def dormant(self) -> DormantOperators:
+        """The operators that no plan has; a push at whose time they are due needs more than a plan."""
+        if self._dormant is None:
+            self._dormant = DormantOperators(self._operators(), self._database)
+        return self._dormant
+
+    @property
     def known(self) -> list[OneEventPlan]:
         """The plans that were worked out."""
         return [plan for plan in self._known.values() if plan is not None]
@@ -80,8 +90,8 @@ class OneEventPlans:
         if name not in self._known:
             streams = frozenset([name])
             operators = self._operators()
-            concerned = [operator for operator in operators if operator.concerned(streams)]
-            results = self._results.concerned(streams, 1, final=False)
+            concerned = [operator for operator in self.dormant.without(operators) if operator.concerned(streams)]
+            results = self.dormant.without_results(self._results.concerned(streams, 1, final=False))
             others = {other.inbox for other in self._streams.values()} - {stream.inbox}
             bound = self._bound_of(stream)
             self._known[name] = one_event_plan(

@@ -201,7 +201,7 @@ class Runner(SmallPushes):
         housekeeping = self._housekeeping
         housekeeping.removed |= self._inboxes.empty()
         streams = frozenset(batch.stream.name.lower() for batch in batches)
-        one = self._one_event_plans.of(batches[0].stream) if count == 1 and batches[0].rows and not final else None
+        one = self._one_event_plan(batches, ts) if count == 1 and not final else None
         filled = set() if one is not None else self._inboxes.fill(batches)
         due = housekeeping.is_due(count)
         plan = one or self._steps(streams, final, self.network.settings.kind(count))
@@ -229,6 +229,12 @@ class Runner(SmallPushes):
         self.now = ts
         self._was_used = False
         return results
+
+    def _one_event_plan(self, batches: Sequence[EventBatch], ts: int) -> OneEventPlan | None:
+        """The plan for an event, where that is all that is due by its time."""
+        if not batches[0].rows or self._one_event_plans.dormant.are_due(self.now, ts):
+            return None
+        return self._one_event_plans.of(batches[0].stream)
 
     def _run_steps(self, steps: Sequence[str | Call], ts: int, seq: int, final: bool) -> None:
         for step in steps:

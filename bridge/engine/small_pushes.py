@@ -120,6 +120,8 @@ class SmallPushes(Transactions):
         plan = self._plan_of(batches, count)
         if plan is None or self._inboxes.registered or self._was_used:
             return None
+        if self._one_event_plans.dormant.are_due(self.now, ts):
+            return None
         is_computed = plan.is_computed
         is_passed = bool(plan.boundaries) and plan.boundaries.are_passed(self.now, ts, batches[0].rows)
         in_process = plan.in_process if count <= self.most_of(plan) and not is_passed else None

@@ -144,21 +144,20 @@ class PreviousValues:
         return node
 
     def _within(self, node: Node, window: Window, call: _Call, value: exp.Expr, context: tuple[exp.Expr, ...]) -> Node:
-        """The value of an event that is still in the window, or, of prior, of any that came."""
+        """The value of an event that is still in the window, of its keys; or, of prior, of any that came."""
         extent, keys = window.extent, window.partition_by
-        slides = extent.jumps
-        if call.function == "prior" and keys == context and not slides:
-            return PreviousRow(node, call.name, value, call.count, None, keys)
-        if slides or (call.function == "prior" and not extent.membership_by_age):
+        if extent.jumps:
             self.cursor.fail(
                 f"{call.function} over this window is not supported: over #length, #time and #keepall it is",
                 call.position,
             )
+        if call.function == "prior":
+            return PreviousRow(node, call.name, value, call.count, None, context)
         if call.function == "prev" and isinstance(extent, Rows) and extent.count <= call.count:
             self.cursor.fail(
                 f"the window holds {extent.count} events: {call.count} before is none of it", call.position
             )
-        if call.function in ("prev", "prior") and extent.membership_by_age:
+        if call.function == "prev" and extent.membership_by_age:
             return PreviousRow(node, call.name, value, call.count, extent.lifetime_ms, keys)
         condition = of_same(call.name, keys)
         if call.function == "prevcount":

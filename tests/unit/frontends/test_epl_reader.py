@@ -89,7 +89,6 @@ REFUSED = {
     "select rate(0) as r from S": "rate",
     "select rate(v) as r from S": "rate",
     "select prior(1, v) as x from S#time_batch(5 sec)": "prior",
-    "select prior(1, v) as x from S#groupwin(k)#sort(3, v)": "prior",
     "select leaving() as l from S#length(3)": "leaving",
     "select v from S where k regexp '(?i)3'": "k",
     "select v from S where k regexp '(3'": "k",

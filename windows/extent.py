@@ -12,6 +12,9 @@ from sqlglot import exp
 
 from windows.times import duration
 
+DURATION = r"\d+ ?[A-Z]+"
+"""The regular expression of a duration, such as `5 S`."""
+
 
 class Role(enum.Enum):
     """What an expression of an extent is for, which decides how it is checked."""
@@ -38,6 +41,8 @@ class Extent:
     A field that holds an expression, or (`several`) a tuple of them, has its role in the field's metadata.
     """
 
+    example: ClassVar[str] = ""
+    """A text of this kind over a column v, as messages show it; what may be left out is in brackets."""
     syntax: ClassVar[str] = ""
     """A regular expression of the text, in upper case, whose groups are the fields; empty: the text has expressions."""
     holds_per_key: ClassVar[bool] = True
@@ -150,3 +155,9 @@ class Extent:
 def _parsed(value: str) -> Any:
     """A count, a duration in milliseconds, or True for a word that is present."""
     return int(value) if value.isdigit() else duration(value) if value[0].isdigit() else True
+
+
+def check_count(word: str, count: int) -> None:
+    """Raises ValueError if a count, which `word` introduces, is not a whole number of at least 1."""
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise ValueError(f"{word} wants a whole number of at least 1, not {count!r}")

@@ -1,19 +1,22 @@
 """The kinds of windows: which rows of a stream count at a time (docs/semantics.md, W1 to W11).
 
 A new kind is a subclass of `Extent` here, a file in `bridge/rewrite/windows`, and one line in each language that has it.
-In the pictures each column is a millisecond: `arrives` shows the row that arrives, `content` the rows in the window then.
+The kinds that depend on values of the rows are in `windows/value_extents.py`. In the pictures each column is a millisecond:
+`arrives` shows the row that arrives, `content` the rows in the window then.
 """
 
 from __future__ import annotations
 
 import dataclasses
 
-from sqlglot import exp
-
-from windows.extent import Extent, Render, Role, as_sql
+from windows.extent import DURATION, Extent, Render, as_sql, check_count
 from windows.times import duration
+from windows.value_extents import Batch, Top, Trailing, Tumbling
 
-_MS = r"\d+ ?[A-Z]+"
+__all__ = [
+    "Batch", "FirstRange", "FirstRows", "Now", "Range", "Rows", "Session", "Top", "Trailing", "Tumbling", "Unbounded",
+    "expected_extents", "parse_extent",
+]  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,9 +42,10 @@ class Range(Extent):
     'RANGE 5 MS SLIDE 5 MS OFFSET FIRST'
     """
 
+    example = "RANGE 5 S [SLIDE 1 S]"
     syntax = (
-        rf"RANGE (?P<size>{_MS})"
-        rf"(?: SLIDE (?P<slide>{_MS})(?: OFFSET (?:(?P<offset>{_MS})|(?P<first>FIRST)))?| STEP (?P<step>{_MS}))?"
+        rf"RANGE (?P<size>{DURATION})"
+        rf"(?: SLIDE (?P<slide>{DURATION})(?: OFFSET (?:(?P<offset>{DURATION})|(?P<first>FIRST)))?| STEP (?P<step>{DURATION}))?"
     )
     holds_per_key = False
     expires_by_time = True
@@ -107,6 +111,7 @@ class Rows(Extent):
     ('ROWS 10', 'ROWS 10 SLIDE 5', 'ROWS 10 SLIDE 5 FULL')
     """
 
+    example = "ROWS 10 [SLIDE 5]"
     syntax = r"ROWS (?P<count>\d+)(?: SLIDE (?P<slide>\d+)(?P<full> FULL)?)?"
     evicts = True
 
@@ -116,7 +121,7 @@ class Rows(Extent):
 
     def __post_init__(self) -> None:
         for number in (self.count, *([] if self.slide is None else [self.slide])):
-            _check_count("ROWS", number)
+            check_count("ROWS", number)
         if self.full and (self.slide is None or self.slide > self.count):
             raise ValueError(f"a full window slides by at most the rows that are in it: ROWS {self.count} SLIDE n FULL")
 
@@ -131,29 +136,6 @@ class Rows(Extent):
 
 
 @dataclasses.dataclass(frozen=True)
-class Batch(Extent):
-    """W6: the rows from one for which `start` holds to the next later one for which `stop` holds, which reports them.
-
-        arrives   a    b    c    d    e
-                       start     stop
-        content                  bcd                START … STOP …
-
-    >>> import sqlglot
-    >>> str(Batch(sqlglot.condition("a > 1"), sqlglot.condition("a < 0")))
-    'START a > 1 STOP a < 0'
-    """
-
-    jumps = True
-    evicts = True
-
-    start: exp.Expr = dataclasses.field(metadata={"role": Role.CONDITION})
-    stop: exp.Expr = dataclasses.field(metadata={"role": Role.CONDITION})
-
-    def sql(self, render: Render = as_sql) -> str:
-        return f"START {render(self.start)} STOP {render(self.stop)}"
-
-
-@dataclasses.dataclass(frozen=True)
 class Unbounded(Extent):
     """W4: every row, for ever.
 
@@ -164,6 +146,7 @@ class Unbounded(Extent):
     'UNBOUNDED'
     """
 
+    example = "UNBOUNDED"
     syntax = "UNBOUNDED"
     holds_per_key = False
     is_suffix = True
@@ -185,6 +168,7 @@ class Now(Extent):
     'NOW'
     """
 
+    example = "NOW"
     syntax = "NOW"
     holds_per_key = False
     expires_by_time = True
@@ -203,12 +187,13 @@ class FirstRows(Extent):
     content   a    ab   ab   ab                 FIRST ROWS 2
     """
 
+    example = "FIRST ROWS 3"
     syntax = r"FIRST ROWS (?P<count>\d+)"
 
     count: int
 
     def __post_init__(self) -> None:
-        _check_count("FIRST ROWS", self.count)
+        check_count("FIRST ROWS", self.count)
 
     def sql(self, render: Render = as_sql) -> str:
         return f"FIRST ROWS {self.count}"
@@ -225,7 +210,8 @@ class FirstRange(Extent):
         content   a    ab   ab   ab   ab   ab       FIRST RANGE 3 MS
     """
 
-    syntax = rf"FIRST RANGE (?P<size>{_MS})"
+    example = "FIRST RANGE 5 S"
+    syntax = rf"FIRST RANGE (?P<size>{DURATION})"
     holds_per_key = False
     is_timed = True
     begins_with_query = True
@@ -250,7 +236,8 @@ class Session(Extent):
         content   a    ab   ab   ab        c        SESSION 3 MS
     """
 
-    syntax = rf"SESSION (?P<gap>{_MS})"
+    example = "SESSION 5 S"
+    syntax = rf"SESSION (?P<gap>{DURATION})"
     expires_by_time = True
     end_known = False
 
@@ -261,106 +248,6 @@ class Session(Extent):
 
     def sql(self, render: Render = as_sql) -> str:
         return f"SESSION {self.gap} MS"
-
-
-@dataclasses.dataclass(frozen=True)
-class Top(Extent):
-    """W9: the first `count` of all rows so far in an order, NULL least, of equal rows the newest (EPL's sort).
-
-    A row that falls out does not return. With `last_of` a row also leaves when a newer one has equal values of these
-    expressions (EPL's rank).
-
-        arrives   5    3    9    4
-        content   5    53   95   95                 ROWS 2 ORDER BY v DESC
-
-    >>> import sqlglot
-    >>> print(Top(3, (sqlglot.parse_one("SELECT 1 ORDER BY v DESC").args["order"].expressions[0],)))
-    ROWS 3 ORDER BY v DESC
-    """
-
-    evicts = True
-    may_evict_newest = True
-    is_sorted = True
-
-    count: int
-    order: tuple[exp.Ordered, ...] = dataclasses.field(metadata={"role": Role.ORDER, "several": True})
-    last_of: tuple[exp.Expr, ...] = dataclasses.field(default=(), metadata={"role": Role.VALUE, "several": True})
-
-    def __post_init__(self) -> None:
-        _check_count("ROWS", self.count)
-        if not self.order:
-            raise ValueError("ORDER BY wants an expression to order by")
-
-    def sql(self, render: Render = as_sql) -> str:
-        order = ", ".join(render(term.this) + " DESC" * bool(term.args.get("desc")) for term in self.order)
-        last_of = f" LAST OF {', '.join(map(render, self.last_of))}" if self.last_of else ""
-        return f"ROWS {self.count} ORDER BY {order}{last_of}"
-
-
-@dataclasses.dataclass(frozen=True)
-class Trailing(Extent):
-    """W10: the oldest row leaves while it is `size` or more behind the newest, or while there are more than `count`.
-
-    Rows leave as others arrive, not as time passes. They are behind in ts (milliseconds), or in the values of `of`
-    (EPL's ext_timed, and expr).
-
-        time      1    2    3    4    5    6
-        arrives   a    b         c
-        content   a    ab   ab   bc   bc   bc       TRAILING 3 MS
-
-    >>> str(Trailing("5 S", 10))
-    'TRAILING 5000 MS ROWS 10'
-    """
-
-    syntax = rf"TRAILING (?P<size>{_MS})(?: ROWS (?P<count>\d+))?"
-    evicts = True
-    may_evict_newest = True
-
-    size: int
-    count: int | None = None
-    of: exp.Expr | None = dataclasses.field(default=None, metadata={"role": Role.VALUE})
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "size", duration(self.size))
-        if self.count is not None:
-            _check_count("ROWS", self.count)
-
-    def sql(self, render: Render = as_sql) -> str:
-        rows = "" if self.count is None else f" ROWS {self.count}"
-        return f"TRAILING {self.size} MS{rows}" + ("" if self.of is None else f" OF {render(self.of)}")
-
-
-@dataclasses.dataclass(frozen=True)
-class Tumbling(Extent):
-    """W11: batches of `size` milliseconds by the values of `of`, each reported by the first row beyond it.
-
-    Boundaries are counted from `origin`, or from the first row (of each key). A row for which `of` is NULL is in no batch
-    (EPL's ext_timed_batch).
-
-        v         1    2    4    5    8
-        arrives   a    b    c    d    e
-        content             ab        cd            TUMBLING 3 MS OFFSET 1 MS OF v
-
-    >>> import sqlglot
-    >>> str(Tumbling("5 S", sqlglot.condition("v"))), str(Tumbling("5 S", sqlglot.condition("v"), 0))
-    ('TUMBLING 5000 MS OF v', 'TUMBLING 5000 MS OFFSET 0 MS OF v')
-    """
-
-    jumps = True
-    evicts = True
-
-    size: int
-    of: exp.Expr = dataclasses.field(metadata={"role": Role.TIME})
-    origin: int | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "size", duration(self.size))
-        if self.origin is not None and (isinstance(self.origin, bool) or not isinstance(self.origin, int)):
-            raise ValueError(f"OFFSET wants a whole number of milliseconds, not {self.origin!r}")
-
-    def sql(self, render: Render = as_sql) -> str:
-        origin = "" if self.origin is None else f" OFFSET {self.origin} MS"
-        return f"TUMBLING {self.size} MS{origin} OF {render(self.of)}"
 
 
 def parse_extent(text: str) -> Extent:
@@ -378,12 +265,15 @@ def parse_extent(text: str) -> Extent:
     for kind in Extent.__subclasses__():
         if (extent := kind.parse(plain)) is not None:
             return extent
-    raise ValueError(
-        "a window reads RANGE 5 S [SLIDE 1 S], ROWS 10 [SLIDE 5], FIRST ROWS 10, FIRST RANGE 5 S, SESSION 5 S, UNBOUNDED or "
-        f"NOW, not {text!r}"
-    )
+    raise ValueError(f"a window reads {expected_extents(text_only=True)}, not {text!r}")
 
 
-def _check_count(word: str, count: int) -> None:
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise ValueError(f"{word} wants a whole number of at least 1, not {count!r}")
+def expected_extents(text_only: bool = False) -> str:
+    """The texts of all kinds of windows, for a message; `text_only`: of those that `parse_extent` reads.
+
+    >>> expected_extents(text_only=True)  # doctest: +ELLIPSIS
+    'RANGE 5 S [SLIDE 1 S], ROWS 10 [SLIDE 5], UNBOUNDED, NOW, ... or TRAILING 5 S [ROWS 10]'
+    """
+    kinds = sorted(Extent.__subclasses__(), key=lambda kind: kind.__module__)
+    *others, last = [kind.example for kind in kinds if kind.syntax or not text_only]
+    return f"{', '.join(others)} or {last}"

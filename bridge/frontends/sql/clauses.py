@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from bridge.errors import QueryError, nearest
+from bridge.errors import QueryError, closest, nearest
 from bridge.frontends.clauses import batch, duration, positive_integer, schema
 from bridge.frontends.cursor import Cursor, Region
 from bridge.frontends.expressions import Qualifiers, expression_list, resolve, single_expression, without_aliases
@@ -32,6 +32,7 @@ from windows.extents import (
     Trailing,
     Tumbling,
     Unbounded,
+    expected_extents,
 )
 from windows.schema import Schema
 
@@ -65,10 +66,7 @@ def _partition(cursor: Cursor, stops: tuple[str, ...]) -> tuple[exp.Expr, ...]:
 def _extent(cursor: Cursor) -> Extent:
     position, read = cursor.position, _EXTENTS.get(cursor.word())
     if read is None:
-        cursor.fail(
-            "RANGE 5 S [SLIDE 1 S], ROWS 10 [SLIDE 5], UNBOUNDED, NOW, SESSION 5 S, FIRST ROWS 3 or START … STOP … is "
-            f"expected, not {cursor.shown()}"
-        )
+        cursor.fail(f"{expected_extents()} is expected, not {cursor.shown()}{closest(cursor.word(), [*_EXTENTS])}")
     try:
         return read(cursor)
     except ValueError as error:

@@ -18,6 +18,7 @@ from bridge.query.match import Definition, Match
 from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Output, Relation, Stream, Union, Window, walk
 from bridge.query.text import statement
 from nfa import pattern as p
+from windows.extent import Extent
 from windows.extents import Now, Range, Rows, Unbounded
 from windows.schema import Schema
 
@@ -372,9 +373,10 @@ SELECT * FROM s WINDOW(RANGE 5 ¦FORTNIGHTS)                       | a unit of t
 SELECT * FROM s WINDOW(RANGE 5¦)                                  | a unit of time is expected
 SELECT * FROM s WINDOW(RANGE INTERVAL ¦'x' SECOND)                | INTERVAL wants a whole number
 SELECT * FROM s WINDOW(RANGE 5 S SLIDE¦)                          | a number is expected, not ')'
-SELECT * FROM s WINDOW(¦LAST 5)                                   | START … STOP … is expected
+SELECT * FROM s WINDOW(¦LAST 5)                                   | TUMBLING 5 S OF v is expected, not 'LAST'
+SELECT * FROM s WINDOW(¦SESION 5 S)                               | not 'SESION'; did you mean 'SESSION'?
 SELECT * FROM s WINDOW(ROWS 5 ¦S)                                 | ) is expected, not 'S'
-SELECT * FROM s WINDOW(PARTITION BY a, b¦)                        | START … STOP … is expected
+SELECT * FROM s WINDOW(PARTITION BY a, b¦)                        | TUMBLING 5 S OF v is expected, not ')'
 SELECT * FROM s WINDOW(ROWS 5) ¦WINDOW(NOW)                       | a second WINDOW
 SELECT * FROM s[a¦]                                               | the type of 'a' is expected
 SELECT * FROM s[a:¦Foo]                                           | unknown type 'Foo'
@@ -710,6 +712,13 @@ def test_any_tree_comes_back(tree: Node) -> None:
 def test_a_part_of_a_column_that_is_called_as_the_stream_stays_one(text: str) -> None:
     tree = parse(text)
     assert parse(statement(tree)) == tree
+
+
+@pytest.mark.parametrize("kind", Extent.__subclasses__(), ids=lambda kind: kind.__name__)
+def test_every_kind_of_window_is_read_as_its_example_shows_it(kind: type[Extent]) -> None:
+    tree = parse(f"SELECT COUNT(*) FROM s[v INTEGER] WINDOW({re.sub('[][]', '', kind.example)})")
+    (window,) = (node for node in walk(tree) if isinstance(node, Window))
+    assert type(window.extent) is kind
 
 
 # Damaged queries are refused, never misread --------------------------------------------------------------------------

@@ -196,7 +196,10 @@ class Emptied:
 @functools.cache
 def emptied(kind: str, variable: str) -> Emptied:
     """A database on the server that an environment variable names by its URL, or else on one of our own."""
-    url = sa.make_url(os.environ.get(variable) or {"postgresql": postgresql, "mariadb": mariadb}[kind]().url)
+    own = {"postgresql": postgresql, "mariadb": mariadb}.get(kind)
+    if own is None and variable not in os.environ:
+        raise MissingError(f"the tests start no server of {kind}")
+    url = sa.make_url(os.environ.get(variable) or own().url)
     name = f"cep_tests_{WORKER}"
     with contextlib.closing(_connection(url)) as connection:
         connection.cursor().execute(f"DROP DATABASE IF EXISTS {name}")

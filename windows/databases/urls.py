@@ -8,6 +8,9 @@ from urllib.parse import unquote, unquote_plus
 EXAMPLES = "a database URL reads duckdb:///file.db, sqlite:///file.db, postgresql+psycopg://…, mariadb+pymysql://…"
 
 
+EXTRAS = {"psycopg": "postgresql", "pymysql": "mysql"}
+"""The extra of pyproject.toml that installs a driver, by the driver's module."""
+
 _PASSWORD = re.compile(r"(://[^/:@?]*):(?:.*)@")
 _PARAMETER = re.compile(r"([?&;])([^=&;?]+)=([^&;]*)")
 _CONNECTION = re.compile(r"(?i)\b(\w*(?:password|passwd|pwd|secret|token))\s*=\s*('(?:[^'\\]|\\.)*'|[^\s&;?@)'\"]+)")
@@ -82,7 +85,7 @@ def install_hint(driver: str | None) -> str:
     >>> install_hint("psycopg")
     ": pip install '.[postgresql]'"
     """
-    extra = {"psycopg": "postgresql", "pymysql": "mysql"}.get((driver or "").lower())
+    extra = EXTRAS.get((driver or "").lower())
     if extra is None and driver == "psycopg2":
         return ": write postgresql+psycopg://, and pip install '.[postgresql]'"
     if extra is None and driver == "MySQLdb":

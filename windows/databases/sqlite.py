@@ -6,7 +6,6 @@ import contextlib
 import datetime
 import functools
 import math
-import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,8 +20,8 @@ from windows.databases.base import LOCK_TIMEOUT, NESTED_LOOP, Convert
 from windows.databases.own_types import OwnType
 from windows.databases.python_aggregates import PythonAggregate, deviation_in_two_passes
 from windows.databases.refused import OtherBridge, Refused
-from windows.databases.sqlite_aggregates import EarliestValue, JsonList, LatestValue, StandardDeviation, exact_total
-from windows.databases.sqlite_decimals import SQLiteDecimals, remainder
+from windows.databases.sqlite_decimals import SQLiteDecimals
+from windows.databases.sqlite_functions import create_functions
 from windows.databases.sqlite_json import SQLiteJson
 from windows.databases.sqlite_times import SQLiteTimes
 from windows.databases.triggers import ChangeTriggers, NotedColumn, sqlite_triggers
@@ -77,16 +76,7 @@ class SQLite(SQLiteDecimals, SQLiteJson, SQLiteTimes, Alchemy):
         driver = cast("Any", self.connection.driver_connection)
         driver.isolation_level = None  # so that CREATE TABLE, too, is part of the bridge's transactions
         self.execute("PRAGMA case_sensitive_like = ON")
-        driver.create_function("regexp", 2, _matches, deterministic=True)
-        for name, function in {"floor": _floor, "cep_double": _double, "cep_integer": _integer}.items():
-            driver.create_function(name, 1, function, deterministic=True)
-        driver.create_function("cep_total", 3, exact_total, deterministic=True)
-        driver.create_function("cep_remainder", 3, remainder, deterministic=True)
-        driver.create_aggregate("cep_list", -1, JsonList)
-        driver.create_aggregate("cep_earliest", 2, EarliestValue)
-        driver.create_aggregate("cep_latest", 2, LatestValue)
-        for name in ("stddev", "stddev_samp"):
-            driver.create_window_function(name, 1, StandardDeviation)
+        create_functions(driver)
         if engine.url.database not in (None, "", ":memory:"):
             ((patience,),) = self.fetch("PRAGMA busy_timeout")
             self.execute(f"PRAGMA busy_timeout = {max(int(patience), BUSY_TIMEOUT)}")
@@ -256,20 +246,6 @@ class SQLite(SQLiteDecimals, SQLiteJson, SQLiteTimes, Alchemy):
         return bool(self.fetch(sql))
 
 
-def _integer(value: Any) -> Any:
-    """The value; raises ValueError for a double, to which SQLite rounds an integer beyond 64 bits."""
-    if type(value) is float:
-        raise ValueError
-    return value
-
-
-def _matches(pattern: str | None, text: Any) -> bool | None:
-    """`text REGEXP pattern`, an operator for which SQLite has no function."""
-    if pattern is None or text is None:
-        return None
-    return re.search(pattern.removesuffix("$") + r"\Z" if pattern.endswith("$") else pattern, str(text)) is not None
-
-
 def _depth(statement: exp.Expr) -> int:
     """The depth to which sub-queries are nested."""
     deepest = [0]
@@ -334,17 +310,6 @@ def _quoted(name: str) -> str:
 
 def _text(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
-
-
-def _floor(number: float | None) -> float | None:
-    return number if number is None or not math.isfinite(number) else math.floor(number)  # SQLAlchemy's fails at NULL
-
-
-def _double(value: float | None) -> str | None:
-    """A double with all its digits, which SQLite's own text lacks."""
-    if value is None:
-        return None
-    return repr(float(value)) if math.isfinite(value) else "9e999" if value > 0 else "-9e999"
 
 
 def _no_nan(name: str) -> Convert:

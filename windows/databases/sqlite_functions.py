@@ -1,11 +1,54 @@
-"""Aggregates that SQLite lacks, and sums that may pass 64 bits on the way to a smaller total, which its own do not."""
+"""Functions in Python that SQLite lacks: the bridge's own, whose names begin with cep_, and those of standard SQL."""
 
 from __future__ import annotations
 
 import collections
+import math
+import re
 from typing import Any
 
 from windows.databases.python_aggregates import deviation_in_two_passes
+from windows.databases.sqlite_decimals import remainder
+
+
+def create_functions(driver: Any) -> None:
+    """Adds the functions to a connection of the module sqlite3."""
+    scalars = {
+        "regexp": (2, _matches), "floor": (1, _floor), "cep_double": (1, _double), "cep_integer": (1, _integer),
+        "cep_total": (3, exact_total), "cep_remainder": (3, remainder),
+    }  # fmt: skip
+    for name, (arguments, function) in scalars.items():
+        driver.create_function(name, arguments, function, deterministic=True)
+    driver.create_aggregate("cep_list", -1, _JsonList)
+    driver.create_aggregate("cep_earliest", 2, _EarliestValue)
+    driver.create_aggregate("cep_latest", 2, _LatestValue)
+    for name in ("stddev", "stddev_samp"):
+        driver.create_window_function(name, 1, _StandardDeviation)
+
+
+def _integer(value: Any) -> Any:
+    """The value; raises ValueError for a double, to which SQLite rounds an integer beyond 64 bits."""
+    if type(value) is float:
+        raise ValueError
+    return value
+
+
+def _matches(pattern: str | None, text: Any) -> bool | None:
+    """`text REGEXP pattern`, an operator for which SQLite has no function."""
+    if pattern is None or text is None:
+        return None
+    return re.search(pattern.removesuffix("$") + r"\Z" if pattern.endswith("$") else pattern, str(text)) is not None
+
+
+def _floor(number: float | None) -> float | None:
+    return number if number is None or not math.isfinite(number) else math.floor(number)  # SQLAlchemy's fails at NULL
+
+
+def _double(value: float | None) -> str | None:
+    """A double with all its digits, which SQLite's own text lacks."""
+    if value is None:
+        return None
+    return repr(float(value)) if math.isfinite(value) else "9e999" if value > 0 else "-9e999"
 
 
 def exact_total(before: int | None, high: int | None, low: int | None) -> int | None:
@@ -25,7 +68,7 @@ def exact_total(before: int | None, high: int | None, low: int | None) -> int | 
     return total
 
 
-class StandardDeviation:
+class _StandardDeviation:
     """STDDEV_SAMP, which SQLite lacks: NULL for fewer than two values.
 
     It takes two passes, as the sum of squares loses the digits of values far from zero. Its window frames must not be
@@ -50,7 +93,7 @@ class StandardDeviation:
     finalize = value
 
 
-class JsonList:
+class _JsonList:
     """The JSON of a list: a step takes the JSON of an element, then the keys that order it."""
 
     def __init__(self) -> None:
@@ -63,10 +106,10 @@ class JsonList:
         return f"[{','.join(element[-1] for element in sorted(self._elements))}]" if self._elements else None
 
 
-class LatestValue:
+class _LatestValue:
     """The value, also NULL, of the row of a group with the greatest place.
 
-    >>> latest = LatestValue()
+    >>> latest = _LatestValue()
     >>> for value, place in ("a", 1), (None, 3), ("b", 2):
     ...     latest.step(value, place)
     >>> print(latest.finalize())
@@ -85,7 +128,7 @@ class LatestValue:
         return self._value
 
 
-class EarliestValue(LatestValue):
+class _EarliestValue(_LatestValue):
     """The value, also NULL, of the row of a group with the least place."""
 
     def step(self, value: Any, place: Any) -> None:

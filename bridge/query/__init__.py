@@ -5,7 +5,7 @@ A query is a tree of frozen dataclasses. `str(query)` is its text in the bridge'
 
 from bridge.query import text as text  # registers how nodes are written
 from bridge.query.epl_columns import Enumeration, PreviousRow, SubqueryColumn
-from bridge.query.epl_output import OrderLimitDistinct, OutputEvery, RStream, Snapshot, Throttle
+from bridge.query.epl_output import FirstEvents, OrderLimitDistinct, OutputEvery, RStream, Snapshot, Throttle
 from bridge.query.epl_patterns import EagerMatch, Occurrence, TemporalMatch
 from bridge.query.epl_state import (
     Action,
@@ -53,6 +53,7 @@ __all__ = [
     "EagerMatch",
     "Enumeration",
     "Filter",
+    "FirstEvents",
     "IntoTable",
     "Map",
     "Match",

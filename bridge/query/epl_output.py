@@ -88,6 +88,16 @@ class Throttle(Node):
 
 
 @dataclasses.dataclass(frozen=True)
+class FirstEvents(Throttle):
+    """All rows of the first event of every `time` milliseconds, where an event has several: of a join, or of batches.
+
+    >>> from bridge.query import Stream
+    >>> print(FirstEvents(Stream("s"), time=5000))
+    SELECT * FROM s OUTPUT FIRST EVERY 5000 MS
+    """
+
+
+@dataclasses.dataclass(frozen=True)
 class RStream(Node):
     """EPL's rstream: the rows that leave a window, each when it leaves, in the order of their arrival.
 

@@ -21,7 +21,7 @@ from typing import Any
 from sqlglot import exp
 
 from bridge import query as q
-from bridge.query.epl_output import OutputEvery, RStream, Snapshot
+from bridge.query.epl_output import FirstEvents, OutputEvery, RStream, Snapshot
 from nfa import pattern as p
 from windows.extents import Batch, FirstRange, FirstRows, Now, Range, Rows, Session, Top, Trailing, Tumbling, Unbounded
 from windows.schema import Schema
@@ -148,6 +148,8 @@ class Truth:
             case q.OrderLimitDistinct(input):
                 moments = itertools.groupby(self.rows(input), key=lambda row: row.moment)
                 return [row for moment, rows in moments for row in self.arranged(node, moment, list(rows))]
+            case FirstEvents(input, _, time):
+                return first_events(self.rows(input), time or 1)
             case q.Throttle(input, count, time, keys):
                 tell = paused if keys and time is not None else throttled
                 parts = partitions(self.rows(input), self.key(input, keys))
@@ -554,6 +556,12 @@ def throttled(rows: list[Row], count: int | None, time: int | None) -> list[Row]
         return [dataclasses.replace(row, out=None) for row in rows[::count]]
     firsts = {(row.ts - rows[0].ts) // time: row for row in reversed(rows)}
     return [dataclasses.replace(row, out=None) for row in reversed(firsts.values())]
+
+
+def first_events(rows: list[Row], time: int) -> list[Row]:
+    """All rows of the first moment in every `time` since the first row."""
+    firsts = {(row.ts - rows[0].ts) // time: row.moment for row in reversed(rows)}
+    return [dataclasses.replace(row, out=None) for row in rows if row.moment in firsts.values()]
 
 
 def gathered(rows: list[Row], count: int, first: bool) -> Iterator[Row]:

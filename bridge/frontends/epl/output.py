@@ -16,7 +16,7 @@ from bridge.frontends.epl.istream_rstream import newest_first as newest_first
 from bridge.frontends.epl.named_windows import is_per_event
 from bridge.frontends.expressions import Qualifiers, position_of, resolve
 from bridge.query.epl_columns import Enumeration, PreviousRow, SubqueryColumn
-from bridge.query.epl_output import OrderLimitDistinct, OutputEvery, RStream, Snapshot, Throttle
+from bridge.query.epl_output import FirstEvents, OrderLimitDistinct, OutputEvery, RStream, Snapshot, Throttle
 from bridge.query.epl_patterns import EagerMatch
 from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Stream, Window, is_plain_join, without_filters
 from windows.extents import Range, Rows, Unbounded
@@ -92,7 +92,8 @@ def at_rate(
     if rate.count is not None:
         _check_counting(cursor, node, rate)
     if rate.kind == "first":
-        return Throttle(node, rate.count, rate.time, groups or keys)
+        is_of_events = rate.time is not None and not keys and _has_several(node)
+        return (FirstEvents if is_of_events else Throttle)(node, rate.count, rate.time, groups or keys)
     extent = Rows(rate.count, rate.count) if rate.count is not None else Range(rate.time or 1, rate.time, first=True)
     batch: Node = Window(node, extent, keys)
     if rate.kind != "last":

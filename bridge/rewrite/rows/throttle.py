@@ -9,6 +9,7 @@ from typing import Any
 from sqlglot import exp
 
 from bridge import query
+from bridge.query.epl_output import FirstEvents
 from bridge.rewrite.flow import Flow, Need, Selection
 from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.plan import Insert, Operator, Purge
@@ -23,6 +24,7 @@ from windows.sql import (
     derived_table,
     floor_to_multiple,
     number,
+    over,
     row_number,
     table,
 )
@@ -52,7 +54,7 @@ def _every_nth(operator: Operator, node: query.Throttle, network: Network, below
 
 
 def _of_periods(operator: Operator, node: query.Throttle, network: Network, below: Flow) -> Selection:
-    """The first row of each period; a table keeps the rows that were reported, with their periods."""
+    """The first row of each period, or all of its event; a table keeps the rows that were reported, with their periods."""
     assert node.time is not None
     origin = first_time(operator, node, network, below)
     reported, identity = network.name("reported", node), ("ts", "seq", *below.order)
@@ -60,6 +62,8 @@ def _of_periods(operator: Operator, node: query.Throttle, network: Network, belo
     rows = exp.select(*(column_of("a", name) for name in identity), aliased(period, "_step"))
     rows = rows.from_(derived_table(below.arrivals.select(), "a"))
     place = row_number([column("_step")], map(column, below.key))
+    if isinstance(node, FirstEvents):
+        place = over(exp.Rank(), [column("_step")], [column(name) for name in below.key if name not in below.order])
     ranked = exp.select(*map(column, (*identity, "_step")), aliased(place, "_n")).from_(derived_table(rows, "r"))
     known = exp.select(number(1)).from_(aliased_table(reported, "k"))
     known = known.where(exp.EQ(this=column_of("k", "_step"), expression=column_of("f", "_step")))

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from nfa.errors import BudgetError, PatternError
 from nfa.pattern import Anchor, Exclusion, Pattern, Symbol, symbols, walk
 from nfa.picture import dot_text
-from nfa.program import Done, Instruction, IterationEnd, Jump, MatchSymbol, Split, compile_program
+from nfa.program import Accept, Instruction, IterationEnd, Jump, MatchSymbol, Split, compile_program
 
 STATE_LIMIT = 10_000
 """The most states before minimization."""
@@ -154,12 +154,12 @@ def _reach(code: tuple[Instruction, ...], numbers: list[int]) -> frozenset[int]:
         if number not in visited:
             visited.add(number)
             pending += _onward(code[number], number)
-    return frozenset(number for number in visited if isinstance(code[number], MatchSymbol | Done))
+    return frozenset(number for number in visited if isinstance(code[number], MatchSymbol | Accept))
 
 
 def _onward(line: Instruction, number: int) -> tuple[int, ...]:
     match line:
-        case MatchSymbol() | Done():
+        case MatchSymbol() | Accept():
             return ()
         case Jump(target):
             return (target,)

@@ -98,14 +98,14 @@ class AnchorEnd:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class Accept:
     """A match."""
 
     def __str__(self) -> str:
         return "done"
 
 
-Instruction: TypeAlias = MatchSymbol | Jump | Split | IterationStart | IterationEnd | AnchorStart | AnchorEnd | Done
+Instruction: TypeAlias = MatchSymbol | Jump | Split | IterationStart | IterationEnd | AnchorStart | AnchorEnd | Accept
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ def compile_program(tree: Pattern) -> Program:
         raise BudgetError(f"the pattern needs {_about(length)} instructions; the limit is {INSTRUCTION_LIMIT}")
     code: list[Instruction] = []
     _emit(tree, code, excluded=False)
-    return Program((*code, Done()))
+    return Program((*code, Accept()))
 
 
 def program_length(tree: Pattern) -> int:
@@ -253,5 +253,5 @@ def _emit_copies(tree: Quantified, code: list[Instruction], excluded: bool) -> N
 
 def _reserve(code: list[Instruction]) -> int:
     # The place of an instruction whose target is not known yet.
-    code.append(Done())
+    code.append(Accept())
     return len(code) - 1

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from bridge.check.paths import WRITTEN
+from bridge.check.paths import SOURCE_TEXT
 from bridge.check.types import UNKNOWN, place
 from bridge.errors import QueryError
 from windows.nested import FieldValue, array_of, is_array, is_list, is_object, list_of, object_of
@@ -90,7 +90,7 @@ def _row(node: exp.Expr, columns: Columns) -> exp.Expr:
 
     fields = columns(qualifier.name if qualifier else "")
     found = _object([(name, column(name), kind) for name, kind in fields], node)
-    found.meta[WRITTEN] = node.sql()
+    found.meta[SOURCE_TEXT] = node.sql()
     return found
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from bridge.check.compared_times import check_text_of_time
-from bridge.check.paths import is_part, shown
+from bridge.check.paths import is_part, source_text
 from bridge.check.times import NAMES_A_TIME, check_times, of_event_time
 from bridge.check.types import COMPARISONS, TypeOf, cached, family, is_made, place, refuse_nested, type_of
 from bridge.errors import QueryError
@@ -84,7 +84,9 @@ def _check_argument(call: exp.Expr, aggregate: AggregateFunction, column_type: T
     if isinstance(call, exp.Count) and (call.expressions or (len(counted) == 1 and counted != [call.this])):
         others = [*counted, *call.expressions]
         if len(others) > 1:
-            raise QueryError(f"COUNT is of one value: COUNT({shown(others[0])})", position=place(call), words=[name])
+            raise QueryError(
+                f"COUNT is of one value: COUNT({source_text(others[0])})", position=place(call), words=[name]
+            )
         if isinstance(others[0], exp.Star):
             raise QueryError("COUNT(DISTINCT *) is not supported: name a column", words=["*"])
     if aggregate.of == SCALARS and not is_part(call.this):
@@ -100,7 +102,7 @@ def _same_family(node: exp.Expr, verb: str, left: exp.Expr, others: Sequence[exp
         kinds = family(first), family(second)
         texts = [side for side in (left, other) if isinstance(side, exp.Literal) and side.is_string]
         if is_nested(first) and not isinstance(node, _EQUATIONS):
-            raise QueryError(f"{shown(left)} is {first}: name a part of it", position=place(node))
+            raise QueryError(f"{source_text(left)} is {first}: name a part of it", position=place(node))
         if "time" in kinds and texts:
             check_text_of_time(node, texts[0])
         elif None not in kinds and kinds[0] != kinds[1]:
@@ -108,7 +110,7 @@ def _same_family(node: exp.Expr, verb: str, left: exp.Expr, others: Sequence[exp
             if {"time", "text"} & {*kinds} and (of_event_time(left) or of_event_time(other)):
                 way_out = NAMES_A_TIME
             raise QueryError(
-                f"{shown(left)} is {first}, {shown(other)} is {second}: they cannot be {verb} ({way_out})",
+                f"{source_text(left)} is {first}, {source_text(other)} is {second}: they cannot be {verb} ({way_out})",
                 position=place(node),
             )
 
@@ -118,8 +120,8 @@ def _casts(left: exp.Expr, other: exp.Expr, first: str, kinds: tuple[str | None,
     if {*kinds} != {"text", "number"}:
         return f"CAST(… AS {first})"
     text, number = (left, other) if kinds[0] == "text" else (other, left)
-    as_text = f"CAST({shown(number)} AS VARCHAR)"
-    return as_text if isinstance(text, exp.Literal) else f"CAST({shown(text)} AS DOUBLE) or {as_text}"
+    as_text = f"CAST({source_text(number)} AS VARCHAR)"
+    return as_text if isinstance(text, exp.Literal) else f"CAST({source_text(text)} AS DOUBLE) or {as_text}"
 
 
 def _families_are(node: exp.Expr, operands: list[exp.Expr], wanted: tuple[str, ...], column_type: TypeOf) -> None:
@@ -131,5 +133,5 @@ def _families_are(node: exp.Expr, operands: list[exp.Expr], wanted: tuple[str, .
             way_out = "; a list's values have methods in EPL, xs.average()" if found.endswith("[]") else ""
             if isinstance(node, exp.Add) and found == "VARCHAR":
                 way_out = "; || joins texts"
-            message = f"{shown(operand)} is {found}; {name.upper()} wants a {wanted[0]}{way_out}"
+            message = f"{source_text(operand)} is {found}; {name.upper()} wants a {wanted[0]}{way_out}"
             raise QueryError(message, position=place(node))

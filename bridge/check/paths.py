@@ -18,18 +18,18 @@ from windows.types import List, Struct, shape
 Step = str | int
 """A name or a key, or a place in a list: from 0, -1 being the last."""
 
-Found = tuple[exp.Expr, str] | None
+TypedColumn = tuple[exp.Expr, str] | None
 """A column in normal form and its type."""
 
-WRITTEN = "written"
-"""Where a part keeps how it was written, for messages."""
+SOURCE_TEXT = "written"
+"""The key under which the metadata of a part has its text in the query, for messages."""
 
 
 def is_path(node: object) -> bool:
     """Whether a node is a step of a path as it is written."""
     if isinstance(node, exp.Dot):
         return isinstance(node.expression, exp.Identifier)
-    return isinstance(node, exp.Bracket) and WRITTEN not in node.meta
+    return isinstance(node, exp.Bracket) and SOURCE_TEXT not in node.meta
 
 
 def path(base: exp.Expr, *steps: Step) -> exp.Expr:
@@ -56,7 +56,7 @@ def key(base: exp.Expr, name: str) -> exp.Expr:
     return exp.Bracket(this=base, expressions=[exp.Literal.string(name)])
 
 
-def with_parts(expression: exp.Expr, find: Callable[[exp.Column], Found]) -> exp.Expr:
+def with_parts(expression: exp.Expr, find: Callable[[exp.Column], TypedColumn]) -> exp.Expr:
     """The expression with typed parts for its paths; `find` gives the columns that these begin with."""
 
     def changed(node: exp.Expr) -> exp.Expr:
@@ -77,16 +77,16 @@ def column_of_path(node: exp.Expr) -> exp.Column | None:
     return below if isinstance(below, exp.Column) else None
 
 
-def shown(expression: exp.Expr) -> str:
-    """An expression as it may have been written."""
+def source_text(expression: exp.Expr) -> str:
+    """The SQL of an expression, with paths as they were written."""
 
     def written(node: exp.Expr) -> exp.Expr:
-        return exp.var(node.meta[WRITTEN]) if WRITTEN in node.meta else node
+        return exp.var(node.meta[SOURCE_TEXT]) if SOURCE_TEXT in node.meta else node
 
     return expression.transform(written).sql()
 
 
-def _part(node: exp.Expr, find: Callable[[exp.Column], Found]) -> exp.Expr:
+def _part(node: exp.Expr, find: Callable[[exp.Column], TypedColumn]) -> exp.Expr:
     """A path with its type; a call, `f('x')` of EPL, where it is none."""
     *_, column = _below(node)
     if not isinstance(column, exp.Column):
@@ -104,11 +104,11 @@ def _part(node: exp.Expr, find: Callable[[exp.Column], Found]) -> exp.Expr:
         value, kind = stepped
     result = with_type(value, kind)
     for made in (result, value):
-        made.meta.update({WRITTEN: "".join(names), "start": _place(node)})
+        made.meta.update({SOURCE_TEXT: "".join(names), "start": _place(node)})
     return result
 
 
-def _found(node: exp.Expr, column: exp.Column, find: Callable[[exp.Column], Found]) -> Found:
+def _found(node: exp.Expr, column: exp.Column, find: Callable[[exp.Column], TypedColumn]) -> TypedColumn:
     try:
         return find(column)
     except QueryError as error:
@@ -168,4 +168,4 @@ def _place(node: exp.Expr) -> int | None:
     return max(offsets, default=None)
 
 
-__all__ = ["column_of_path", "is_part", "is_path", "key", "kind_of", "path", "shown", "with_parts"]
+__all__ = ["column_of_path", "is_part", "is_path", "key", "kind_of", "path", "source_text", "with_parts"]

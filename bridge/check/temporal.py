@@ -123,7 +123,7 @@ def _value(value: exp.Expr, fields: list[Field], is_condition: bool) -> exp.Expr
 
 
 @dataclasses.dataclass
-class _Bound:
+class _ReadableEvents:
     """By event and by value: the earlier events that it may read, and whether the tag of each is repeated."""
 
     events: dict[int, dict[int, bool]] = dataclasses.field(default_factory=dict)
@@ -131,8 +131,8 @@ class _Bound:
     conditions: set[int] = dataclasses.field(default_factory=set)
 
 
-def _bound(tree: Temporal) -> _Bound:
-    found = _Bound()
+def _bound(tree: Temporal) -> _ReadableEvents:
+    found = _ReadableEvents()
 
     def visit(node: Temporal, known: dict[int, bool]) -> None:
         if isinstance(node, Once):

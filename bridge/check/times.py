@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from sqlglot import exp
 
-from bridge.check.paths import shown
+from bridge.check.paths import source_text
 from bridge.check.types import TypeOf, family, place, type_of
 from bridge.errors import QueryError
 from windows.types import is_nested
@@ -67,13 +67,14 @@ def _check_pair(node: exp.Expr, left: exp.Expr, right: exp.Expr, column_type: Ty
         is_duration = _duration(other) is not None
         unfit = ("number",) if is_sum else ("number", "time", "text", "boolean")
         if is_duration and family(kind) in unfit:
-            what = f"{shown(one)} is {kind}, {shown(other)} is a duration: they cannot be {'added' if is_sum else 'compared'}"
+            verb = "added" if is_sum else "compared"
+            what = f"{source_text(one)} is {kind}, {source_text(other)} is a duration: they cannot be {verb}"
             raise QueryError(what + _way_out(one, other), position=place(one) or place(node))
         is_moment = type_of(other, column_type) == "TIMESTAMP" or (
             of_event_time(one) and type_of(other, column_type) == "DATE"
         )
         if is_sum and family(kind) == "number" and is_moment:
-            what = f"{shown(one)} is {kind}, {shown(other)} is {type_of(other, column_type)}: they cannot be added"
+            what = f"{source_text(one)} is {kind}, {source_text(other)} is {type_of(other, column_type)}: they cannot be added"
             way_out = NAMES_A_TIME if of_event_time(one) else "a number is not a duration: INTERVAL '1' DAY is one"
             raise QueryError(f"{what} ({way_out})", position=place(node))
 
@@ -107,7 +108,7 @@ def _check_cast(node: exp.Cast, column_type: TypeOf) -> None:
     is_listed = to.is_type(*exp.DataType.NESTED_TYPES) and family(given) != "text"
     if pair in ({"number", "time"}, {"boolean", "time"}) or is_listed:
         way_out = f" ({_PARTS_OF_TS})" if of_event_time(node.this) else ""
-        message = f"{shown(node.this)} is {given}: it cannot be cast to {to.sql()}{way_out}"
+        message = f"{source_text(node.this)} is {given}: it cannot be cast to {to.sql()}{way_out}"
         raise QueryError(message, position=place(node))
 
 
@@ -123,5 +124,5 @@ def _check_arguments(arguments: Iterable[exp.Expr], column_type: TypeOf) -> None
     for argument in arguments:
         kind = type_of(argument, column_type)
         if isinstance(argument, (exp.Column, exp.AggFunc)) and of_event_time(argument) and family(kind) == "number":
-            message = f"{shown(argument)} is {kind}, and not a time ({_PARTS_OF_TS})"
+            message = f"{source_text(argument)} is {kind}, and not a time ({_PARTS_OF_TS})"
             raise QueryError(message, position=place(argument))

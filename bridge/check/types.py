@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from sqlglot import exp
 from sqlglot.optimizer.annotate_types import annotate_types
 
-from bridge.check.paths import is_part, kind_of, shown
+from bridge.check.paths import is_part, kind_of, source_text
 from bridge.errors import QueryError
 from windows.aggregates import ARGUMENT, aggregate_of, first_argument
 from windows.nested import is_array, is_list, is_object
@@ -112,14 +112,14 @@ def refuse_nested(node: exp.Expr, column_type: TypeOf) -> None:
     """Refuses what is not one value, where databases differ: text of an object, an order of lists."""
     for operand in (node.this, node.args.get("expression")):
         if isinstance(operand, exp.Expr) and is_nested(found := type_of(operand, column_type)):
-            raise QueryError(f"{shown(operand)} is {found}: name a part of it", position=place(node))
+            raise QueryError(f"{source_text(operand)} is {found}: name a part of it", position=place(node))
 
 
 def refuse_nested_key(key: exp.Expr, kind: str) -> None:
     """Refuses lists and objects as keys where Python compares keys, not the database."""
     if is_nested(kind):
         raise QueryError(
-            f"{shown(key)} is {kind}, which is not a key: name a part of it, or compute a key in a statement before",
+            f"{source_text(key)} is {kind}, which is not a key: name a part of it, or compute a key in a statement before",
             position=place(key),
         )
 
@@ -285,5 +285,5 @@ def _name(value: exp.Expr, column_type: Callable[[exp.Column], str]) -> str:
         return "BigDecimal"
     if found not in NAMES:
         what = "is known to the database alone: cast(…, int)" if found == UNKNOWN else f"is {found}: name a part of it"
-        raise QueryError(f"the type of {shown(value)} {what}", position=place(value))
+        raise QueryError(f"the type of {source_text(value)} {what}", position=place(value))
     return NAMES[found]

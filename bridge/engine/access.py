@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 from bridge.engine.gathering import Gathering
 from bridge.engine.named_processors import NamedProcessors
 from bridge.engine.push_queue import PushQueue
-from bridge.engine.refusal import own_error
+from bridge.engine.refusal import as_bridge_error
 from bridge.engine.resume import Resumption, discard_state, refuse_other_state
 from bridge.engine.runner import Runner
 from bridge.engine.shared_connection import SharedConnection
@@ -139,7 +139,7 @@ class Access:
         """Carries out the definitions of the state in the database, up to one that waits for a data store."""
         if self._resumption is not None:
             self._resumption.go_on()
-            if not self._resumption.awaited:
+            if not self._resumption.waiting_for:
                 self._pushes.follow_streams()
                 self._pushes.resume()
                 self._watcher.resume()
@@ -151,12 +151,12 @@ class Access:
         if self._closed:
             raise Closed("the bridge is closed")
         if self._resumption is not None and method not in ("register_datastore", "drop"):
-            raise BridgeError(self._resumption.awaited)
+            raise BridgeError(self._resumption.waiting_for)
 
     def _noted(self, error: Exception) -> BridgeError | None:
         """The bridge's own error for an error of a call, which is the newest one that `status` shows."""
         self._last_error = without_password(f"{type(error).__name__}: {error}")
-        return own_error(error)
+        return as_bridge_error(error)
 
     def _refuse_other_process(self) -> None:
         """A forked process shares the connection, and may have copied the lock while another thread held it."""

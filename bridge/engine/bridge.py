@@ -11,7 +11,7 @@ from bridge.engine.destinations import Destinations
 from bridge.engine.event import Event, LateEvent
 from bridge.engine.gathering import SIZE, Gathering
 from bridge.engine.inspection import Inspection
-from bridge.engine.own_place import own_place
+from bridge.engine.namespace import use_namespace
 from bridge.engine.pushes import Pushes
 from bridge.engine.resume import discard_state
 from bridge.engine.watching import Watching
@@ -69,7 +69,7 @@ class Bridge(Definitions, Destinations, Pushes, Watching, Inspection):
         linger: Any = None,
         batch: int = SIZE,
     ) -> None:
-        own_place(database, name, schema)
+        use_namespace(database, name, schema)
         super().__init__(database, lateness, event_ids, durable, fresh, standby, is_live=clock is not None)
         if linger is not None:
             self._gathering = Gathering(self._runner, self._pushes, self._push_waiting, linger, batch)

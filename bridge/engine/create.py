@@ -38,7 +38,7 @@ from bridge.query.nodes import Node
 from bridge.query.notation import notation
 from bridge.query.scripts import MultiFilter, Script, into_table
 from bridge.query.scripts import Statement as Output
-from bridge.rewrite.conflicts import met, written
+from bridge.rewrite.conflicts import met, written_tables
 from windows.schema import Schema
 
 LANGUAGES = ("sql", "epl", "cpl")
@@ -149,8 +149,8 @@ def create(name: str, definition: Definition, text: str, runner: Runner, call: L
     script = definition if isinstance(definition, Script) else Script((), (Output(name, definition),))
     known, made = set(catalogue.streams), list[str]()
     try:
-        new = written(script.queries.values(), runner.database)
-        runner.network.written = (
+        new = written_tables(script.queries.values(), runner.database)
+        runner.network.written_tables = (
             runner.expected | new | {each for entry in catalogue.queries.values() for each in entry.writes}
         )
         _refuse_late_writes(script, runner)

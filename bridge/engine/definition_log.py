@@ -53,7 +53,7 @@ class DefinitionLog:
         found = (self.entries.get(each) for each in self._references.get(name.lower(), ()))
         return [each.definition for each in found if each is not None and each.definition.kind == "query"]
 
-    def made(self, name: str) -> list[LoggedCall]:
+    def complete(self, name: str) -> list[LoggedCall]:
         """The definitions of this name all of whose queries and streams are there."""
         return [each for each in self.named(name) if self.entries[each.reference].is_whole]
 

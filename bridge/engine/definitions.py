@@ -15,7 +15,7 @@ from bridge.engine.durable import LoggedCall
 from bridge.engine.failures import check_policy
 from bridge.engine.limits import Limits
 from bridge.engine.redefinition import Redefinition, call_of, change_rules, objects_of
-from bridge.engine.refusal import own_error, refusal
+from bridge.engine.refusal import as_bridge_error, refusal
 from bridge.errors import InUse, QueryError
 from bridge.frontends.epl.tables import CreateTable
 from bridge.query.epl_state import StateTable
@@ -274,7 +274,7 @@ def _pointing(definition: objects.Node | Script | str, language: str) -> Iterato
     except Refused as error:
         raise refusal(error, definition if isinstance(definition, str) else "") from None
     except Exception as error:
-        own = own_error(error)
+        own = as_bridge_error(error)
         if not isinstance(own, QueryError):
             raise
         raise (retold(own, language).within(definition) if isinstance(definition, str) else own) from None

@@ -18,7 +18,7 @@ from windows.times import duration
 
 EVENT_IDS, POSITIONS = "cep_event_ids", "cep_positions"
 
-KEPT_IDS = 100_000
+DEFAULT_RETENTION = 100_000
 """Ids of events that are remembered, unless `event_ids` says otherwise."""
 
 SLACK = 1_000
@@ -28,11 +28,11 @@ Position = int | str
 
 
 class EventIds:
-    """The ids of the newest events. `kept` is their number, or the time for which an id is remembered, such as "7 D"."""
+    """The ids of the newest events. `retention` is their number, or the time for which an id is remembered, such as "7 D"."""
 
-    def __init__(self, runner: Runner, kept: Any = None) -> None:
+    def __init__(self, runner: Runner, retention: Any = None) -> None:
         self._runner = runner
-        self._count, self._age = _retention(kept)
+        self._count, self._age = _retention(retention)
         self._known: collections.OrderedDict[tuple[str, str], int] = collections.OrderedDict()
         """The timestamps of the events of these streams and ids, the oldest first."""
         self._table = OwnTable(runner, EVENT_IDS, "time BIGINT, number BIGINT, stream VARCHAR, id VARCHAR")
@@ -77,18 +77,18 @@ class EventIds:
         return list(self._known.values())[surplus] if surplus > SLACK else None
 
 
-def _retention(kept: Any) -> tuple[int, int | None]:
+def _retention(retention: Any) -> tuple[int, int | None]:
     """How many ids, and of how many milliseconds, are to be remembered."""
-    if kept is None:
-        return KEPT_IDS, None
-    if isinstance(kept, int) and not isinstance(kept, bool) and kept > 0:
-        return kept, None
+    if retention is None:
+        return DEFAULT_RETENTION, None
+    if isinstance(retention, int) and not isinstance(retention, bool) and retention > 0:
+        return retention, None
     try:
-        if isinstance(kept, str):
-            return 0, duration(kept)
+        if isinstance(retention, str):
+            return 0, duration(retention)
     except ValueError as error:
         raise SchemaError(f"event_ids: {error}") from None
-    raise SchemaError(f'event_ids is a number of ids, or a time such as "7 D", not {kept!r}')
+    raise SchemaError(f'event_ids is a number of ids, or a time such as "7 D", not {retention!r}')
 
 
 class SourceState(NamedTuple):

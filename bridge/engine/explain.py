@@ -13,7 +13,7 @@ from typing import Any
 from sqlglot import exp
 
 from bridge import query
-from bridge.check.paths import shown
+from bridge.check.paths import source_text
 from bridge.engine.bound_statements import facts_of
 from bridge.engine.catalogue import Catalogue, QueryEntry, ScriptEntry, StreamEntry
 from bridge.engine.layout import laid_out
@@ -83,15 +83,15 @@ def _title(node: Node) -> str:
         case query.Window():
             return f"Window {node.extent}{_keys('PARTITION BY', node.partition_by)}"
         case query.Filter():
-            return f"Filter {shown(node.condition)}"
+            return f"Filter {source_text(node.condition)}"
         case query.Map():
             return f"Map {_list(node.columns)}"
         case query.Aggregate():
             keys = _keys("GROUP BY", node.group_by)
-            having = f" HAVING {shown(node.having)}" if node.having is not None else ""
+            having = f" HAVING {source_text(node.having)}" if node.having is not None else ""
             return f"Aggregate {_list(node.columns)}{keys}{having}{_emitted(node)}"
         case query.Correlate():
-            return "Correlate" + (f" {shown(node.condition)}" if node.condition is not None else "")
+            return "Correlate" + (f" {source_text(node.condition)}" if node.condition is not None else "")
         case query.Match():
             keys = _keys("PARTITION BY", node.partition_by)
             return f"Match {node.pattern} WITHIN {node.within} MS{keys} MEASURES {node.measures}"
@@ -105,7 +105,7 @@ def _title(node: Node) -> str:
         case ChangeTable(_, state, change):
             return f"Change {state.name} by {change.verb}"
         case SetVariables():
-            return "Set " + ", ".join(f"{name} = {shown(value)}" for name, value in node.settings)
+            return "Set " + ", ".join(f"{name} = {source_text(value)}" for name, value in node.settings)
         case ChangedWindow(_, changes):
             return f"ChangedWindow by {', '.join(change.verb for _, change in changes)}"
         case query.TemporalMatch():
@@ -113,9 +113,9 @@ def _title(node: Node) -> str:
         case query.EagerMatch():
             return f"{node.pattern} {node.reporting}"
         case Enumeration():
-            return f"Enumeration {node.name} of {shown(node.values)}"
+            return f"Enumeration {node.name} of {source_text(node.values)}"
         case query.SubqueryColumn():
-            condition = "" if node.condition is None else f" {shown(node.condition)}"
+            condition = "" if node.condition is None else f" {source_text(node.condition)}"
             return f"SubqueryColumn {node.name}{condition}"
         case Snapshot() | OutputEvery() | query.OrderLimitDistinct() | query.Throttle() | query.PreviousRow():
             return f"{type(node).__name__} {clause(node)}"
@@ -132,7 +132,7 @@ def _emitted(node: query.Aggregate) -> str:
 
 
 def _list(expressions: tuple[exp.Expr, ...]) -> str:
-    return ", ".join(shown(expression) for expression in expressions)
+    return ", ".join(source_text(expression) for expression in expressions)
 
 
 def _pushes(settings: Settings, brief: int) -> dict[str, str]:
@@ -169,8 +169,10 @@ class _Explanation:
         for name in sorted(self.entry.sources):
             yield from self._reading(self.catalogue.streams[name])
         yield from ("", "-- state", *self._state())
-        shown = [each for each in self.entry.operators if self.variants or each.steps or each.inboxes or each.notes]
-        for number, operator in enumerate(shown, 1):
+        source_text = [
+            each for each in self.entry.operators if self.variants or each.steps or each.inboxes or each.notes
+        ]
+        for number, operator in enumerate(source_text, 1):
             yield from ("", *self._operator(number, operator))
         yield from ("", *self._results())
         yield from self._housekeeping()

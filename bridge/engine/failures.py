@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from bridge.engine.catalogue import QueryEntry
 from bridge.engine.durable import LoggedCall
 from bridge.engine.limits import Limits
-from bridge.engine.refusal import own_error
+from bridge.engine.refusal import as_bridge_error
 from bridge.engine.results import Results
 from bridge.engine.runner import Runner
 from bridge.engine.transactions import Receipt
@@ -52,7 +52,7 @@ class Failures:
 
     def run_without(self, error: Exception, run: Run) -> Results:
         """Runs a push that has failed without the queries that make it fail. Raises the `error` if it is not theirs."""
-        if own_error(error) is None or isinstance(error, ConnectionLost) or not self.are_possible:
+        if as_bridge_error(error) is None or isinstance(error, ConnectionLost) or not self.are_possible:
             raise error
         known = self._runner.catalogue
         groups = [known.with_readers(each.name) for each in known.queries.values() if self._may_fail(each)]
@@ -108,14 +108,14 @@ class Failures:
         except ConnectionLost:
             raise
         except Exception as error:
-            if own_error(error) is None:
+            if as_bridge_error(error) is None:
                 raise
             return error
         return None
 
 
 def _text(error: Exception) -> str:
-    own = own_error(error) or error
+    own = as_bridge_error(error) or error
     return f"{type(own).__name__}: {own}"
 
 

@@ -19,7 +19,7 @@ from bridge.engine.catalogue import StreamEntry
 from bridge.engine.clock import wall_clock
 from bridge.engine.intake import EventBatch
 from bridge.engine.push_queue import PushQueue
-from bridge.engine.refusal import going_back, own_error
+from bridge.engine.refusal import as_bridge_error, going_back
 from bridge.engine.runner import Runner
 from bridge.engine.transactions import Receipt
 from bridge.errors import BridgeError, Closed, DatabaseError, ProcessorError, SchemaError, UnknownName
@@ -291,7 +291,7 @@ class Gathering:
         try:
             self._queue.push(*self._numbered(events))
         except Exception as problem:
-            error = own_error(problem) or problem
+            error = as_bridge_error(problem) or problem
             if isinstance(error, DatabaseError):
                 self._queue.reopen_if_lost()
             is_in = isinstance(error, ProcessorError) or self._runner.has_committed

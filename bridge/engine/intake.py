@@ -27,14 +27,14 @@ JOINED = 20_000
 """The events of a chunk, at most, where an event may have many results, as in a join."""
 
 
-class Sizes(NamedTuple):
+class ChunkSizes(NamedTuple):
     """The number of events in a chunk, of Python `rows` and of `arrow` tables."""
 
     rows: int
     arrow: int
 
 
-def sizes_of(database: Database, queries: Collection[QueryEntry]) -> Sizes:
+def chunk_sizes(database: Database, queries: Collection[QueryEntry]) -> ChunkSizes:
     """The events of a chunk for these queries: the fewer an event concerns, the more.
 
     The time of a push may grow faster than its events, so it is small where queries report as time passes.
@@ -45,7 +45,7 @@ def sizes_of(database: Database, queries: Collection[QueryEntry]) -> Sizes:
     elif database.index_range_joins and all(entry.is_linear(joins_by_range=True) for entry in queries):
         many = max(many, min(database.frames_chunk_size, JOINED))
     many //= max(1, len(queries))
-    return Sizes(database.chunk_size, max(database.chunk_size, many))
+    return ChunkSizes(database.chunk_size, max(database.chunk_size, many))
 
 
 @dataclasses.dataclass
@@ -94,7 +94,9 @@ def count_events(batches: Iterable[EventBatch]) -> None:
         batch.stream.events += batch.count
 
 
-def chunks(stream: StreamEntry, events: Any, timestamp: str, sizes: Sizes, ordered: bool = True) -> Iterator[Chunk]:
+def chunks(
+    stream: StreamEntry, events: Any, timestamp: str, sizes: ChunkSizes, ordered: bool = True
+) -> Iterator[Chunk]:
     """The chunks of what `push_events` takes; row by row where they need not be `ordered`."""
     tables = as_arrow(events)
     if tables is not None and ordered:
@@ -113,7 +115,7 @@ def without_first(chunks: Iterator[Chunk], count: int) -> Iterator[Chunk]:
         if size <= count:
             count -= size
             continue
-        yield _Rest(batches, size, count, last).numbered
+        yield _ChunkTail(batches, size, count, last).numbered
         count = 0
 
 
@@ -133,7 +135,7 @@ def noting_last(chunks: Iterator[Chunk], is_last: list[bool]) -> Iterator[Chunk]
 
 
 @dataclasses.dataclass
-class _Rest:
+class _ChunkTail:
     """A chunk, numbered from 1, without its first `skipped` events."""
 
     batches: list[EventBatch]
@@ -241,15 +243,15 @@ def _arrow_chunks(stream: StreamEntry, tables: Iterable[pa.Table], timestamp: st
 
 
 def _sliced(stream: StreamEntry, table: pa.Table, size: int) -> Iterator[Chunk]:
-    step = even(table.num_rows, size)
+    step = even_size(table.num_rows, size)
     for start in range(0, table.num_rows, step):
         yield _Columns(stream, table.slice(start, step)).numbered
 
 
-def even(count: int, size: int) -> int:
-    """The size of parts that hold `count` rows, at most `size` each, in as few parts as possible and of about equal size.
+def even_size(count: int, size: int) -> int:
+    """The size of the parts into which `count` rows are divided: as few as possible, of about equal size, at most `size`.
 
-    >>> even(500_004, 500_000), even(7, 10)
+    >>> even_size(500_004, 500_000), even_size(7, 10)
     (250002, 7)
     """
     return -(-count // -(-count // size)) if count else size
@@ -315,7 +317,7 @@ def merged_chunks(streams: list[tuple[StreamEntry, Any]], timestamp: str, size: 
     ranks[np.argsort(times, kind="stable")] = np.arange(len(times))
     firsts = np.cumsum([0, *(table.num_rows for _, table in tables)])
     whole = [_Columns(*part, ranks[a:b]) for part, a, b in zip(tables, firsts[:-1], firsts[1:], strict=True)]
-    step = even(len(times), size)
+    step = even_size(len(times), size)
     for start in range(0, len(times), step):
         yield _MergedTables(
             [part for part in (columns.within(start, start + step) for columns in whole) if part]

@@ -24,7 +24,7 @@ from bridge.check.trust import Trust, is_cte
 from bridge.engine.catalogue import Catalogue
 from bridge.engine.limits import Limits, limited, with_row_limit, within_rows
 from bridge.engine.present_content import PresentState, present_content
-from bridge.engine.refusal import own_error, refusal
+from bridge.engine.refusal import as_bridge_error, refusal
 from bridge.engine.result_set import ResultSet
 from bridge.engine.select_text import is_select
 from bridge.errors import QueryError
@@ -156,7 +156,7 @@ class _Request:
             tables = [*self.catalogue.known(), *self.ctes, *self.catalogue.table_names()]
             raise refusal(error, sql, tables, [*self.columns, *self._columns_of_tables(sql)]) from None
         except Exception as error:
-            own = own_error(error)
+            own = as_bridge_error(error)
             if not isinstance(own, QueryError):
                 raise
             here = own.text is None or len(own.text) == len(sql)  # with a name in place of each MATCH_RECOGNIZE

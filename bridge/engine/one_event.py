@@ -57,7 +57,7 @@ class BoundaryCall(NamedTuple):
     call: Call
 
 
-class MachineRead(NamedTuple):
+class MachineInput(NamedTuple):
     """What reads rows of an event for a machine; None: there are none. `previous`: what has earlier rows that it reads, too."""
 
     statement: BoundStatement | None
@@ -82,7 +82,7 @@ class MachineStep(NamedTuple):
     """A machine, what reads its rows of an event, and what stores them."""
 
     machine: RowCall
-    reads: Sequence[MachineRead]
+    reads: Sequence[MachineInput]
     inserts: Sequence[BoundStatement]
 
     @property

@@ -13,7 +13,7 @@ from bridge.engine.bound_statements import BoundStatements, Unbound, row_of
 from bridge.engine.boundaries import NextBoundaries, RowNumbers
 from bridge.engine.catalogue import ResultQuery, StreamEntry
 from bridge.engine.in_process import InProcess, Reader
-from bridge.engine.one_event import BoundaryCall, EventStatement, MachineRead, MachineStep, OneEventPlan
+from bridge.engine.one_event import BoundaryCall, EventStatement, MachineInput, MachineStep, OneEventPlan
 from bridge.engine.postponed import is_unfailing
 from bridge.engine.reports import report_reader
 from bridge.engine.results import ResultStatement
@@ -275,20 +275,20 @@ class _Planning:
         reads = [self._arrivals(each, machine, inserts[each.table]) for each in machine.arrivals]
         return MachineStep(machine, reads, [insert for insert in stored if insert is not None])
 
-    def _arrivals(self, arrivals: Arrivals, machine: RowCall, insert: Insert) -> MachineRead:
+    def _arrivals(self, arrivals: Arrivals, machine: RowCall, insert: Insert) -> MachineInput:
         """What reads the rows of the event; raises Unbound where they are results of another operator."""
         if not self._bound.tables(arrivals, arrivals.select.copy).isdisjoint(self._derived):
             raise Unbound
         if not arrivals.previous:
-            return MachineRead(self._bound.of(arrivals, arrivals.select.copy, self._empty))
+            return MachineInput(self._bound.of(arrivals, arrivals.select.copy, self._empty))
         if not self._bound.reads_rows(arrivals.select, self._empty):
-            return MachineRead(None)
+            return MachineInput(None)
         own = frozenset([self._bound.stream])
         insertion = self._bound.insertion(insert, functools.partial(_of_step, insert))
         sources = [each.sources for each in self._operators if id(machine) in map(id, each.steps)]
         if insertion is None or sources != [own]:
             raise Unbound
-        return MachineRead(*self._bound.of_arrivals(arrivals, insertion, self._empty))
+        return MachineInput(*self._bound.of_arrivals(arrivals, insertion, self._empty))
 
 
 def filled_window(

@@ -24,7 +24,7 @@ from bridge.query.nodes import Node, Stream, walk
 from bridge.query.table_source import TableSource
 from bridge.query.time_rules import NO_RULES, TimeRules
 from bridge.rewrite import Network
-from bridge.rewrite.conflicts import uses, written
+from bridge.rewrite.conflicts import uses, written_tables
 from bridge.rewrite.flow import Flow, Selection
 from bridge.rewrite.names import TableNames
 from bridge.rewrite.network import in_order
@@ -187,7 +187,7 @@ class Plans(abc.ABC):
     def expecting(self, trees: Iterable[Node]) -> Iterator[None]:
         """Trees that are created one by one, but belong together, as those of a script."""
         with contextlib.suppress(QueryError):  # raised when the query is created
-            self.expected = written(trees, self.database)
+            self.expected = written_tables(trees, self.database)
         try:
             yield
         finally:
@@ -217,7 +217,7 @@ class Plans(abc.ABC):
         self._created += 1
         return QueryEntry(
             name, text, resolved, self.seq, flow, operators, derived, sources, timed, results, self._created, decoders,
-            in_arrow, written([resolved.node], self.database), computes, inherits,
+            in_arrow, written_tables([resolved.node], self.database), computes, inherits,
         )  # fmt: skip
 
     def _inherited(self) -> Mapping[str, int]:
@@ -357,7 +357,7 @@ class Plans(abc.ABC):
             select = exp.select(*(each.copy() for each in columns)).from_(item, copy=False)
             return select.order_by(*(each.copy() for each in order), copy=False)
 
-        return flow.written.map(lambda writer: ResultQuery(writer.map(statement), self.database.render, types))
+        return flow.writers.map(lambda writer: ResultQuery(writer.map(statement), self.database.render, types))
 
     def _computes(self, tree: Node) -> bool:
         """Whether a tree has arithmetic that may overflow, or reads a query that has."""

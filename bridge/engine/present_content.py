@@ -96,7 +96,7 @@ def _(node: query.Union, state: PresentState, entry: QueryEntry) -> Flow:
 def _(node: query.Aggregate, state: PresentState, entry: QueryEntry) -> Flow:
     if node.having is not None:
         return having_of(node, lambda whole: present_content(whole, state, entry))
-    totals = Totals.kept(node, state.network, entry.epoch, entry.inherits)
+    totals = Totals.stored(node, state.network, entry.epoch, entry.inherits)
     if totals is not None:
         return _present_totals(node, totals, state.now)
     below = present_content(node.input, state, entry)

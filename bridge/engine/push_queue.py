@@ -13,10 +13,10 @@ from bridge.engine.delivery import Raised, failure, raised_by
 from bridge.engine.event import LateEvent
 from bridge.engine.exactly_once import EventIds, Position, SourcePositions
 from bridge.engine.failures import Failures, Run
-from bridge.engine.intake import Chunk, EventBatch, Sizes, count_events, noting_last, sizes_of, without_first
+from bridge.engine.intake import Chunk, ChunkSizes, EventBatch, chunk_sizes, count_events, noting_last, without_first
 from bridge.engine.late_events import DUPLICATE, LateEvents
 from bridge.engine.processor_calls import ProcessorCalls
-from bridge.engine.refusal import going_back, own_error
+from bridge.engine.refusal import as_bridge_error, going_back
 from bridge.engine.reorder import Reorder
 from bridge.engine.results import Results
 from bridge.engine.runner import Runner
@@ -99,9 +99,9 @@ class PushQueue:
             )
 
     @property
-    def sizes(self) -> Sizes:
+    def sizes(self) -> ChunkSizes:
         """The events of a chunk."""
-        return sizes_of(self._runner.database, self._runner.catalogue.queries.values())
+        return chunk_sizes(self._runner.database, self._runner.catalogue.queries.values())
 
     def push_from(self, source: str | None, position: Position | None, chunks: Iterator[Chunk]) -> int:
         """`push_chunks` of events after which their source is at this position; those that are in already are dropped.
@@ -156,7 +156,7 @@ class PushQueue:
                     failed += raised_by(raised)
                 accepted += count
         except Exception as problem:
-            error = own_error(problem)
+            error = as_bridge_error(problem)
             if error is None:
                 raise
             error.accepted = accepted

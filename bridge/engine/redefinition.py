@@ -71,7 +71,7 @@ class Redefinition:
 
     def is_made(self, call: LoggedCall) -> bool:
         """Whether there is such a definition already: the same text, or one that means the same."""
-        known = [each for each in self._runner.log.made(call.name) if _stored(each) == _stored(call)]
+        known = [each for each in self._runner.log.complete(call.name) if _stored(each) == _stored(call)]
         if any((each.language, each.text) == (call.language, call.text) for each in known):
             return True
         return any(self._is_same(each, call) for each in known)

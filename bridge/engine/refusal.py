@@ -81,12 +81,12 @@ _LIBRARIES = ("pyarrow", "numpy", "duckdb", "_duckdb", "sqlite3", "sqlalchemy", 
 """Whose errors a call of the bridge may meet while it moves values between Python and the database."""
 
 
-def own_error(error: Exception) -> BridgeError | None:
-    """The bridge's error that says what a database, a driver, Arrow or the matcher said; None for any other error.
+def as_bridge_error(error: Exception) -> BridgeError | None:
+    """The error of a database, a driver, Arrow or the matcher as an error of the bridge; None for any other error.
 
-    >>> own_error(OverflowError("Python int too large to convert to C long"))
+    >>> as_bridge_error(OverflowError("Python int too large to convert to C long"))
     SchemaError('a value is out of range: Python int too large to convert to C long')
-    >>> own_error(KeyError("k"))
+    >>> as_bridge_error(KeyError("k"))
     """
     package = type(error).__module__.partition(".")[0]
     if isinstance(error, BridgeError):

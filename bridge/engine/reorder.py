@@ -169,7 +169,7 @@ class Reorder:
         self._new, self._released = [], []
         for batch in batches:
             self._table(batch.stream.name)
-        return self._arrivals, self.time.remembered()
+        return self._arrivals, self.time.saved_state()
 
     def restore(self, remembered: tuple[Any, ...]) -> None:
         """Takes back what this push has changed."""

@@ -216,7 +216,7 @@ class ResultStatements:
             pushes = PUSHES
         return [push for push in pushes if push in self._outdated]
 
-    def are_made(self, push: str) -> bool:
+    def are_current(self, push: str) -> bool:
         """Whether the statements for pushes of this kind are those of the queries and processors there are."""
         return push not in self._outdated
 

@@ -91,7 +91,7 @@ class Resumption:
         runner.network.names.resuming = True
 
     @property
-    def awaited(self) -> str:
+    def waiting_for(self) -> str:
         """What the next definition waits for, as a sentence; "" once all are carried out."""
         if not self._left:
             return ""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from bridge.engine.delivery import deliver, deliveries
 from bridge.engine.durable import LoggedCall
 from bridge.engine.history_push import HistoryEvents, HistoryPush
-from bridge.engine.intake import EventBatch, Sizes, merged_chunks
+from bridge.engine.intake import ChunkSizes, EventBatch, merged_chunks
 from bridge.engine.results import Results
 from bridge.engine.resume import apply
 from bridge.engine.runner import Runner
@@ -102,7 +102,7 @@ class BridgeSession:
         self._runner.network.settings = settings
 
     @property
-    def sizes(self) -> Sizes:
+    def sizes(self) -> ChunkSizes:
         """How many events one transaction takes."""
         return self._cep._pushes.sizes
 

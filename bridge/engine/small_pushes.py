@@ -13,7 +13,7 @@ from bridge.engine.postponed import PostponedEvent
 from bridge.engine.results import Results
 from bridge.engine.transactions import Transactions
 from bridge.query.nodes import Node
-from bridge.rewrite.conflicts import conflicts, written
+from bridge.rewrite.conflicts import conflicts, written_tables
 from windows.databases import Database
 from windows.databases.base import PREFIX
 from windows.times import BEGINNING
@@ -106,7 +106,7 @@ class SmallPushes(Transactions):
     def _writes_own_tables(self) -> bool:
         """Whether a query writes a table of the bridge, so that a push into its stream may change what others read."""
         if self._is_written is None:
-            self._is_written = any(name.startswith(PREFIX) for name in written(self._trees(), self.database))
+            self._is_written = any(name.startswith(PREFIX) for name in written_tables(self._trees(), self.database))
         return self._is_written
 
     def _trees(self) -> list[Node]:
@@ -154,7 +154,7 @@ class SmallPushes(Transactions):
         """The plan that runs these events without a transaction, if there is one."""
         few = self.network.settings.few
         is_small = count == 1 or count <= max(few, self.most_of_any_plan)
-        if not is_small or len(batches) != 1 or not batches[0].rows or not self.results.are_made("few"):
+        if not is_small or len(batches) != 1 or not batches[0].rows or not self.results.are_current("few"):
             return None
         plan = self._one_event_plans.of(batches[0].stream)
         if plan is None or count == 1:

@@ -197,7 +197,7 @@ def _waits(entry: QueryEntry, runner: Runner, pushes: Any) -> tuple[tuple[str, .
         return ("resume_query",), None
     found: list[str] = []
     if pushes.reorder is not None:
-        awaited = pushes.reorder.time.awaited()
+        awaited = pushes.reorder.time.waiting_on()
         if pushes.reorder.count and awaited:
             found.append(f"events of {', '.join(map(repr, awaited))}, up to which others wait")
         elif waiting := sum(pushes.reorder.waiting(runner.catalogue.streams[name].name) for name in entry.sources):

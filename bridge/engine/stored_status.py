@@ -9,7 +9,7 @@ from typing import Any
 
 from bridge.engine.create import text_of
 from bridge.engine.durable import CatalogueTables, LoggedCall
-from bridge.engine.own_place import has_schema, own_place
+from bridge.engine.namespace import has_schema, use_namespace
 from bridge.engine.resume import OBJECTS
 from bridge.errors import DatabaseError, quantity
 from bridge.query.codec import loaded
@@ -86,7 +86,7 @@ def stored_status(target: Any, name: str | None = None, schema: str | None = Non
         try:
             if not has_schema(database, schema):
                 raise DatabaseError(f"there is no schema {schema!r} in {repr(database)[1:-1]}")
-            own_place(database, name, schema)
+            use_namespace(database, name, schema)
             return _status(database)
         finally:
             database.close()

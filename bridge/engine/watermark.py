@@ -19,7 +19,7 @@ ALL = ""
 
 
 @dataclasses.dataclass(frozen=True)
-class Seen:
+class StreamTime:
     """The newest timestamp of a stream, and when it came by the wall clock; before its first event, since when it is awaited."""
 
     newest: int
@@ -41,7 +41,7 @@ class Watermark:
         self.watermark = BEGINNING
         self.waits: Mapping[str, int] = {}
         """The streams that others wait for, with the milliseconds after which a silent one is idle."""
-        self._seen: dict[str, Seen] = {}
+        self._seen: dict[str, StreamTime] = {}
         """Of all streams together (`ALL`), and of each stream that others wait for."""
         self._stored: dict[str, tuple[int, ...]] = {}
         self._table = OwnTable(
@@ -56,7 +56,7 @@ class Watermark:
         self._stored.clear()
         for name, *times in self._table.rows():
             newest, arrived, seen, watermark = self._stored[name] = tuple(map(int, times))
-            self._seen[name] = Seen(newest, self._present() if name != ALL else arrived, bool(seen))
+            self._seen[name] = StreamTime(newest, self._present() if name != ALL else arrived, bool(seen))
             self.watermark = max(self.watermark, watermark)
 
     def see(self, stream: str, ts: int) -> None:
@@ -64,11 +64,11 @@ class Watermark:
         present = self._present()
         everywhere = self._seen.get(ALL)
         if everywhere is None or ts >= everywhere.newest:
-            self._seen[ALL] = Seen(ts, present)
+            self._seen[ALL] = StreamTime(ts, present)
         if stream.lower() in self.waits:
             known = self._seen.get(stream.lower())
             newest = max(ts, known.newest) if known is not None and known.has_events else ts
-            self._seen[stream.lower()] = Seen(newest, present)
+            self._seen[stream.lower()] = StreamTime(newest, present)
         self.reach(self._follows(self._seen[ALL].newest))
 
     def reach(self, watermark: int) -> None:
@@ -81,7 +81,7 @@ class Watermark:
         for name in (ALL, *self.waits):
             known = self._seen.get(name)
             if known is None or not known.has_events or known.newest < ts:
-                self._seen[name] = Seen(ts, present if known is None or name == ALL else known.arrived)
+                self._seen[name] = StreamTime(ts, present if known is None or name == ALL else known.arrived)
         self.reach(ts)
 
     def by_clock(self, present: int) -> int:
@@ -105,14 +105,14 @@ class Watermark:
             expected = everywhere.newest + max(0, present - everywhere.arrived)
         return ts - expected if ts - expected > most else 0
 
-    def awaited(self, newest: int | None = None) -> list[str]:
+    def waiting_on(self, newest: int | None = None) -> list[str]:
         """The streams that events of others wait for now."""
         everywhere = self._seen.get(ALL)
         if newest is None:
             newest = everywhere.newest if everywhere is not None else BEGINNING
         return [name for name, idle_after in self.waits.items() if not self._is_idle(name, idle_after, newest)]
 
-    def remembered(self) -> tuple[Any, ...]:
+    def saved_state(self) -> tuple[Any, ...]:
         """The state to `restore` if the transaction fails."""
         return self.watermark, dict(self._seen)
 
@@ -149,6 +149,6 @@ class Watermark:
         """Whether a stream has been silent for long: by the wall clock with `is_live`, else by the events of the others."""
         seen = self._seen.get(name)
         if seen is None:
-            seen = self._seen[name] = Seen(newest, self._present(), has_events=False)
+            seen = self._seen[name] = StreamTime(newest, self._present(), has_events=False)
         silent = self._present() - seen.arrived if self._is_live else newest - seen.newest
         return silent > idle_after

@@ -37,7 +37,7 @@ _CONSTRAINTS = ("PRIMARY KEY", "FOREIGN KEY", "CONSTRAINT", "UNIQUE")
 
 def _attribute(cursor: Cursor, before: tuple[Attribute, ...], stops: tuple[str, ...]) -> Attribute:
     position = cursor.position
-    alone = f"a stream has attributes and nothing else: leave {cursor.shown()} away"
+    alone = f"a stream has attributes and nothing else: leave {cursor.next_text()} away"
     if cursor.word() == "WATERMARK" and cursor.word(1) == "FOR":
         cursor.fail(f"{alone}; the time of an event is given with it, and lateness= waits for late ones")
     if cursor.word() in _CONSTRAINTS:
@@ -47,7 +47,7 @@ def _attribute(cursor: Cursor, before: tuple[Attribute, ...], stops: tuple[str, 
     typed = cursor.position
     region = cursor.until((",", *stops))
     if region.start == region.end:
-        cursor.fail(f"the type of {name!r} is expected, not {cursor.shown()}")
+        cursor.fail(f"the type of {name!r} is expected, not {cursor.next_text()}")
     try:
         kind = canonical_type(cursor.slice(region))
     except TypeMismatch as error:
@@ -86,7 +86,7 @@ def _whole_milliseconds(cursor: Cursor) -> int:
 def _unit(cursor: Cursor) -> int:
     unit = cursor.word()
     if unit not in UNITS:
-        cursor.fail(f"a unit of time is expected ({', '.join(UNITS)}), not {cursor.shown()}")
+        cursor.fail(f"a unit of time is expected ({', '.join(UNITS)}), not {cursor.next_text()}")
     cursor.at += 1
     return UNITS[unit]
 
@@ -151,7 +151,7 @@ def _factor(cursor: Cursor) -> _Number:
         cursor.expect(")")
         return value
     if token is None or token.token_type != TokenType.NUMBER:
-        cursor.fail(f"a number is expected, not {cursor.shown()}")
+        cursor.fail(f"a number is expected, not {cursor.next_text()}")
     if not token.text.replace(".", "", 1).isdecimal() or len(token.text) > 30:
         cursor.fail("a number is written in plain digits, at most 30")
     cursor.at += 1

@@ -90,14 +90,14 @@ class Cursor:
         """Step over `word` and tell where it stood; anything else is an error."""
         position = self.position
         if not self.take(word):
-            self.fail(f"{word} is expected{hint}, not {self.shown()}")
+            self.fail(f"{word} is expected{hint}, not {self.next_text()}")
         return position
 
     def fail(self, message: str, position: int | None = None) -> NoReturn:
         """Raise a QueryError that points at `position`, or at the next token."""
         raise QueryError(message, self.text, self.position if position is None else position)
 
-    def shown(self) -> str:
+    def next_text(self) -> str:
         """The next token as messages name it."""
         token = self.peek()
         return repr(self.text[token.start : token.end + 1]) if token else "the end of the text"
@@ -115,7 +115,7 @@ class Cursor:
         if token is None or not self.has_name():
             reserved = self.word() in self.reserved and WORD.fullmatch(self.word())
             hint = f"; as a name it is quoted: {self._as_name()}" if reserved else ""
-            self.fail(f"{what} is expected, not {self.shown()}{hint}")
+            self.fail(f"{what} is expected, not {self.next_text()}{hint}")
         if not token.text:
             self.fail("a name cannot be empty")
         self.at += 1

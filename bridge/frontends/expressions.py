@@ -86,7 +86,7 @@ def expression_list(cursor: Cursor, region: Region, what: str) -> tuple[exp.Expr
 def unchecked_list(cursor: Cursor, region: Region, what: str) -> tuple[exp.Expr, ...]:
     """The same without checks, for a language that changes the expressions first, and then calls `refuse_foreign`."""
     if region.start == region.end:
-        cursor.fail(f"{what} is expected, not {cursor.shown()}")
+        cursor.fail(f"{what} is expected, not {cursor.next_text()}")
     _require_no_gaps(cursor, region)
     select = _selected(cursor, region)
     # Detached from the SELECT around them, as later passes look at parents.

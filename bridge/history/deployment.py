@@ -13,7 +13,7 @@ from bridge.engine.create import retold
 from bridge.engine.session import session_of
 from bridge.engine.subscription import waits
 from bridge.engine.watch.changes import changes_schema, noted_columns
-from bridge.engine.watch.columns import TableColumns, gone
+from bridge.engine.watch.columns import TableColumns, missing_column
 from bridge.errors import InUse, NameTaken, QueryError
 from bridge.frontends.statements import CreateTableStream
 from bridge.history.script import ReplayScript
@@ -217,7 +217,7 @@ def schema_of_table(stream: CreateTableStream, known: StreamEntry | None, databa
         before = noted_columns(known.schema) if source.changes else known.schema
         for attribute in before:
             if attribute.name not in columns:
-                raise gone(source, stream.name, attribute.name)
+                raise missing_column(source, stream.name, attribute.name)
         columns.schema(before)
         return known.schema, True
     refuse_other(stream.name, known, schema, source)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from bridge.patterns.arrays import Array, Bools, Ints, arrow_columns, ranges, taken
+from bridge.patterns.arrays import Array, Bools, Ints, arrow_columns, ranges, take
 from bridge.patterns.members import ABSENT, Members
 from bridge.patterns.values import MatchAggregate
 from windows.aggregates import aggregate_of
@@ -47,7 +47,7 @@ def aggregate_values(
         running = _so_far if is_list(match_aggregate.call) else _running
         values = running(match_aggregate, database, members, columns, inside)
         places = member
-    return _counted(match_aggregate, taken(values, places), match)
+    return _counted(match_aggregate, take(values, places), match)
 
 
 def _is_count_of_rows(call: exp.Expr) -> bool:
@@ -116,13 +116,13 @@ def _table(members: Members, chosen: Ints, columns: dict[str, Array], match_aggr
     named: dict[str, Array] = {match_aggregate.own("_match"): pa.array(of_match)}
     named[match_aggregate.own("_member")] = pa.array(chosen)
     if match_aggregate.reads_classifier:
-        named[match_aggregate.classifier] = taken(
+        named[match_aggregate.classifier] = take(
             pa.array(members.names, pa.string()), members.symbols[chosen].astype(np.int64)
         )
     if match_aggregate.reads_match_number:
         named[match_aggregate.match_number] = pa.array(members.numbers[of_match])
     rows = members.rows(chosen, of_match)
-    return pa.table({**named, **{name: taken(values, rows) for name, values in columns.items()}})
+    return pa.table({**named, **{name: take(values, rows) for name, values in columns.items()}})
 
 
 def _grouped(
@@ -170,7 +170,7 @@ def _so_far(
     values, of_member = _by_match(match_aggregate, database, given)
     place = np.full(len(members), ABSENT)
     place[of_member] = np.arange(len(of_member))
-    return taken(values, place)
+    return take(values, place)
 
 
 def _running(

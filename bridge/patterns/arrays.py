@@ -19,10 +19,10 @@ Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
 
 
-def taken(array: Array, places: Ints) -> Array:
+def take(array: Array, places: Ints) -> Array:
     """The values at these places; NULL at a negative one.
 
-    >>> taken(pa.array(["a", "b"]), np.array([1, -1])).to_pylist()
+    >>> take(pa.array(["a", "b"]), np.array([1, -1])).to_pylist()
     ['b', None]
     """
     absent = places < 0

@@ -14,7 +14,7 @@ from sqlglot import exp
 from bridge.check.scope import field_of
 from bridge.errors import QueryError
 from bridge.patterns.aggregates import aggregate_values
-from bridge.patterns.arrays import Array, Bools, Ints, arrow_columns, taken
+from bridge.patterns.arrays import Array, Bools, Ints, arrow_columns, take
 from bridge.patterns.conditions import at_an_end, conditions
 from bridge.patterns.members import ABSENT, Members
 from bridge.patterns.own_types import PreparedClause, typed
@@ -57,7 +57,7 @@ class OutputRows:
         found: Bools = self.match == ABSENT
         return found
 
-    def taken(self, order: Ints) -> OutputRows:
+    def take(self, order: Ints) -> OutputRows:
         """The rows at these places, in this order."""
         return OutputRows(self.match[order], self.member[order], self.row[order])
 
@@ -96,7 +96,7 @@ def _in_order(rows: OutputRows, members: Members) -> OutputRows:
     """Sorts by the first row of each match, or the row itself if unmatched, then by match, then by row."""
     starts = members.found.starts[rows.match] if members.matches else rows.row
     order = np.lexsort((rows.row, rows.match, np.where(rows.unmatched, rows.row, starts)))
-    return rows.taken(order)
+    return rows.take(order)
 
 
 class MatchInput(Protocol):
@@ -132,7 +132,7 @@ class ResultColumns:
         arrays = dict(zip(wanted, self.rows.columns(wanted), strict=True))
         values = {atom: self._atom(atom, arrays) for atom in atoms}
         computed = self._measures(measures, values)
-        given = {name: taken(arrays[column(name)], self.output_rows.row) for name in [*names, *rest]}
+        given = {name: take(arrays[column(name)], self.output_rows.row) for name in [*names, *rest]}
         before = [*(self.rows.key(key, self.output_rows.row) for key in keys), *(given[name] for name in names)]
         columns = [*before, *computed, *(given[name] for name in rest)]
         return pa.Table.from_arrays(columns, names=[*keys, *names, *(m.alias for m in clause.measures), *rest])
@@ -149,7 +149,7 @@ class ResultColumns:
         if isinstance(atom, Classifier):
             found = self.members.shifted(found, match, atom.shift) if atom.shift else found
             return self._labels(found)
-        return taken(arrays[atom.row], self.members.rows(found, match))
+        return take(arrays[atom.row], self.members.rows(found, match))
 
     def _members_at(self, atom: Value | Classifier, match: Ints) -> Ints:
         """For each output row the member at the atom's place."""
@@ -164,7 +164,7 @@ class ResultColumns:
         if not len(self.members):
             return pa.nulls(len(found), pa.string())
         codes = self.members.symbols[np.maximum(found, 0)].astype(np.int64)
-        return taken(pa.array(self.members.names, pa.string()), np.where(found == ABSENT, ABSENT, codes))
+        return take(pa.array(self.members.names, pa.string()), np.where(found == ABSENT, ABSENT, codes))
 
     def _measures(self, measures: Sequence[MatchExpression], values: dict[Atom, Array]) -> list[Array]:
         """The measures' values; the database computes in one statement all measures that are more than one atom."""
@@ -284,7 +284,7 @@ def _columns_known(clause: RowPattern, fields: Sequence[str]) -> RowPattern:
 
 def _needed(
     clause: RowPattern,
-    keys_apart: bool,
+    separate_keys: bool,
     fields: Sequence[str],
     rows: Sequence[exp.Expr],
     values: Sequence[MatchExpression],
@@ -292,7 +292,7 @@ def _needed(
     """The columns of the input that the clause reads."""
     if clause.per_match is not PerMatch.ONE_ROW:
         return list(fields)
-    keys = () if keys_apart else clause.partition_by
+    keys = () if separate_keys else clause.partition_by
     expressions: list[exp.Expr] = [*rows, *keys, *(clause.order_by if clause.within is not None else ())]
     atoms = [atom for valued in values for atom in valued.atoms]
     expressions += [atom.row for atom in atoms if isinstance(atom, Value)]

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from bridge.patterns.arrays import Array, Ints, arrow_columns, taken
+from bridge.patterns.arrays import Array, Ints, arrow_columns, take
 from bridge.patterns.partitions import (
     KEYS,
     MEMORY_LIMIT,
@@ -265,12 +265,12 @@ class SortedRows:
         """The partitioning column's value for each of these rows."""
         partition = np.searchsorted(self.ends, rows, side="right")
         if self._partitioned is not None:
-            return taken(self._partitioned.keys, partition)
+            return take(self._partitioned.keys, partition)
         if not self.keys:
             firsts = np.concatenate([np.zeros(1, np.int64), self.ends[:-1]])
-            return taken(self.columns([column(name)])[0], firsts[partition])
+            return take(self.columns([column(name)])[0], firsts[partition])
         select = exp.select(self._leaving(column(name))).from_(table(self.keys)).order_by(column(self._partition))
-        return taken(arrow_columns(self.database, self.database.render(select), 1)[0], partition)
+        return take(arrow_columns(self.database, self.database.render(select), 1)[0], partition)
 
     def columns(self, expressions: Sequence[exp.Expr]) -> list[Array]:
         """Each expression's values, row by row; plain columns are cached."""

@@ -48,7 +48,7 @@ def conflicts(trees: Iterable[Node], database: Database) -> set[str]:
     return found
 
 
-def written(trees: Iterable[Node], database: Database) -> frozenset[str]:
+def written_tables(trees: Iterable[Node], database: Database) -> frozenset[str]:
     """The tables of the bridge's database that these trees write; names are in lower case."""
     nodes = (node for tree in trees for node in query.walk(tree))
     return frozenset(touch.table for node in nodes for touch in _written(node, database))
@@ -72,7 +72,7 @@ def _written(node: Node, database: Database) -> Iterator[Touch]:
     match node:
         case UpdateSQL(store=None):
             sql = statement.update(node.statement, database, node.position)
-            yield Touch(node, statement.written(sql), set_by(sql))
+            yield Touch(node, statement.updated_table(sql), set_by(sql))
         case IntoTable():
             yield Touch(node, node.table.lower(), None)
         case ChangeTable():

@@ -189,7 +189,7 @@ class Flow:
         )
 
     @property
-    def written(self) -> Variants[StatementWriter[Selection]]:
+    def writers(self) -> Variants[StatementWriter[Selection]]:
         """The ways to write the arrivals, one at least."""
         return self.variants or Variants(StatementWriter(lambda: self.arrivals))
 
@@ -245,12 +245,12 @@ def valid(
     order: tuple[str, ...] = (),
     timed: bool = False,
     bounded: bool = False,
-    spared: exp.Expr | None = None,
+    exempt: exp.Expr | None = None,
 ) -> list[exp.Expr]:
     """Whether a row of the window (alias `row`) has not expired when the row `at` has arrived.
 
     `order`: the columns that order the rows of one event, where `at` is a row of the same flow. `bounded` adds that the
-    row is not newer than `at`, so that an index on time finds only the rows of a sliding window. Rows for which `spared`
+    row is not newer than `at`, so that an index on time finds only the rows of a sliding window. Rows for which `exempt`
     holds stay though rows of the same instant evict them.
     """
     conditions: list[exp.Expr] = [exp.LT(this=column_of(at, "ts"), expression=column_of(row, "_expires"))]
@@ -266,7 +266,7 @@ def valid(
         (mine, its), *others = pairs
         bound = [exp.LTE(this=mine.copy(), expression=its.copy())] if others else []
         # First, as DuckDB joins ranges by the first two plain conditions: the time alone leaves nearly all rows.
-        conditions = [*bound, exp.or_(lexicographically_before(pairs), spared), *conditions]
+        conditions = [*bound, exp.or_(lexicographically_before(pairs), exempt), *conditions]
     return conditions
 
 

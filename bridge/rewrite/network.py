@@ -95,7 +95,7 @@ class Network:
         self.epoch = 0
         self.inherits: Mapping[str, int] = {}
         """The epochs of operators that the tree at hand has taken over from a query that it replaces, by fingerprint."""
-        self.written: frozenset[str] = frozenset()
+        self.written_tables: frozenset[str] = frozenset()
         """The tables that queries write; reads of them have their place among the steps."""
         self.state_changes = StateChanges(names.tables)
         self.read_late: set[Node] = set()
@@ -239,14 +239,16 @@ class Network:
 
     def content_of(self, node: Node, epoch: int, inherits: Mapping[str, int] = MappingProxyType({})) -> Flow:
         """The content of the window of a query of this epoch, which `inherits` the epochs of some operators."""
-        operator = self.kept(node, epoch, inherits)
+        operator = self.existing(node, epoch, inherits)
         flow = next(iter(operator.contents.values()), operator.arrivals) if operator else None
         if flow is None or flow.content is None:
             raise QueryError(f"the content of {node} is not kept: no operator needs it")
         return flow
 
-    def kept(self, key: Hashable, epoch: int, inherits: Mapping[str, int] = MappingProxyType({})) -> Operator | None:
-        """The operator of a key that a query of this epoch has, which `inherits` the epochs of some operators."""
+    def existing(
+        self, key: Hashable, epoch: int, inherits: Mapping[str, int] = MappingProxyType({})
+    ) -> Operator | None:
+        """The operator of this key that a query of this epoch reads, or of the epochs it `inherits`; None if there is none."""
         return self._by_node.get((key, self._epoch_of(key, epoch, inherits)))
 
     def index(self, name: str, columns: tuple[str, ...]) -> None:
@@ -326,7 +328,7 @@ class Network:
         add_table(operator, inbox, cast("exp.Select", rows(result.arrivals)))
         operator.derived[inbox] = None
         operator.inboxes.append(inbox)
-        written = dataclasses.replace(result.written, brief=None, long=None, shared=None)
+        written = dataclasses.replace(result.writers, brief=None, long=None, shared=None)
         operator.steps.append(Insert(inbox, written.map(lambda writer: writer.map(rows))))
         arrivals = Selection.of(table(inbox), columns)
         return dataclasses.replace(result, arrivals=arrivals, order=tuple(order), variants=None)

@@ -29,7 +29,7 @@ class Settings:
     its rows on a database that only has nested loops."""
 
     brief: int = 8
-    """A push is brief if its events span at most 1/`brief` of the window; databases may allow a longer one."""
+    """A push is brief if its events span at most 1/`brief` of the window; databases may allow a greater part."""
 
     long_rows: int = 512
     """Rows in a window from which on panes are kept."""
@@ -61,11 +61,11 @@ class Settings:
     tidy_pushes: int = 10
     """Pushes that remove rows, at least, between two clean-ups by the database."""
 
-    def brief_on(self, database: Database | type[Database]) -> int:
-        """`brief` on a database, which may allow pushes that are longer beside the window.
+    def brief_limit(self, database: Database | type[Database]) -> int:
+        """`brief` for a database, which may allow a push to span a greater part of the window.
 
         >>> from windows.databases.sqlite import SQLite
-        >>> Settings().brief_on(SQLite), Settings(brief=1).brief_on(SQLite)
+        >>> Settings().brief_limit(SQLite), Settings(brief=1).brief_limit(SQLite)
         (3, 1)
         """
         return min(self.brief, database.window_per_brief_push)

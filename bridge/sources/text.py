@@ -60,7 +60,7 @@ class Bytes:
         start = self._peek(4)
         for mark, (kind, reader) in _COMPRESSED.items():
             if start.startswith(mark) and (kind != "bz2" or self._peek(10)[4:] in (b"1AY&SY", b"\x17rE8P\x90")):
-                compressed: Any = _Joined(self._head, self._read)
+                compressed: Any = _ResumedFile(self._head, self._read)
                 self._head, self._read, self._kind = b"", reader(compressed).read, kind
                 start = self._peek(4)
                 break
@@ -167,7 +167,7 @@ class TextReader:
         self.source.close()
 
 
-class _Joined:
+class _ResumedFile:
     """A file of the bytes that were read already and of those that follow."""
 
     closed = False

@@ -19,7 +19,7 @@ from bridge.stores.check import RESULT_ID
 from bridge.stores.outbox import encoder_of
 from bridge.stores.statement import converted, loaded
 from bridge.stores.store import Store, Unreachable
-from bridge.stores.write import made
+from bridge.stores.write import ensure_table
 from windows.databases import Database, Refused
 from windows.databases.urls import is_in_memory
 
@@ -53,7 +53,7 @@ class WriteTarget:
             sql = statement.update(writer.statement, there)
             self.texts[number] = (*there.parameterize(sql.tree, sql.count), writer)
             return
-        names = made(writer.table, kinds, there)
+        names = ensure_table(writer.table, kinds, there)
         columns, marks = ", ".join(map(there.quoted, names)), ", ".join([there.placeholder] * len(names))
         places = {name.lower(): place for place, name in enumerate(kinds)}
         text = f"INSERT INTO {'.'.join(map(there.quoted, writer.table.split('.')))} ({columns}) VALUES ({marks})"
@@ -70,14 +70,14 @@ class WriteTarget:
 
     def _prepare(self, there: Database) -> None:
         if there.relation(RUNS) is None:
-            there.execute(f"CREATE TABLE {RUNS} (run VARCHAR(200), {WRITTEN} BIGINT)")
+            there.execute(f"CREATE TABLE {RUNS} (run VARCHAR(200), {REQUESTS_COLUMN} BIGINT)")
         if self._done(there) is None:
             there.begin()
             there.execute_bound(f"INSERT INTO {RUNS} VALUES ({there.placeholder}, {there.placeholder})", [self.run, 0])
             there.commit()
 
     def _done(self, there: Database) -> int | None:
-        found = there.fetch_bound(f"SELECT {WRITTEN} FROM {RUNS} WHERE run = {there.placeholder}", [self.run])
+        found = there.fetch_bound(f"SELECT {REQUESTS_COLUMN} FROM {RUNS} WHERE run = {there.placeholder}", [self.run])
         return int(found[0][0]) if found else None
 
     def _take(self, there: Database, start: int, chunk: list[WriteRequest]) -> None:
@@ -93,7 +93,7 @@ class WriteTarget:
             there.execute_bound(text, [sent[place] for place in order])
         if done < start + len(chunk):
             there.execute_bound(
-                f"UPDATE {RUNS} SET {WRITTEN} = {there.placeholder} WHERE run = {there.placeholder}",
+                f"UPDATE {RUNS} SET {REQUESTS_COLUMN} = {there.placeholder} WHERE run = {there.placeholder}",
                 [start + len(chunk), self.run],
             )
         there.commit()
@@ -174,7 +174,7 @@ RUNS = "cep_runs"
 """The table of runs in each database that they write to, with the number of requests that were written."""
 
 
-WRITTEN = "letters"
+REQUESTS_COLUMN = "letters"
 """The column of that number; existing tables have it under this name."""
 
 

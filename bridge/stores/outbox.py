@@ -149,7 +149,7 @@ class Outbox:
         self.database.insert(name, len(_COLUMNS), [(*row[:7], attempts, reason)])
         self.database.commit()
         if attempts < ATTEMPTS:
-            store.rest()
+            store.defer()
         return attempts >= ATTEMPTS
 
     def _written(self, store: Store, rows: Sequence[tuple[Any, ...]]) -> None:

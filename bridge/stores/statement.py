@@ -77,7 +77,7 @@ def check_parameters(sql: Sql, given: int, position: int | None) -> None:
         raise QueryError(f"the SQL has {sql.count} parameters (?), {given} are given", position=position)
 
 
-def written(sql: Sql) -> str:
+def updated_table(sql: Sql) -> str:
     """The table, by its last name in lower case, that an update changes."""
     target = sql.tree.find(exp.Table) if sql.tree.this is None else sql.tree.this.find(exp.Table)
     return target.name.lower() if target is not None else ""

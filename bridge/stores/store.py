@@ -89,8 +89,8 @@ class Store:
             with contextlib.suppress(Refused):
                 database.close()
 
-    def rest(self) -> None:
-        """Leaves it alone for a while."""
+    def defer(self) -> None:
+        """Makes no further attempt to reach it for a while."""
         self._failed()
 
     def wake(self) -> None:

@@ -103,8 +103,8 @@ def parameters(
 # Tables that INSERT INTO TABLE fills
 
 
-def made(name: str, kinds: Mapping[str, str], database: Database) -> list[str]:
-    """The columns of the table that rows of these columns and types fill; a table that is not there is made."""
+def ensure_table(name: str, kinds: Mapping[str, str], database: Database) -> list[str]:
+    """Creates the table if it is missing, and returns its columns that rows of these columns and types fill."""
     schema = database.relation(name)
     if schema is not None:
         known = {column.lower() for column in kinds}

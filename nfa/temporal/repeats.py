@@ -19,7 +19,7 @@ from nfa.temporal.operators import spawn_instance
 from nfa.temporal.tree import Distinct, Repeat, While, numbers
 
 Key = tuple[Any, ...]
-Seen = dict[Key, tuple[int, Bound]]
+ReportedKeys = dict[Key, tuple[int, Bound]]
 """The keys reported so far, the oldest first, with the time until which they count and the events they are computed from."""
 
 
@@ -108,10 +108,10 @@ class DistinctState(State):
 
     def start(self, begin: Bound) -> None:
         self.begin = begin
-        self.running: dict[State, Seen] = {}
+        self.running: dict[State, ReportedKeys] = {}
         self._spawn({})
 
-    def _spawn(self, seen: Seen) -> None:
+    def _spawn(self, seen: ReportedKeys) -> None:
         if (state := spawn_instance(self, self.begin)) is not None:
             self.running[state] = seen
 
@@ -124,7 +124,7 @@ class DistinctState(State):
         if is_new:
             self.parent.true(bound, self, False)
 
-    def _add(self, seen: Seen, bound: Bound) -> bool:
+    def _add(self, seen: ReportedKeys, bound: Bound) -> bool:
         """Adds the key of the bound events; returns whether it is new."""
         if self.node.time is not None:
             for key in [key for key, (until, _) in seen.items() if until <= self.matcher.now]:

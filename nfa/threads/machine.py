@@ -8,9 +8,9 @@ from typing import Generic, TypeAlias
 
 from nfa.errors import BudgetError
 from nfa.program import (
+    Accept,
     AnchorEnd,
     AnchorStart,
-    Done,
     Instruction,
     IterationEnd,
     IterationStart,
@@ -100,11 +100,11 @@ class Machine(Generic[Row]):
         return self.done in self._reach(number, set(), at_end=True)
 
     def waiting(self, number: int) -> tuple[int, ...]:
-        """The instructions, up to the first Done, at which threads that continue from this one wait or are done."""
+        """The instructions, up to the first Accept, at which threads that continue from this one wait or are done."""
         return tuple(_until(self.done, self._reach(number, set())))
 
     def all_waiting(self, number: int) -> tuple[int, ...]:
-        """The same including the instructions that are less preferred than the first Done."""
+        """The same including the instructions that are less preferred than the first Accept."""
         return tuple(self._reach(number, set()))
 
     def _begin(self, at_start: bool) -> Threads[Row]:
@@ -175,7 +175,7 @@ class Machine(Generic[Row]):
         while pending:
             number, open_iterations = pending.pop()
             line = self.code[number]
-            waits = isinstance(line, MatchSymbol | Done) or (isinstance(line, AnchorEnd) and not at_end)
+            waits = isinstance(line, MatchSymbol | Accept) or (isinstance(line, AnchorEnd) and not at_end)
             state = (number, _NOTHING_OPEN if waits else open_iterations)
             if state not in visited:
                 visited.add(state)

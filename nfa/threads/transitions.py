@@ -14,7 +14,7 @@ SYMBOL_LIMIT = 64
 
 
 class Transitions:
-    """The instructions at which a program waits, in preference order and up to Done, as tuples of their numbers.
+    """The instructions at which a program waits, in preference order and up to Accept, as tuples of their numbers.
 
     >>> from nfa import compile_program, parse_pattern
     >>> transitions = Transitions(compile_program(parse_pattern("A B*")))

@@ -41,7 +41,7 @@ class ChangeOutbox(NamedTuple):
         return f"{self.schema}{self.quoted(self.name)}"
 
     @property
-    def listed(self) -> str:
+    def column_list(self) -> str:
         """The names of its columns but the number."""
         own = [each.name for each in self.columns]
         return ", ".join(map(self.quoted, ["changed_at", "operation", *own, *(f"old_{name}" for name in own)]))
@@ -76,7 +76,7 @@ def postgresql_triggers(outbox: ChangeOutbox) -> ChangeTriggers:
     function = f"{outbox.schema}{trigger}"
     after = "(CASE TG_OP WHEN 'DELETE' THEN OLD.{} ELSE NEW.{} END)"
     values = outbox.values("LOWER(TG_OP)", "(clock_timestamp() AT TIME ZONE 'UTC')", after, "OLD.{}")
-    insert = f"INSERT INTO {outbox.place} ({outbox.listed}) VALUES ({values});"
+    insert = f"INSERT INTO {outbox.place} ({outbox.column_list}) VALUES ({values});"
     body = f"BEGIN {insert} PERFORM pg_notify('{CHANNEL}', ''); RETURN NULL; END"
     create_function = (
         f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER "
@@ -111,7 +111,7 @@ def _one_per_operation(outbox: ChangeOutbox, schema: str, present: str, body: st
         trigger = f"{schema}{outbox.quoted(name)}"
         after, before = "OLD.{}" if operation == "delete" else "NEW.{}", "NULL" if operation == "insert" else "OLD.{}"
         values = outbox.values(f"'{operation}'", present, after, before)
-        insert = body.replace("{}", f"INSERT INTO {outbox.place} ({outbox.listed}) VALUES ({values})")
+        insert = body.replace("{}", f"INSERT INTO {outbox.place} ({outbox.column_list}) VALUES ({values})")
         create.append(f"CREATE TRIGGER {trigger} AFTER {operation.upper()} ON {outbox.table} FOR EACH ROW {insert}")
         drop.append(f"DROP TRIGGER IF EXISTS {trigger}")
     return ChangeTriggers(list(names.values()), create, drop)

@@ -13,7 +13,7 @@ import bridge
 from bridge.cli.service.outputs import WEBHOOK, Outputs
 from bridge.cli.service.settings import WITHOUT_TABLE, WatchSettings
 from bridge.engine.durable import LoggedCall
-from bridge.engine.own_place import has_schema, own_place
+from bridge.engine.namespace import has_schema, use_namespace
 from bridge.engine.refusal import DATABASE_REFUSES
 from bridge.engine.resume import OBJECTS
 from bridge.engine.session import session_of
@@ -49,7 +49,7 @@ def report(settings: WatchSettings) -> str:
     try:
         database = open_database(settings.url)
         try:
-            own_place(database, settings.connection.get("name"), None)
+            use_namespace(database, settings.connection.get("name"), None)
             return "\n".join(_Report(settings, database).lines())
         finally:
             database.close()

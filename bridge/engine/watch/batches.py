@@ -41,8 +41,8 @@ class RowBatch(Protocol):
     def wrong(self) -> Sequence[TableRow]:
         """The rows that are not events, which are no part of `times`."""
 
-    def parted(self, count: int) -> tuple[Self, Self]:
-        """The first rows, `count` of them, and the others. Wrong rows are among the first."""
+    def split_at(self, count: int) -> tuple[Self, Self]:
+        """The first `count` rows, and the others. Rows with wrong values are among the first."""
 
     def events(self, stream: StreamEntry, numbers: Sequence[int], oldest: int) -> EventBatch:
         """The rows as events of these numbers, with `oldest` for times before it."""
@@ -73,7 +73,7 @@ class TupleBatch:
     def positions(self) -> list[int]:
         return [row.position for row in self.rows]
 
-    def parted(self, count: int) -> tuple[TupleBatch, TupleBatch]:
+    def split_at(self, count: int) -> tuple[TupleBatch, TupleBatch]:
         return TupleBatch(self.rows[:count], self.wrong), TupleBatch(self.rows[count:])
 
     def events(self, stream: StreamEntry, numbers: Sequence[int], oldest: int) -> EventBatch:
@@ -101,7 +101,7 @@ class ArrowBatch:
             positions, times, table = positions[order], times[order], table.take(order)
         return cls(positions, times, table)
 
-    def parted(self, count: int) -> tuple[ArrowBatch, ArrowBatch]:
+    def split_at(self, count: int) -> tuple[ArrowBatch, ArrowBatch]:
         first = ArrowBatch(self.positions[:count], self.times[:count], self.table.slice(0, count))
         return first, ArrowBatch(self.positions[count:], self.times[count:], self.table.slice(count))
 

@@ -131,7 +131,7 @@ class TableColumns:
         )
 
 
-def gone(source: TableSource, stream: str, column: str) -> SchemaError:
+def missing_column(source: TableSource, stream: str, column: str) -> SchemaError:
     """The error for a column that a stream has, and its table no more."""
     return SchemaError(
         f"{source.table} has no column {column!r} any more, which the stream {stream!r} has: declare it under another name, "

@@ -11,7 +11,7 @@ from bridge.engine.catalogue import StreamEntry
 from bridge.engine.clock import wall_clock
 from bridge.engine.conform import cast_column
 from bridge.engine.watch.batches import ArrowBatch, TableRow
-from bridge.engine.watch.columns import INTEGERS, TableColumns, gone
+from bridge.engine.watch.columns import INTEGERS, TableColumns, missing_column
 from bridge.engine.watch.gaps import FEW
 from bridge.errors import SchemaError
 from bridge.query.table_source import TableSource
@@ -38,7 +38,7 @@ class RowReader:
         columns, texts = [self._position, self._time(known)], [self._position, self._as_text(self._time(known))]
         for attribute in entry.schema:
             if attribute.name not in known:
-                raise gone(source, entry.name, attribute.name)
+                raise missing_column(source, entry.name, attribute.name)
             columns.append(known.value(attribute).replace("{}", self._column(known[attribute.name].name)))
             texts.append(self._as_text(columns[-1]) if attribute.type in ("DATE", "TIMESTAMP") else columns[-1])
         self.head = self._select(columns)

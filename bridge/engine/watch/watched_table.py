@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from bridge.engine.catalogue import StreamEntry
 from bridge.engine.clock import wall_clock
-from bridge.engine.intake import Sizes
+from bridge.engine.intake import ChunkSizes
 from bridge.engine.watch.batches import RowBatch, TableRow, TupleBatch
 from bridge.engine.watch.gaps import LOWEST, Gaps
 from bridge.engine.watch.reader import RowReader
@@ -60,9 +60,9 @@ class WatchedTable:
     read_to: int | None = None
     is_read: bool = False
     """Whether there was no further row when it was last read."""
-    asked: int = EARLIEST
+    gaps_read_at: int = EARLIEST
     """When the rows in gaps were read last, in milliseconds."""
-    checked: float = 0.0
+    compared_at: float = 0.0
     """When its numbers were last compared with those that were read, in seconds."""
 
     @functools.cached_property
@@ -85,7 +85,7 @@ class WatchedTable:
         """The time before which no further row is expected; None where all are read."""
         return None if self.is_read or not len(self.waiting.times) else int(self.waiting.times[-1])
 
-    def read(self, sizes: Sizes) -> None:
+    def read(self, sizes: ChunkSizes) -> None:
         """Reads the next rows, and those in gaps, unless some wait.
 
         Raises `SchemaError` where the table is not there any more, or does not have the columns.
@@ -99,7 +99,7 @@ class WatchedTable:
             assert self.reader
             raise
 
-    def _next(self, sizes: Sizes) -> RowBatch:
+    def _next(self, sizes: ChunkSizes) -> RowBatch:
         if not self.is_read and (batch := self.reader.arrow_after(self.read_to, sizes.arrow)) is not None:
             if self._may_overtake(batch.times) and (rows := self._rows_in_gaps()):
                 return TupleBatch.of(rows)  # the others are read again after these
@@ -123,19 +123,19 @@ class WatchedTable:
         A row that was not there when the gaps were last read is at most the lateness older than that. So rows that are older
         than the last reading of the gaps, such as those of a history, make no such row late.
         """
-        return self.reader.source.timestamp is not None and len(times) > 0 and int(times[-1]) > self.asked
+        return self.reader.source.timestamp is not None and len(times) > 0 and int(times[-1]) > self.gaps_read_at
 
     def _rows_in_gaps(self) -> list[TableRow]:
         """The rows that have been committed into gaps, of those gaps that are due to be read again."""
-        self.asked = wall_clock()
+        self.gaps_read_at = wall_clock()
         due = self.gaps.due(time.monotonic())
         return list(self.reader.rows_in(due)) if due else []
 
     def _compare_numbers(self) -> None:
         """Warns if the table has only rows before the newest that was read: numbers may be used a second time."""
-        if time.monotonic() - self.checked < COMPARED or self.is_outbox:
+        if time.monotonic() - self.compared_at < COMPARED or self.is_outbox:
             return
-        self.checked = time.monotonic()
+        self.compared_at = time.monotonic()
         newest, read = self.reader.newest(1), self.gaps.newest
         if newest and read is not None and newest[0] < read:
             logging.getLogger("bridge").warning(
@@ -152,7 +152,7 @@ class WatchedTable:
 
     def forget(self) -> None:
         """Forgets the rows that wait; they will be read again."""
-        self.waiting, self.read_to, self.is_read, self.asked = TupleBatch([]), self.gaps.newest, False, EARLIEST
+        self.waiting, self.read_to, self.is_read, self.gaps_read_at = TupleBatch([]), self.gaps.newest, False, EARLIEST
 
     def status(self) -> TableStatus:
         """How far it has been read."""
@@ -181,7 +181,7 @@ def next_rows(tables: Sequence[WatchedTable]) -> list[tuple[WatchedTable, RowBat
         times = table.waiting.times
         side: Literal["left", "right"] = "right" if table.until == bound else "left"
         count = len(times) if bound is None else int(np.searchsorted(np.asarray(times), bound, side))
-        taken, table.waiting = table.waiting.parted(count)
+        taken, table.waiting = table.waiting.split_at(count)
         if count or taken.wrong:
             found.append((table, taken))
     return found

@@ -123,7 +123,7 @@ def _later_clauses(
             found.having = _standard(single_expression(cursor, cursor.until((",", *_STOPS)), "a condition"))
         elif word == "ON":
             cursor.at += 1
-            cursor.fail(f"ON WINDOW or ON SQL is expected, not ON {cursor.shown()}")
+            cursor.fail(f"ON WINDOW or ON SQL is expected, not ON {cursor.next_text()}")
         else:
             return
         if word != "ON":

@@ -80,9 +80,9 @@ def _statement(cursor: Cursor, declared: CplDeclarations, inserts: list[CplInser
     elif cursor.take("CREATE"):
         _create(cursor, declared)
     else:
-        cursor.fail(_REFUSED.get(cursor.word()) or f"CREATE or INSERT INTO is expected, not {cursor.shown()}")
+        cursor.fail(_REFUSED.get(cursor.word()) or f"CREATE or INSERT INTO is expected, not {cursor.next_text()}")
     if cursor.peek() and cursor.word() not in (";", "CREATE", "INSERT"):
-        cursor.fail(f"unexpected {cursor.shown()}")
+        cursor.fail(f"unexpected {cursor.next_text()}")
 
 
 def _create(cursor: Cursor, declared: CplDeclarations) -> None:
@@ -93,7 +93,7 @@ def _create(cursor: Cursor, declared: CplDeclarations) -> None:
     elif cursor.take("SQL"):
         _declare(cursor, "SQL statement", declared.statements, lambda name, at: _sql_statement(cursor))
     else:
-        cursor.fail(f"CREATE STREAMSCHEMA, CREATE WINDOW or CREATE SQL is expected, not {cursor.shown()}")
+        cursor.fail(f"CREATE STREAMSCHEMA, CREATE WINDOW or CREATE SQL is expected, not {cursor.next_text()}")
 
 
 def _declare(cursor: Cursor, what: str, known: dict[str, _T], read: Callable[[str, int], _T]) -> None:
@@ -125,7 +125,7 @@ def _window(cursor: Cursor) -> Extent:
             )
         return Rows(size, advance, full=True)
     if not cursor.take("TIME"):
-        cursor.fail(f"TUPLES or TIME is expected, not {cursor.shown()}")
+        cursor.fail(f"TUPLES or TIME is expected, not {cursor.next_text()}")
     size, advance = _sizes(cursor, _time)
     return Range(size, advance, size % advance)
 
@@ -161,7 +161,7 @@ def _sql_statement(cursor: Cursor) -> NamedStatement:
     while cursor.peek() and cursor.word() != ";":
         cursor.at += 1
     if start == cursor.at:
-        cursor.fail(f"an SQL statement is expected, not {cursor.shown()}")
+        cursor.fail(f"an SQL statement is expected, not {cursor.next_text()}")
     region = Region(start, cursor.at)
     first = cursor.tokens[start]
     reads = first.text.upper() in ("SELECT", "WITH", "VALUES", "(")

@@ -86,7 +86,7 @@ def period(cursor: Cursor) -> int:
             if total == 0 and not (WORD.fullmatch(unit) and cursor.word(1) in (",", ")")):
                 total = number * 1000
                 break
-            cursor.fail(f"a unit of time is expected ({', '.join(UNITS).lower()}), not {cursor.shown()}")
+            cursor.fail(f"a unit of time is expected ({', '.join(UNITS).lower()}), not {cursor.next_text()}")
         cursor.at += 1
         total += number * UNITS[unit]
         if not re.fullmatch(r"\d+\.?\d*|\.\d+", cursor.word()):
@@ -100,14 +100,14 @@ def period(cursor: Cursor) -> int:
 def whole(cursor: Cursor, what: str, least: int = 1) -> int:
     """A whole number."""
     if not re.fullmatch(r"\d{1,18}", cursor.word()) or int(cursor.word()) < least:
-        cursor.fail(f"{what} is a whole number of at least {least}, not {cursor.shown()}")
+        cursor.fail(f"{what} is a whole number of at least {least}, not {cursor.next_text()}")
     cursor.at += 1
     return int(cursor.word(-1))
 
 
 def _number(cursor: Cursor) -> Fraction:
     if not re.fullmatch(r"\d+\.?\d*|\.\d+", cursor.word()):
-        cursor.fail(f"a time is expected, such as 5 sec, not {cursor.shown()}")
+        cursor.fail(f"a time is expected, such as 5 sec, not {cursor.next_text()}")
     cursor.at += 1
     return Fraction(cursor.word(-1))
 

@@ -117,10 +117,10 @@ def _skip(cursor: Cursor) -> After:
         cursor.at += 1
         return _REPORT[cursor.word(-1)]
     if not (cursor.take("TO") or cursor.take("PAST")):
-        cursor.fail(f"PAST LAST ROW, TO NEXT ROW or TO CURRENT ROW is expected, not {cursor.shown()}")
+        cursor.fail(f"PAST LAST ROW, TO NEXT ROW or TO CURRENT ROW is expected, not {cursor.next_text()}")
     word = cursor.word()
     if word not in _AFTER:
-        cursor.fail(f"LAST, NEXT or CURRENT is expected, not {cursor.shown()}")
+        cursor.fail(f"LAST, NEXT or CURRENT is expected, not {cursor.next_text()}")
     cursor.at += 1
     cursor.expect("ROW")
     return _AFTER[word]

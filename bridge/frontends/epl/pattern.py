@@ -273,7 +273,7 @@ class _PatternReader:
         cursor = self.cursor
         position = cursor.position
         if not cursor.take("TIMER"):
-            cursor.fail(f"timer:{known[0]}(…) is expected, not {cursor.shown()}", position)
+            cursor.fail(f"timer:{known[0]}(…) is expected, not {cursor.next_text()}", position)
         cursor.expect(":")
         name = cursor.name("the name of a timer").lower()
         if name not in known:

@@ -45,7 +45,7 @@ def _repeated(cursor: Cursor) -> Pattern:
     group = cursor.word() == "("
     permuted = cursor.word() == "MATCH_RECOGNIZE_PERMUTE"
     if cursor.word() in ("^", "$", "-"):
-        cursor.fail(f"{cursor.shown()} is not part of EPL's patterns")
+        cursor.fail(f"{cursor.next_text()} is not part of EPL's patterns")
     item = _permutation(cursor) if permuted else _group(cursor) if group else Symbol(cursor.name("a pattern variable"))
     item = _quantified(cursor, item, group)
     if cursor.word() in ("{", "["):

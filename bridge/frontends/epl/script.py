@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from bridge.frontends.epl.declarations import ChangeQuery, Declarations, Effect, Insertion
 from bridge.frontends.epl.paths import refuse_where
 from bridge.frontends.epl.select import refuse_next
-from bridge.frontends.epl.statement import annotated, reading, statements_of
+from bridge.frontends.epl.statement import annotation_name, reading, statements_of
 from bridge.frontends.epl.tables import CreateTable
 from bridge.frontends.epl.variables import Constants
 from bridge.frontends.statements import CreateQuery, CreateStream, Query
@@ -48,7 +48,7 @@ def script(text: str) -> list[Plain | CreateTable]:
             if cursor.take(";"):
                 continue
             position = cursor.position
-            name = annotated(cursor)
+            name = annotation_name(cursor)
             statements = statements_of(cursor)
             statements = [Constants(frozenset(cursor.read)), *statements]
             effects = [effect for statement in statements for effect in declarations.apply(statement)]
@@ -62,8 +62,8 @@ def script(text: str) -> list[Plain | CreateTable]:
             if cursor.peek() and cursor.word() != ";":
                 refuse_next(cursor)
                 if cursor.word() in ("CREATE", "SELECT", "INSERT", "ON", "@"):
-                    cursor.fail(f"a ';' is missing before {cursor.shown()}")
-                cursor.fail(f"unexpected {cursor.shown()} after the end of the statement")
+                    cursor.fail(f"a ';' is missing before {cursor.next_text()}")
+                cursor.fail(f"unexpected {cursor.next_text()} after the end of the statement")
     return found
 
 

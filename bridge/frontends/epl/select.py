@@ -37,7 +37,7 @@ from bridge.frontends.epl.match_recognize import match_recognize
 from bridge.frontends.epl.output import aggregates, at_rate, output_clauses, single_events, snapshot
 from bridge.frontends.epl.paths import as_written
 from bridge.frontends.epl.previous import BEFORE, PreviousValues, with_whole_events
-from bridge.frontends.epl.subqueries import FOUND, Subqueries
+from bridge.frontends.epl.subqueries import COLUMN_PREFIX, Subqueries
 from bridge.frontends.epl.values import named_by_variable as named_by_variable
 from bridge.frontends.epl.variables import SplitColumns, is_filter, variables_of, with_early_values, with_variables
 from bridge.frontends.expressions import Qualifiers, all_of, position_of, resolve
@@ -52,7 +52,7 @@ _REFUSED = {
     "UNION": "union is not supported",
 }
 
-_LATER = (FOUND, BEFORE)
+_LATER = (COLUMN_PREFIX, BEFORE)
 """What the columns begin with that stand for sub-queries, and for values of events before."""
 
 
@@ -75,7 +75,7 @@ def _selected(cursor: Cursor, by: Item | None, within: Context | None) -> Node:
     region = cursor.until(STOPS)
     priors = PreviousValues(cursor, which == "IRSTREAM")
     subqueries = Subqueries(cursor, priors.extracted)
-    columns = subqueries.listed(region, "a list of columns")
+    columns = subqueries.expressions(region, "a list of columns")
     _refuse_unnamed(cursor, columns, subqueries, priors)
     columns = named_as_written(cursor, region, columns)
     cursor.expect("FROM")
@@ -86,7 +86,7 @@ def _selected(cursor: Cursor, by: Item | None, within: Context | None) -> Node:
     _refuse_repeated(cursor, node, Region(start, region.end), columns)
     summed = any(column.find(exp.AggFunc) for column in columns) or isinstance(node, Correlate)
     node, columns = _with_leaving(cursor, which, position, node, columns, within)
-    where = resolve(cursor, [condition(cursor, subqueries.listed)], names) if cursor.take("WHERE") else ()
+    where = resolve(cursor, [condition(cursor, subqueries.expressions)], names) if cursor.take("WHERE") else ()
     # What such a condition does not let in is no event before, either.
     first = is_filter(node) and not any(one.name.startswith(_LATER) for one in _columns_in(where))
     later = () if first else variables_of(where)

@@ -96,14 +96,14 @@ def parse(
     """
     with reading(text, variables, contexts) as cursor:
         refuse_where(cursor)
-        annotated(cursor)
+        annotation_name(cursor)
         found = statements_of(cursor)
         if cursor.read:
             found = [Constants(frozenset(cursor.read)), *found]
         cursor.take(";")
         if cursor.peek():
             refuse_next(cursor)
-            cursor.fail(f"one statement is wanted here: unexpected {cursor.shown()} after its end")
+            cursor.fail(f"one statement is wanted here: unexpected {cursor.next_text()} after its end")
     return found
 
 
@@ -123,14 +123,14 @@ def reading(
         raise QueryError("the statement is nested too deeply", text) from None
 
 
-def annotated(cursor: Cursor) -> str | None:
-    """Step over annotations; gives what @name says."""
+def annotation_name(cursor: Cursor) -> str | None:
+    """Step over annotations; gives the name in @name."""
     name = None
     while cursor.take("@"):
         annotation = cursor.word()
         if annotation not in _ANNOTATIONS:
             reason = _REFUSED_ANNOTATIONS.get(annotation, "it would change nothing here")
-            cursor.fail(f"the annotation {cursor.shown()} is not supported, leave it out: {reason}")
+            cursor.fail(f"the annotation {cursor.next_text()} is not supported, leave it out: {reason}")
         cursor.at += 1
         if cursor.take("("):
             token = cursor.peek()

@@ -24,8 +24,8 @@ from bridge.query.epl_patterns import TemporalMatch
 from bridge.query.nodes import Node, Stream, Window
 from windows.aggregates import AGGREGATES, aggregate_of
 
-FOUND = "sub."
-"""What the columns begin with."""
+COLUMN_PREFIX = "sub."
+"""The beginning of the names of sub-queries' columns."""
 
 _KINDS = {"EXISTS": "exists", "IN": "in"}
 
@@ -60,7 +60,7 @@ class Subqueries:
         self.each = Enumerations(cursor)
         self._numbers = itertools.count(1)
 
-    def listed(self, region: Region, what: str) -> tuple[exp.Expr, ...]:
+    def expressions(self, region: Region, what: str) -> tuple[exp.Expr, ...]:
         """The expressions of a region, sub-queries among them as columns."""
         marked, region = self._marked(region)
         return epl_scalars.expression_list(marked, region, what, self._with_operands)
@@ -70,12 +70,12 @@ class Subqueries:
         node = self.each.over(node, names)
         for cut in self.calls:
             operand = None if cut.operand is None else resolve(self.cursor, [cut.operand], names)[0]
-            condition, value = (self._meant(part, cut, names) for part in (cut.condition, cut.value))
+            condition, value = (self._resolved(part, cut, names) for part in (cut.condition, cut.value))
             source, condition = keyed.lookup(cut.source, cut.name, condition, cut.position)
             node = SubqueryColumn(node, cut.name, source, condition, value, operand)
         return node
 
-    def _meant(self, part: exp.Expr | None, cut: _Subquery, outer: Qualifiers) -> exp.Expr | None:
+    def _resolved(self, part: exp.Expr | None, cut: _Subquery, outer: Qualifiers) -> exp.Expr | None:
         """Names without an input are the sub-query's own, others those of the statement.
 
         Of inputs whose names differ in case alone, as `A` and `a`, each is meant by its own.
@@ -149,7 +149,7 @@ class Subqueries:
         elif kind == "exists":
             columns = ()
         value = self._value(cursor, columns, position) if columns else None
-        cut = _Subquery(f"{FOUND}{next(self._numbers)}", kind, position, alias, source, value, condition)
+        cut = _Subquery(f"{COLUMN_PREFIX}{next(self._numbers)}", kind, position, alias, source, value, condition)
         self.calls.append(cut)
         return cut, cursor.at + 1
 

@@ -147,7 +147,7 @@ def _argument(cursor: Cursor, name: str, place: int) -> object:
 def _text(cursor: Cursor) -> str:
     token = cursor.peek()
     if token is None or cursor.word() or not token.text:
-        cursor.fail(f"a text is expected, such as '2026-05-01T10:00:00Z', not {cursor.shown()}")
+        cursor.fail(f"a text is expected, such as '2026-05-01T10:00:00Z', not {cursor.next_text()}")
     cursor.at += 1
     return token.text
 

@@ -66,7 +66,7 @@ def _partition(cursor: Cursor, stops: tuple[str, ...]) -> tuple[exp.Expr, ...]:
 def _extent(cursor: Cursor) -> Extent:
     position, read = cursor.position, _EXTENTS.get(cursor.word())
     if read is None:
-        cursor.fail(f"{expected_extents()} is expected, not {cursor.shown()}{closest(cursor.word(), [*_EXTENTS])}")
+        cursor.fail(f"{expected_extents()} is expected, not {cursor.next_text()}{closest(cursor.word(), [*_EXTENTS])}")
     try:
         return read(cursor)
     except ValueError as error:
@@ -213,7 +213,7 @@ def _pattern_text(cursor: Cursor) -> Region:
         cursor.at = start
         cursor.until(("MEASURES", "DEFINE"))
     if start == cursor.at:
-        cursor.fail(f"a pattern is expected, not {cursor.shown()}")
+        cursor.fail(f"a pattern is expected, not {cursor.next_text()}")
     return Region(start, cursor.at)
 
 

@@ -69,7 +69,7 @@ def _clauses(cursor: Cursor, input_name: str) -> PatternClauses:
         reader(cursor, read)
         seen.append(title)
     if "PATTERN" not in seen:
-        cursor.fail(f"PATTERN ( … ) is expected, not {cursor.shown()}")
+        cursor.fail(f"PATTERN ( … ) is expected, not {cursor.next_text()}")
     return read
 
 
@@ -132,7 +132,7 @@ def _measure(cursor: Cursor) -> tuple[NameToken, exp.Expr]:
     cursor.expect("AS", " (and the measure's name)")
     position = cursor.position
     if _opens(cursor):
-        cursor.fail(f"a name for the measure is expected, not {cursor.shown()}")
+        cursor.fail(f"a name for the measure is expected, not {cursor.next_text()}")
     return NameToken(cursor.name("a name for the measure"), position), value
 
 
@@ -153,7 +153,7 @@ def _rows_per_match(cursor: Cursor, read: PatternClauses) -> None:
         read.timed_out = position
     if cursor.word() in ("WITH", "SHOW", "OMIT"):
         options = ", ".join([*map(_option, _OPTIONS)] * every + [_TIMED_OUT])
-        cursor.fail(f"what may follow here is {options}, not {cursor.shown()}")
+        cursor.fail(f"what may follow here is {options}, not {cursor.next_text()}")
 
 
 def _option(option: PerMatch) -> str:
@@ -180,7 +180,7 @@ def _initial(cursor: Cursor, read: PatternClauses) -> None:
         cursor.at -= 1
         cursor.fail("SEEK is not supported: it belongs to patterns in a WINDOW clause; here each match is looked for")
     if cursor.word() != "PATTERN":
-        cursor.fail(f"PATTERN is expected after INITIAL, not {cursor.shown()}")
+        cursor.fail(f"PATTERN is expected after INITIAL, not {cursor.next_text()}")
 
 
 def _pattern(cursor: Cursor, read: PatternClauses) -> None:
@@ -289,7 +289,7 @@ def _listed(cursor: Cursor, one: Callable[[Cursor], _T]) -> tuple[_T, ...]:
 def _region(cursor: Cursor, what: str, *stops: str) -> Region:
     """The region of one expression; where the next clause begins instead, `what` is missing."""
     if _opens(cursor) or cursor.word() == "AS":
-        cursor.fail(f"{what} is expected, not {cursor.shown()}")
+        cursor.fail(f"{what} is expected, not {cursor.next_text()}")
     region = cursor.until((*stops, *_STOPS))
     if cursor.word() == "WITHIN" and cursor.word(1) == "GROUP":
         cursor.fail("WITHIN GROUP is not supported here: use an aggregate of plain arguments")
@@ -310,7 +310,7 @@ def _expect(cursor: Cursor, words: str) -> None:
 def _variable(cursor: Cursor, what: str) -> NameToken:
     token, position = cursor.peek(), cursor.position
     if cursor.word() in ROW_PATTERN_WORDS:
-        cursor.fail(f'{what} is expected, not {cursor.shown()}; as a name it is quoted: "{cursor.word()}"')
+        cursor.fail(f'{what} is expected, not {cursor.next_text()}; as a name it is quoted: "{cursor.word()}"')
     text = cursor.name(what)
     quoted = token is not None and token.token_type == TokenType.IDENTIFIER
     return NameToken(text if quoted else text.upper(), position)

@@ -107,7 +107,7 @@ def select(cursor: Cursor, results: Results | None = None) -> Node:
         nodes.append(_term(cursor, known))
     if cursor.word() not in (")", ";") and cursor.peek():
         _refuse_next(cursor)
-        cursor.fail(f"unexpected {cursor.shown()}")
+        cursor.fail(f"unexpected {cursor.next_text()}")
     return nodes[0] if len(nodes) == 1 else Union(tuple(nodes))
 
 
@@ -262,7 +262,7 @@ def _from_item(cursor: Cursor, results: Results) -> _FromItem:
 def _subquery(cursor: Cursor, results: Results) -> tuple[str | None, Node]:
     if cursor.word(1) not in ("SELECT", "WITH", "(", "VALUES"):
         cursor.at += 1
-        cursor.fail(f"a sub-query is expected in parentheses, not {cursor.shown()}")
+        cursor.fail(f"a sub-query is expected in parentheses, not {cursor.next_text()}")
     node = _inner(cursor, results)
     return source_name(node), node
 

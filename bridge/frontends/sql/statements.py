@@ -78,7 +78,7 @@ def _one(cursor: Cursor) -> Node:
     while cursor.take(";"):
         pass
     if cursor.peek():
-        cursor.fail(f"one SELECT is wanted here: unexpected {cursor.shown()} after its end")
+        cursor.fail(f"one SELECT is wanted here: unexpected {cursor.next_text()} after its end")
     return node
 
 
@@ -97,7 +97,7 @@ def _script(cursor: Cursor) -> list[Statement]:
                 if cursor.word() == "WITH"
                 else ""
             )
-            cursor.fail(f"unexpected {cursor.shown()} after the end of the statement{hint}")
+            cursor.fail(f"unexpected {cursor.next_text()} after the end of the statement{hint}")
     if not found:
         cursor.fail("the script has no statement")
     return found
@@ -106,7 +106,7 @@ def _script(cursor: Cursor) -> list[Statement]:
 def _query(cursor: Cursor) -> Query:
     if cursor.word() not in ("SELECT", "WITH", "("):
         hint = f": {_INSERT}" if cursor.word() == "INSERT" else ""
-        cursor.fail(f"a query starts with SELECT (or WITH), not {cursor.shown()}{hint}")
+        cursor.fail(f"a query starts with SELECT (or WITH), not {cursor.next_text()}{hint}")
     start = cursor.at
     node = select(cursor)
     return Query(node, cursor.slice(Region(start, cursor.at)))
@@ -132,7 +132,7 @@ def _create(cursor: Cursor) -> Statement:
         return CreateStream(name, columns, _time_rules(cursor))
     if not cursor.take("QUERY"):
         hint = _CREATED.get(cursor.word(), "")
-        cursor.fail(f"CREATE STREAM or CREATE QUERY is expected, not {cursor.shown()}{hint}")
+        cursor.fail(f"CREATE STREAM or CREATE QUERY is expected, not {cursor.next_text()}{hint}")
     name = cursor.name("a name for the query")
     into = _into(cursor) if cursor.take("INTO") else None
     cursor.expect("AS")

@@ -14,7 +14,7 @@ def table_source(cursor: Cursor) -> TableSource:
     """
     changes = cursor.take("CHANGES", "OF")
     if not changes and not cursor.take("TABLE"):
-        cursor.fail(f"TABLE or CHANGES OF is expected, not {cursor.shown()}")
+        cursor.fail(f"TABLE or CHANGES OF is expected, not {cursor.next_text()}")
     table = _table(cursor)
     end = cursor.position
     position = timestamp = unit = None
@@ -30,9 +30,9 @@ def table_source(cursor: Cursor) -> TableSource:
                 since = _since(cursor)
             else:
                 known = "TIMESTAMP" if changes else "POSITION, TIMESTAMP or SINCE"
-                cursor.fail(f"{known} is expected, not {cursor.shown()}")
+                cursor.fail(f"{known} is expected, not {cursor.next_text()}")
             if not cursor.take(",") and cursor.word() != ")":
-                cursor.fail(f", or ) is expected, not {cursor.shown()}")
+                cursor.fail(f", or ) is expected, not {cursor.next_text()}")
     if position is None and not changes:
         cursor.fail(f"POSITION names the column of the rows' numbers: FROM TABLE {table} (POSITION id)", end)
     return TableSource(table, position, timestamp, unit, since, changes)
@@ -48,7 +48,7 @@ def _table(cursor: Cursor) -> str:
 def _unit(cursor: Cursor) -> str:
     word = cursor.word().lower()
     if word not in UNITS:
-        cursor.fail(f"the unit of timestamps is S, MS, US or NS, not {cursor.shown()}")
+        cursor.fail(f"the unit of timestamps is S, MS, US or NS, not {cursor.next_text()}")
     cursor.at += 1
     return word
 
@@ -60,6 +60,6 @@ def _since(cursor: Cursor) -> int | str:
     sign = -1 if cursor.take("-") else 1
     word = cursor.word()
     if not word.isdecimal():
-        cursor.fail(f"SINCE NOW, SINCE BEGINNING or SINCE a position is expected, not {cursor.shown()}")
+        cursor.fail(f"SINCE NOW, SINCE BEGINNING or SINCE a position is expected, not {cursor.next_text()}")
     cursor.at += 1
     return sign * int(word)

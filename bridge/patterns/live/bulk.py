@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from bridge.patterns.arrays import Array, Bools, Ints, arrow_columns, taken
+from bridge.patterns.arrays import Array, Bools, Ints, arrow_columns, take
 from bridge.patterns.live.decision_times import AT_THE_END, BY_ROW, Decisions, decision_times, has_decision_times
 from bridge.patterns.live.results import result_table
 from bridge.patterns.live.rows import BEGINNING, LiveTask
@@ -110,7 +110,7 @@ class Bulk:
         members.numbers = numbers + partitions.matches[partitions.number(found.starts)]
         which = output_rows(members, self.task.clause.per_match, len(partitions.ts))
         turn, seq = _turns(partitions, found, decisions, last)
-        which = which.taken(np.argsort(turn[which.match], kind="stable"))
+        which = which.take(np.argsort(turn[which.match], kind="stable"))
         ts, seq = decisions.time[which.match], seq[which.match]
         return result_table(self.task, task.database, task.rows, members, which, ts, seq)
 
@@ -137,7 +137,7 @@ class Bulk:
             base = partitions.base - partitions.firsts
             # Only with UNMATCHED ROWS it matters how far matches reach, and these are not for it.
             lines = [own[moved] for own in (*last, base + needed, base + starts, base + starts, matches)]
-            keys = (taken(key, partitions.order[partitions.firsts[moved]]) for key in partitions.keys)
+            keys = (take(key, partitions.order[partitions.firsts[moved]]) for key in partitions.keys)
             columns = [*keys, *map(pa.array, lines)]
             columns.append(pa.array(np.full(len(moved), partitions.version + 1)))
             names = [f"c{place}" for place in range(len(columns))]
@@ -194,7 +194,7 @@ def _newest(known: list[Array], later: pa.Table, width: int) -> list[Array]:
     count = len(lines[-1])
     number, _ = _numbered(lines[:width], [values.slice(0, 0) for values in lines[:width]], count, 0)
     _, place = np.unique(number[::-1], return_index=True)
-    return [taken(values, count - 1 - place) for values in lines]
+    return [take(values, count - 1 - place) for values in lines]
 
 
 def _turns(partitions: Partitions, found: Matches, decisions: Decisions, last: int) -> tuple[Ints, Ints]:
@@ -228,7 +228,7 @@ class RetainedColumns(SortedRows):
         return [self._known[expression] for expression in expressions]
 
     def key(self, name: str, rows: Ints) -> Array:
-        return taken(self._own_keys[name], self._places[rows])
+        return take(self._own_keys[name], self._places[rows])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -272,7 +272,7 @@ class Partitions:
         ends = np.cumsum(sizes)
         firsts = ends - sizes
         ts, seq, place = row_ids
-        ordered = [taken(values, order) for values in rows[width + 3 :]]
+        ordered = [take(values, order) for values in rows[width + 3 :]]
         version = int(lines[-1].max(initial=0))
         return Partitions(
             rows[:width],

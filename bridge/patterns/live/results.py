@@ -67,7 +67,7 @@ class MatchRows:
         members = self._members()
         which = output_rows(members, clause.per_match, len(self))
         if clause.per_match is PerMatch.WITH_UNMATCHED:
-            which = which.taken(np.argsort(which.row, kind="stable"))
+            which = which.take(np.argsort(which.row, kind="stable"))
         report = self._report_of(which.row)
         ts = np.array([report.ts for report in self.reports], np.int64)[report]
         seq = np.array([report.seq for report in self.reports], np.int64)[report]

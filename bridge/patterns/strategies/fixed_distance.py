@@ -23,9 +23,9 @@ from bridge.query.row_pattern import RowPattern
 from nfa.arrays.matches import Matches
 from nfa.match import PatternMatch
 from nfa.program import (
+    Accept,
     AnchorEnd,
     AnchorStart,
-    Done,
     Instruction,
     IterationEnd,
     IterationStart,
@@ -160,7 +160,7 @@ class _Expander:
         number, known, _ = node
         line = self.code[number]
         match line:
-            case Done():
+            case Accept():
                 return [line]
             case Split():
                 return [Split(*after), Jump(after[0])]
@@ -202,7 +202,7 @@ class _Expander:
         known = tuple((slot, rows.get(slot)) for slot in sorted(self.live[number], key=repr))
         if any(row is not None and row.behind > FARTHEST for _, row in known):
             raise _NotExpandable
-        waits = isinstance(self.code[number], MatchSymbol | AnchorEnd | Done)
+        waits = isinstance(self.code[number], MatchSymbol | AnchorEnd | Accept)
         return number, known, NO_ITERATIONS if waits else empty
 
     def rows(self, symbol: str, rows: Rows, by: int) -> Rows:

@@ -62,16 +62,18 @@ class Generator:
             self.register_code,
         )
         self.conditions = {c.symbol: register_code.condition(c) for c in conditions}
-        self.places: dict[Waiting, SearchState] = {}
+        self.states: dict[Waiting, SearchState] = {}
         self.choices = 0
-        self.begun = [self.place(transitions.begin(at_start)) for at_start in (False, True)]
+        self.begun = [self.state_of(transitions.begin(at_start)) for at_start in (False, True)]
         for number in transitions.bits:
-            self.place(transitions.after(number))
+            self.state_of(transitions.after(number))
         self.live = self._live()
-        saved = [r for place in self.places.values() for r in self.left(place.takers[1:]) if not isinstance(r, str)]
+        saved = [
+            r for state in self.states.values() for r in self.live_registers(state.takers[1:]) if not isinstance(r, str)
+        ]
         self.saved = sorted(set(saved), key=register_code.name)
         self.runs = {
-            place: self.choices + n for n, place in enumerate(p for p in self.places.values() if self.is_run(p))
+            state: self.choices + n for n, state in enumerate(p for p in self.states.values() if self.is_run(p))
         }
         self.width = self.choices + len(self.runs)
 
@@ -80,26 +82,26 @@ class Generator:
         assert isinstance(line, MatchSymbol)
         return line.name
 
-    def place(self, waiting: Waiting) -> SearchState:
-        if waiting not in self.places:
+    def state_of(self, waiting: Waiting) -> SearchState:
+        if waiting not in self.states:
             takers = tuple(n for n in waiting if n in self.transitions.bits)
             ends = any(map(self.transitions.ends, waiting))
-            self.places[waiting] = SearchState(self.choices, takers, waiting[-1:] == (self.transitions.done,), ends)
+            self.states[waiting] = SearchState(self.choices, takers, waiting[-1:] == (self.transitions.done,), ends)
             self.choices += max(len(takers), 1)
         if self.choices > MOST_CHOICES:
             raise UnknownExpression
-        return self.places[waiting]
+        return self.states[waiting]
 
     def after(self, number: int) -> SearchState:
-        return self.places[self.transitions.after(number)]
+        return self.states[self.transitions.after(number)]
 
-    def asks(self, number: int) -> ConditionCode:
+    def condition_of(self, number: int) -> ConditionCode:
         return self.conditions[self.symbol(number)]
 
-    # Registers that matter --------------------------------------------------------------------------------------------
+    # Live registers ----------------------------------------------------------------------------------------------------
 
     def _live(self) -> dict[int, frozenset[Register]]:
-        """For each instruction that takes a row the registers that can matter before it does."""
+        """For each instruction that takes a row the registers that may be read from then on."""
         found: dict[int, frozenset[Register]] = {number: frozenset() for number in self.transitions.bits}
         changed = True
         while changed:
@@ -110,16 +112,16 @@ class Generator:
     def _before(self, number: int, live: dict[int, frozenset[Register]]) -> frozenset[Register]:
         after: frozenset[Register] = frozenset().union(*(live[n] for n in self.after(number).takers))
         slots = before(self.symbol(number), frozenset(r for r in after if isinstance(r, Slot)))
-        return self.asks(number).reads | slots | {r for r in after if not isinstance(r, Slot)}
+        return self.condition_of(number).reads | slots | {r for r in after if not isinstance(r, Slot)}
 
-    def left(self, takers: Waiting) -> frozenset[Register]:
-        """The registers that matter when these instructions wait."""
+    def live_registers(self, takers: Waiting) -> frozenset[Register]:
+        """The registers that may still be read when these instructions wait."""
         return frozenset().union(*(self.live[number] for number in takers))
 
     # The text ---------------------------------------------------------------------------------------------------------
 
     def source(self, memo: bool) -> str:
-        """The function; with `memo` it remembers where the search has been in vain."""
+        """The function; with `memo` it remembers where the search has failed."""
         body = list(self._body(memo))
         # Locals are faster than globals.
         used = ["code", *self.register_code.columns.values(), *(f"ok{number}" for number in self.transitions.bits)]
@@ -140,50 +142,50 @@ class Generator:
         inner, outer = (self.begun[at_start].number for at_start in (True, False))
         yield f"        p = {inner} if start == first else {outer}"
         yield "        while True:"
-        yield from _indented(self.dispatch(sorted(self.places.values(), key=lambda p: p.number), memo), 3)
+        yield from _indented(self.dispatch(sorted(self.states.values(), key=lambda p: p.number), memo), 3)
         yield from _indented(self.backtrack(memo), 3)
-        yield from _indented(self.decided(memo), 2)
+        yield from _indented(self.end_of_start(memo), 2)
 
     def saved_everywhere(self) -> list[Register]:
         every = frozenset().union(*self.live.values())
         return sorted((r for r in every if not isinstance(r, str)), key=self.register_code.name)
 
-    def dispatch(self, places: Sequence[SearchState], memo: bool) -> list[str]:
-        if len(places) == 1:
-            return self.block(places[0], memo)
-        half = len(places) // 2
-        lines = [f"if p < {places[half].number}:", *_indented(self.dispatch(places[:half], memo), 1)]
-        return [*lines, "else:", *_indented(self.dispatch(places[half:], memo), 1)]
+    def dispatch(self, states: Sequence[SearchState], memo: bool) -> list[str]:
+        if len(states) == 1:
+            return self.block(states[0], memo)
+        half = len(states) // 2
+        lines = [f"if p < {states[half].number}:", *_indented(self.dispatch(states[:half], memo), 1)]
+        return [*lines, "else:", *_indented(self.dispatch(states[half:], memo), 1)]
 
-    def block(self, place: SearchState, memo: bool) -> list[str]:
+    def block(self, state: SearchState, memo: bool) -> list[str]:
         lines: list[str] = []
         if memo:
-            lines += [f"if p == {place.number}:", *_indented(self.remembered(place), 1)]
-        if place.at_end:
+            lines += [f"if p == {state.number}:", *_indented(self.memo_check(state), 1)]
+        if state.at_end:
             lines += ["if pad[row]: best, stack = row, []"]
-        if place.is_match:
+        if state.is_match:
             lines += ["if best < row: best, stack = row, []"]
-        for at, _ in enumerate(place.takers):
-            tried = self.tried(place, at, memo)
-            is_reached = f"if p <= {place.number + at}:"
-            lines += tried if at == len(place.takers) - 1 else [is_reached, *_indented(tried, 1)]
+        for at, _ in enumerate(state.takers):
+            attempt = self.attempt(state, at, memo)
+            is_reached = f"if p <= {state.number + at}:"
+            lines += attempt if at == len(state.takers) - 1 else [is_reached, *_indented(attempt, 1)]
         return ["while True:", *_indented([*lines, f"p = {FAIL}", "break"], 1)]
 
-    def key(self, place: SearchState) -> list[str]:
-        """What, beside the row, tells ways apart that come to a place."""
-        symbols = {self.symbol(n) for n in self.transitions.bits if self.after(n) is place}
+    def key(self, state: SearchState) -> list[str]:
+        """What, beside the row, distinguishes two visits to a state: the registers whose values may differ."""
+        symbols = {self.symbol(n) for n in self.transitions.bits if self.after(n) is state}
         implied = {
             r
-            for r in self.left(place.takers)
-            if isinstance(r, Slot) and _is_newest(r) and place not in self.begun and all(map(r.takes, symbols))
+            for r in self.live_registers(state.takers)
+            if isinstance(r, Slot) and _is_newest(r) and state not in self.begun and all(map(r.takes, symbols))
         }
-        return self.register_code.key(sorted(self.left(place.takers) - implied, key=self.register_code.name))
+        return self.register_code.key(sorted(self.live_registers(state.takers) - implied, key=self.register_code.name))
 
-    def remembered(self, place: SearchState) -> list[str]:
-        """Fail where the search has been, else note that it has."""
-        names = self.key(place)
+    def memo_check(self, state: SearchState) -> list[str]:
+        """Fail where the search has been in this state, else note that it has."""
+        names = self.key(state)
         key = names[0] if len(names) == 1 else f"({', '.join(names)})"
-        seen = f"seen{place.number}"
+        seen = f"seen{state.number}"
         fails = _indented([f"p = {FAIL}", "break"], 1)
         if not names:
             return [f"if {seen}[row]:", *fails, f"{seen}[row] = 1"]
@@ -195,48 +197,52 @@ class Generator:
             f"else: known.add({key})",
         ]
 
-    def tried(self, place: SearchState, at: int, memo: bool) -> list[str]:
-        """Take the row by one instruction if it can be taken, and leave the others for later."""
-        number = place.takers[at]
-        condition, after = self.asks(number), self.after(number)
+    def attempt(self, state: SearchState, at: int, memo: bool) -> list[str]:
+        """Take the row by one instruction if that is possible, and push the other instructions as choices."""
+        number = state.takers[at]
+        condition, after = self.condition_of(number), self.after(number)
         taken = [
-            *self.remaining_choices(place, at),
-            *self.register_code.updates(self.symbol(number), self.wanted(after), self.known(condition)),
+            *self.remaining_choices(state, at),
+            *self.register_code.updates(
+                self.symbol(number), self.sorted_live_registers(after), self.running_totals(condition)
+            ),
             f"code[row] = {number}",
             "row += 1",
-            *([f"p = {after.number}"] if after.number != place.number or len(place.takers) > 1 else []),
-            "continue" if after is place else "break",
+            *([f"p = {after.number}"] if after.number != state.number or len(state.takers) > 1 else []),
+            "continue" if after is state else "break",
         ]
         lines = [f"if {condition.holds}:", *_indented(taken, 1)] if condition.holds else taken
         noted = [f"code[row] = {number}"] if condition.labels else []
-        if place in self.runs and at == 0 and not (memo and self.key(place)):
-            lines = self.run(place, memo)
+        if state in self.runs and at == 0 and not (memo and self.key(state)):
+            lines = self.run(state, memo)
         limited = "row < limit and " if self.within else ""
         return [f"if {limited}ok{number}[row]:", *_indented([*noted, *condition.lines, *lines], 1)]
 
-    def wanted(self, place: SearchState) -> list[Register]:
-        return sorted(self.left(place.takers), key=self.register_code.name)
+    def sorted_live_registers(self, state: SearchState) -> list[Register]:
+        return sorted(self.live_registers(state.takers), key=self.register_code.name)
 
-    def known(self, condition: ConditionCode) -> frozenset[Register]:
+    def running_totals(self, condition: ConditionCode) -> frozenset[Register]:
         return frozenset(r for r in condition.reads if isinstance(r, RunningTotal))
 
-    def remaining_choices(self, place: SearchState, at: int) -> list[str]:
-        """The choices that are left, on the stack."""
-        rest = place.takers[at + 1 :]
+    def remaining_choices(self, state: SearchState, at: int) -> list[str]:
+        """Push the choices that are left on the stack."""
+        rest = state.takers[at + 1 :]
         if not rest:
             return []
-        keep = [f"stack.append(row * {self.width} + {place.number + at + 1})", *self.saves(rest)]
+        keep = [f"stack.append(row * {self.width} + {state.number + at + 1})", *self.saves(rest)]
         able = " or ".join(f"ok{number}[row]" for number in dict.fromkeys(rest[:3]))
         return [f"if {able}:", *_indented(keep, 1)] if len(rest) <= 3 else keep
 
     def saves(self, rest: Waiting) -> list[str]:
-        names = [name for r in self.left(rest) if not isinstance(r, str) for name in self.register_code.locals(r)]
+        names = [
+            name for r in self.live_registers(rest) if not isinstance(r, str) for name in self.register_code.locals(r)
+        ]
         return [f"saved_{name}[row] = {name}" for name in sorted(names)]
 
     def restores(self) -> list[str]:
         return [f"{name} = saved_{name}[row]" for r in self.saved for name in self.register_code.locals(r)]
 
-    def decided(self, memo: bool) -> list[str]:
+    def end_of_start(self, memo: bool) -> list[str]:
         """Note the match of the start, if it has one, and go on to the next start."""
         # What failed under one limit, or with one match number, tells nothing of others.
         end = "end" if self.numbered else "best"
@@ -259,62 +265,64 @@ class Generator:
             "spent -= row - 1",
         ]
         lines += ["if spent > budget: break"]
-        for place, number in self.runs.items():
-            if len(place.takers) > 1 and not (memo and self.key(place)):
-                lines += [f"if p == {number}:", *_indented([*self.resumed(place), "continue"], 1)]
+        for state, number in self.runs.items():
+            if len(state.takers) > 1 and not (memo and self.key(state)):
+                lines += [f"if p == {number}:", *_indented([*self.backtrack_in_run(state), "continue"], 1)]
         return [*lines, *self.restores()]
 
     # Rows of one instruction ------------------------------------------------------------------------------------------
 
-    def is_run(self, place: SearchState) -> bool:
-        """Whether the first choice comes back to its place for as many rows as can be the symbol, whatever came before."""
-        if not place.takers or self.after(place.takers[0]) is not place or self.asks(place.takers[0]).holds:
+    def is_run(self, state: SearchState) -> bool:
+        """Whether the first choice returns to its own state, for as many rows as can be the symbol, whatever came before."""
+        if not state.takers or self.after(state.takers[0]) is not state or self.condition_of(state.takers[0]).holds:
             return False
-        return all(_is_newest(r) for r in self.touched(place))
+        return all(_is_newest(r) for r in self.renewed_registers(state))
 
-    def touched(self, place: SearchState) -> list[Register]:
-        """The registers that matter and are renewed by each row of the run."""
-        symbol = self.symbol(place.takers[0])
-        wanted = [r for r in self.left(place.takers) if isinstance(r, (Slot, RunningTotal))]
+    def renewed_registers(self, state: SearchState) -> list[Register]:
+        """The live registers that each row of the run renews."""
+        symbol = self.symbol(state.takers[0])
+        wanted = [r for r in self.live_registers(state.takers) if isinstance(r, (Slot, RunningTotal))]
         return [r for r in wanted if r.takes(symbol)]
 
-    def run(self, place: SearchState, memo: bool) -> list[str]:
-        number, rest = place.takers[0], place.takers[1:]
+    def run(self, state: SearchState, memo: bool) -> list[str]:
+        number, rest = state.takers[0], state.takers[1:]
         limits = [f"ok{number}.find(0, row)", *(["limit"] if self.within else [])]
-        seen = f"seen{place.number}"
+        seen = f"seen{state.number}"
         reach = ", ".join([*limits, *([f"{seen}.find(1, row + 1)"] if memo else [])])
-        keep = [f"stack += (row, (last - 1) * {self.width} + {self.runs[place]})", *self.saves(rest)] if rest else []
+        keep = [f"stack += (row, (last - 1) * {self.width} + {self.runs[state]})", *self.saves(rest)] if rest else []
         return [
             f"last = min({reach}, count)",
             *keep,
             *([f"{seen}[row:last] = b'\\1' * (last - row)"] if memo else []),
             f"code[row:last] = b'\\x{number:02x}' * (last - row)",
             "row = last",
-            *(f"{self.register_code.name(r)} = row - 1" for r in self.touched(place)),
-            f"p = {place.number}",
+            *(f"{self.register_code.name(r)} = row - 1" for r in self.renewed_registers(state)),
+            f"p = {state.number}",
             "continue",
         ]
 
-    def resumed(self, place: SearchState) -> list[str]:
-        """Back to the last row of a run at which another choice may hold; its first row has the registers kept."""
-        touched = [self.register_code.name(r) for r in self.touched(place)]
+    def backtrack_in_run(self, state: SearchState) -> list[str]:
+        """Go back to the last row of a run at which another choice may hold; the registers are saved at its first row."""
+        renewed = [self.register_code.name(r) for r in self.renewed_registers(state)]
         saved = sorted(self.saved_names)
         return [
             "low = stack.pop()",
             "spent += 2 * row",
-            *(f"{name} = saved_{name}[low]" for name in saved if name not in touched),
+            *(f"{name} = saved_{name}[low]" for name in saved if name not in renewed),
             "while row > low:",
-            *_indented([*(f"{name} = row - 1" for name in touched), *self.holding(place.takers[1:]), "row -= 1"], 1),
-            f"if row > low: stack += (low, (row - 1) * {self.width} + {self.runs[place]})",
-            *(f"if row == low: {name} = saved_{name}[low]" for name in touched if name in saved),
+            *_indented(
+                [*(f"{name} = row - 1" for name in renewed), *self.stop_where_possible(state.takers[1:]), "row -= 1"], 1
+            ),
+            f"if row > low: stack += (low, (row - 1) * {self.width} + {self.runs[state]})",
+            *(f"if row == low: {name} = saved_{name}[low]" for name in renewed if name in saved),
             "spent -= 2 * row",
-            f"p = {place.number + 1}",
+            f"p = {state.number + 1}",
         ]
 
-    def holding(self, rest: Waiting) -> list[str]:
-        """Stop at a row that one of these can take, by all that is quickly asked."""
+    def stop_where_possible(self, rest: Waiting) -> list[str]:
+        """Stop at a row that one of these instructions may take, judged by what is quick to test."""
         able = " or ".join(f"ok{number}[row]" for number in rest)
-        condition = self.asks(rest[0])
+        condition = self.condition_of(rest[0])
         if len(rest) > 1 or not condition.holds or condition.labels:
             return [f"if {able}: break"]
         limited = "row < limit and " if self.within else ""

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from bridge.patterns.arrays import Array, Ints, taken
+from bridge.patterns.arrays import Array, Ints, take
 from bridge.patterns.conditions import Condition, Grade
 from bridge.patterns.members import match_numbers
 from bridge.patterns.strategies.starts import MatchCondition
@@ -341,7 +341,7 @@ def _table(
 ) -> tuple[pa.Table, int]:
     kept = _non_overlapping(rows, step)
     if len(kept) < len(rows):
-        rows, shown = rows[kept], [taken(array, kept) for array in shown]
+        rows, shown = rows[kept], [take(array, kept) for array in shown]
     given = iter(shown)
     computed = [
         pa.array(match_numbers(rows, task.ends)) if isinstance(m.only, MatchNumber) else next(given) for m in measures

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
-from bridge.patterns.arrays import Array, Ints, ranges, taken
+from bridge.patterns.arrays import Array, Ints, ranges, take
 from bridge.patterns.rows import SortedRows
 from bridge.patterns.strategies.starts import candidates
 from bridge.patterns.task import Task
@@ -160,4 +160,4 @@ class RowSubset(SortedRows):
         """Each expression's values, row by row; PREV and NEXT read all rows of the input."""
         unknown = [expression for expression in expressions if expression not in self.known]
         columns = dict(zip(unknown, self.rows.columns(unknown), strict=True))
-        return [self.known[e] if e in self.known else taken(columns[e], self.numbers) for e in expressions]
+        return [self.known[e] if e in self.known else take(columns[e], self.numbers) for e in expressions]

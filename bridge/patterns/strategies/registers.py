@@ -133,7 +133,7 @@ class _Search:
         """Runs the search from a start on; returns the start at which it gave up, or the number of rows."""
         scope = dict(names)
         if memo:
-            seen = self.seen()
+            seen = self.failure_memo()
             scope |= seen
             scope["forget"] = functools.partial(_forget, list(seen.values()))
         exec(_compiled(self.texts[memo]), scope)
@@ -194,12 +194,12 @@ class _Search:
         rows: list[int] = found.tolist()
         return rows
 
-    def seen(self) -> dict[str, Any]:
+    def failure_memo(self) -> dict[str, Any]:
         """The failures to memoize, for each state of the search."""
         generator = self.generator
         found: dict[str, Any] = {}
-        for place in generator.places.values():
-            found[f"seen{place.number}"] = {} if generator.key(place) else bytearray(self.count) + b"\1"
+        for state in generator.states.values():
+            found[f"seen{state.number}"] = {} if generator.key(state) else bytearray(self.count) + b"\1"
         return found
 
     def partition(self, start: int) -> tuple[int, int, int]:

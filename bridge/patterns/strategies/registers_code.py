@@ -16,7 +16,7 @@ from bridge.patterns.conditions import Condition, distance
 from bridge.patterns.evaluate.python import truth
 from bridge.patterns.values import CURRENT, Atom, Classifier, MatchAggregate, MatchNumber, Place, Value
 from bridge.query.row_pattern import RowPattern
-from nfa.program import Done, Instruction, IterationEnd, Jump, MatchSymbol, Split
+from nfa.program import Accept, Instruction, IterationEnd, Jump, MatchSymbol, Split
 from windows.aggregates import AggregateFunction
 
 
@@ -103,7 +103,7 @@ def _wanted(code: tuple[Instruction, ...], number: int, found: list[Slots], read
 def onward(line: Instruction, number: int) -> tuple[int, ...]:
     """The instructions that can come next."""
     match line:
-        case Done():
+        case Accept():
             return ()
         case Jump(target):
             return (target,)

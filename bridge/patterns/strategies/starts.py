@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from bridge.patterns.arrays import Bools, Ints, arrow_columns, taken
+from bridge.patterns.arrays import Bools, Ints, arrow_columns, take
 from bridge.patterns.conditions import Condition, distance
 from bridge.patterns.evaluate.compiled import compiled_conditions
 from bridge.patterns.evaluate.exact import bound_of, has_nan, is_exact
@@ -147,7 +147,7 @@ class MatchCondition:
         if not count:
             return np.zeros(0, bool)
         database = self._rows.database
-        found = [taken(array, rows) for array, rows in zip(self._arrays, places, strict=True)]
+        found = [take(array, rows) for array, rows in zip(self._arrays, places, strict=True)]
         names = [f"_v{number}" for number in range(len(found))]
         given = pa.Table.from_arrays([*found, pa.array(np.arange(count))], names=[*names, "_n"])
         with database.registered(given) as name:

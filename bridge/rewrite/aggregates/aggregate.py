@@ -60,7 +60,7 @@ _JOIN = "join of arrivals and window"
 _STRETCHES = "join by stretches of results at which a row of the window counts"
 _POINTS = "window frames over its rows and change points"
 
-Written = Variants[StatementWriter[exp.Query]]
+AggregateVariants = Variants[StatementWriter[exp.Query]]
 """The variants of an aggregate's statement."""
 
 
@@ -126,7 +126,7 @@ def _need_of(node: query.Aggregate, network: Network) -> Need:
     return Need.RESULT if jumps and not is_content else Need.CONTENT
 
 
-def _variants(node: query.Aggregate, below: Flow, network: Network) -> Written:
+def _variants(node: query.Aggregate, below: Flow, network: Network) -> AggregateVariants:
     """The statement's variants, each with the name of its method."""
     if node.every_change or node.on_change:
         return _at_changes(node, below, network)
@@ -165,7 +165,7 @@ def _variants(node: query.Aggregate, below: Flow, network: Network) -> Written:
     return Variants(single)
 
 
-def _at_changes(node: query.Aggregate, below: Flow, network: Network) -> Written:
+def _at_changes(node: query.Aggregate, below: Flow, network: Network) -> AggregateVariants:
     """Reported also when rows leave the window."""
     variants = _with_leaving(node, below, network)
     if below.order or below.timed or (below.counted and not node.every_change):
@@ -181,7 +181,7 @@ def _entering(node: query.Aggregate, below: Flow, database: Database) -> exp.Sel
     return select
 
 
-def _with_leaving(node: query.Aggregate, below: Flow, network: Network) -> Written:
+def _with_leaving(node: query.Aggregate, below: Flow, network: Network) -> AggregateVariants:
     """By a join with the rows that are in the window after each change, or by frames."""
     database = network.database
     join: StatementWriter[exp.Query] = StatementWriter(lambda: joined(node, below, network.database), _JOIN)
@@ -230,7 +230,7 @@ def _has_stretches(node: query.Aggregate, below: Flow, database: Database) -> bo
     return not node.on_change and not (node.every_change and notices_points(node))
 
 
-def _of_panes(panes: Panes, database: Database, single: StatementWriter[exp.Query]) -> Written:
+def _of_panes(panes: Panes, database: Database, single: StatementWriter[exp.Query]) -> AggregateVariants:
     """The variants that are faster than a join with all rows: for few events beside a long window, and for many."""
     moves = can_move(panes.parts, database)
     brief = StatementWriter(
@@ -254,7 +254,7 @@ def _with_frames(
     by_frames: StatementWriter[exp.Query],
     single: StatementWriter[exp.Query],
     network: Network,
-) -> Written:
+) -> AggregateVariants:
     """The variants that are faster than frames over all rows: for a short push, and for COUNT(*)."""
     if not (network.database.asof_joins and only_counts_rows(node, below)):
         brief = StatementWriter(
@@ -272,7 +272,9 @@ def _with_frames(
     )
 
 
-def _flow(node: query.Aggregate, below: Flow, variants: Written, extra: Sequence[str], network: Network) -> Flow:
+def _flow(
+    node: query.Aggregate, below: Flow, variants: AggregateVariants, extra: Sequence[str], network: Network
+) -> Flow:
     """The flow of the results, with the `extra` columns."""
     names = tuple(item.alias for item in node.columns)
     groups = [f"_key{place}" for place in range(len(node.group_by))]
@@ -289,7 +291,7 @@ def _flow(node: query.Aggregate, below: Flow, variants: Written, extra: Sequence
     once = dataclasses.replace(written, **{written.kind("few"): StatementWriter(lambda: arrivals, few.method)})
     timed = below.timed or node.on_change or node.every_change
     # With GROUP BY the rest is a row per group, perhaps as many as the window has.
-    brief = network.settings.brief if node.group_by else network.settings.brief_on(network.database)
+    brief = network.settings.brief if node.group_by else network.settings.brief_limit(network.database)
     return Flow(names, arrivals, order=order, timed=timed, variants=once, window=below.size or 0, brief=brief)
 
 

@@ -84,10 +84,13 @@ class Totals:
         return cls(node, below, parts, operator.totals, network.database)
 
     @classmethod
-    def kept(cls, node: query.Aggregate, network: Network, epoch: int, inherits: Mapping[str, int]) -> Totals | None:
-        """The totals that a query of this epoch has, which `inherits` those of some operators, to be read; None without any."""
+    def stored(cls, node: query.Aggregate, network: Network, epoch: int, inherits: Mapping[str, int]) -> Totals | None:
+        """The stored totals of a query of this epoch, for reading; None if it has none.
+
+        `inherits`: the epochs that it has of some operators.
+        """
         parts = _parts_of(node)
-        operator = None if parts is None else network.kept(_identity(node, parts), epoch, inherits)
+        operator = None if parts is None else network.existing(_identity(node, parts), epoch, inherits)
         if parts is None or operator is None:
             return None
         nothing = Flow((), Selection(exp.null(), {}))

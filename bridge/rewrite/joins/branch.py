@@ -263,12 +263,12 @@ class Branch:
             return [self._bound(condition, other) for condition in conditions]
         is_right = self.inputs.index(other) > self.arriving and self.shares_event and not driven
         strictly = is_right and not (self.trigger.flow.late and not flow.late)
-        spared = _of_one_event(timed, "_place" in self.rows[other.alias].columns) if flow.order else None
+        exempt = _of_one_event(timed, "_place" in self.rows[other.alias].columns) if flow.order else None
         bounded = self.by is not SearchBy.STEPS
         inside = (
             []
             if other.alias in self._found_by_index
-            else valid("w", "t", flow, timed=timed, bounded=bounded, spared=spared)
+            else valid("w", "t", flow, timed=timed, bounded=bounded, exempt=exempt)
         )
         return [
             self._bound(condition, other) for condition in (not_later("w", "t", (), timed, strictly=strictly), *inside)

@@ -48,7 +48,7 @@ class FamilyMembers:
         return cls(tuple(_row(member, node) for member, node in nodes.items()), _defined(some), kinds, equated, table)
 
     @property
-    def alone(self) -> bool:
+    def is_single(self) -> bool:
         """Whether there is one member, whose constants stand in the statement."""
         return not self.table
 
@@ -67,11 +67,11 @@ class FamilyMembers:
 
     def joined(self, rows: exp.Select) -> exp.Select:
         """The rows joined with the constants of each member."""
-        return rows if self.alone else rows.join(aliased_table(self.table, ALIAS), join_type="cross")
+        return rows if self.is_single else rows.join(aliased_table(self.table, ALIAS), join_type="cross")
 
-    def own(self) -> Row:
+    def constants(self) -> Row:
         """The constants of the only member, or the columns of the table of constants."""
-        return self.rows[0] if self.alone else self.of_table(ALIAS)
+        return self.rows[0] if self.is_single else self.of_table(ALIAS)
 
     def of_table(self, alias: str) -> Row:
         """The constants as columns of a table that has them."""

@@ -84,7 +84,7 @@ class RunStatement:
     def shape(self) -> exp.Select:
         """A run of one event, for the types of the columns."""
         move = derived_table(exp.select(aliased(number(0), "_to"), aliased(number(0), "_symbol")), "m")
-        step = RunStep(None, self.members.own())
+        step = RunStep(None, self.members.constants())
         steps = self._stepped(step).from_(aliased_table(self.symbols, "e")).join(move, join_type="cross")
         return exp.select(*map(column, self.columns)).from_(derived_table(steps, "q"))
 
@@ -131,7 +131,7 @@ class RunStatement:
         ]
 
     def _is_common(self, symbol: str) -> bool:
-        return not self.members.alone and not self.members.differ_in(symbol)
+        return not self.members.is_single and not self.members.differ_in(symbol)
 
     def _common_begun(self) -> Iterator[exp.Select]:
         for transition in self._common:
@@ -173,7 +173,7 @@ class RunStatement:
 
     def _begun(self, common: Sequence[str]) -> exp.Select:
         """The runs that begin at an event, per member; `common` are the symbols that begin a run for all."""
-        step = RunStep(None, self.members.own())
+        step = RunStep(None, self.members.constants())
         begun = (
             self._stepped(step)
             .from_(aliased_table(self.symbols, "e"))

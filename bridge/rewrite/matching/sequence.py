@@ -69,10 +69,10 @@ def suits(node: query.Match, word: Sequence[str], bulk: bool) -> bool:
     From the last one back, each event is joined with all of the instant before. A database that takes many events at once
     (`bulk`) chooses another order where that serves conditions better, and accepts one place without a condition.
     """
-    return _is_short(node, word) and ((bulk and _is_plain(node)) or len(_unasked(node, word)) <= bulk)
+    return _is_short(node, word) and ((bulk and _is_plain(node)) or len(_without_condition(node, word)) <= bulk)
 
 
-def _unasked(node: query.Match, word: Sequence[str]) -> set[int]:
+def _without_condition(node: query.Match, word: Sequence[str]) -> set[int]:
     """The places between first and last without a condition on an event and those after it alone."""
     unasked = set(range(2, len(word)))
     if not _is_plain(node):
@@ -285,7 +285,7 @@ class SequenceFamily(QueryFamily):
     def _matches(
         self, rows: exp.Select, members: FamilyMembers, at: At, path: exp.Expr, *conditions: exp.Expr
     ) -> exp.Select:
-        constants = members.own()
+        constants = members.constants()
         held, variables = self._read(members, at)
         final = len(self.word)
         age = exp.paren(exp.Sub(this=at(final, "ts"), expression=at(1, "ts")))
@@ -303,7 +303,7 @@ class SequenceFamily(QueryFamily):
 
     def _read(self, members: FamilyMembers, at: At) -> tuple[list[exp.Expr], dict[str, exp.Expr]]:
         """P3: the symbols' conditions, and the variables after the last, as expressions over the events."""
-        constants = members.own()
+        constants = members.constants()
         kinds = {a.name: self.network.database.column_type(a) for a in self.node.measures}
         dialect = self.network.database.dialect
         types = {name: exp.DataType.build(kind, dialect=dialect) for name, kind in kinds.items()}

@@ -47,7 +47,7 @@ def side_by_side(statements: Sequence[exp.Expr]) -> SideBySide:
     ) AS q ((0, 1), (0, 2))
     """
     order = statements[0].args.get("order")
-    merged = _Merged.of(statements, order)
+    merged = _MergedSelect.of(statements, order)
     if order is not None:
         if merged.own & {found.name for found in order.find_all(exp.Column)}:
             raise NotAlike("an order by what differs")
@@ -65,7 +65,7 @@ def is_one(statements: Sequence[exp.Expr]) -> bool:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Merged:
+class _MergedSelect:
     """One SELECT for those of all members: the names of columns that differ, and per column its place for each member."""
 
     select: exp.Select
@@ -73,7 +73,7 @@ class _Merged:
     places: list[tuple[int, ...]]
 
     @classmethod
-    def of(cls, queries: Sequence[exp.Expr], order: exp.Expr | None = None) -> _Merged:
+    def of(cls, queries: Sequence[exp.Expr], order: exp.Expr | None = None) -> _MergedSelect:
         selects = [_select(query, order) for query in queries]
         rows, own = _rows(selects)
         select = exp.Select()
@@ -127,7 +127,7 @@ def _rows(selects: Sequence[exp.Select]) -> tuple[exp.Expr, frozenset[str]]:
         return first.copy(), frozenset()
     if not all(isinstance(each, exp.Subquery) and each.alias == first.alias for each in (first, *others)):
         raise NotAlike("they read other rows")
-    merged = _Merged.of([each.this for each in (first, *others)])
+    merged = _MergedSelect.of([each.this for each in (first, *others)])
     return cast("exp.Expr", exp.Subquery(this=merged.select, alias=first.args["alias"].copy())), merged.own
 
 

@@ -181,7 +181,7 @@ class EagerSequence:
         add_table(operator, reported, exp.select(column("seq")).from_(table(found)), (("seq",),))
         add_table(operator, last, newest)
         operator.inboxes += [found, reported]
-        written: Variants[StatementWriter[exp.Expr]] = flow.written.map(lambda writer: writer.map(matches))
+        written: Variants[StatementWriter[exp.Expr]] = flow.writers.map(lambda writer: writer.map(matches))
         entering = Insert(found, written)
         database, in_order = self.network.database, exp.Ordered(this=column("seq"))
         now = exp.select(*map(column, (*keys, "_first", "seq"))).from_(table(found)).order_by(in_order)

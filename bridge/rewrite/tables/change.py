@@ -90,15 +90,15 @@ def matched_rows(
     Of the row before it selects the `identity` alone, where there is one; the rows are in the order of that.
     """
 
-    def meant(value: exp.Expr) -> exp.Expr:
-        return _meant(value, change, rows)
+    def resolved(value: exp.Expr) -> exp.Expr:
+        return _resolved(value, change, rows)
 
-    which = _which([action.condition and meant(action.condition) for action in change.matched])
+    which = _which([action.condition and resolved(action.condition) for action in change.matched])
     old = [aliased(rows.value(column(name), ROW), f"_old_{name}") for name in identity or names]
-    new = [aliased(_new(change.matched, name, rows, meant), f"_new_{name}") for name in names]
+    new = [aliased(_new(change.matched, name, rows, resolved), f"_new_{name}") for name in names]
     event = aliased_table(cause, EVENT)
     select = exp.select(aliased(which, "_which"), *old, *new).from_(event)
-    conditions = [*rows.conditions_of(ROW), *([] if change.condition is None else [meant(change.condition)])]
+    conditions = [*rows.conditions_of(ROW), *([] if change.condition is None else [resolved(change.condition)])]
     on = exp.and_(*conditions) if conditions else None
     select = select.join(rows.item(ROW), on=on, join_type="inner" if conditions else "cross")
     order = [rows.value(column(name), ROW) for name in identity or names]
@@ -108,11 +108,11 @@ def matched_rows(
 def unmatched(change: Change, names: Sequence[str], cause: str) -> exp.Select:
     """The action where no row matches (0: none), and the row that is inserted then."""
 
-    def meant(value: exp.Expr) -> exp.Expr:
-        return _meant(value, change, None)
+    def resolved(value: exp.Expr) -> exp.Expr:
+        return _resolved(value, change, None)
 
-    which = _which([action.condition and meant(action.condition) for action in change.unmatched])
-    row = [aliased(_new(change.unmatched, name, None, meant), f"_new_{name}") for name in names]
+    which = _which([action.condition and resolved(action.condition) for action in change.unmatched])
+    row = [aliased(_new(change.unmatched, name, None, resolved), f"_new_{name}") for name in names]
     return exp.select(aliased(which, "_which"), *row).from_(aliased_table(cause, EVENT))
 
 
@@ -127,23 +127,23 @@ def _which(conditions: Sequence[exp.Expr | None]) -> exp.Expr:
 
 
 def _new(
-    actions: Sequence[Action], name: str, rows: Selection | None, meant: Callable[[exp.Expr], exp.Expr]
+    actions: Sequence[Action], name: str, rows: Selection | None, resolved: Callable[[exp.Expr], exp.Expr]
 ) -> exp.Expr:
     """The value of a column after the action that applies."""
     kept = exp.null() if rows is None else rows.value(column(name), ROW)
     values = [dict(action.values).get(name) for action in actions]
     if not any(value is not None for value in values):
         return kept
-    given = [kept.copy() if value is None else meant(value) for value in values]
+    given = [kept.copy() if value is None else resolved(value) for value in values]
     if actions[0].condition is None:
         return given[0]
     case = exp.Case()
     for action, value in zip(actions, given, strict=True):
-        case = case.when(exp.true() if action.condition is None else meant(action.condition), value)
+        case = case.when(exp.true() if action.condition is None else resolved(action.condition), value)
     return case.else_(kept.copy())
 
 
-def _meant(value: exp.Expr, change: Change, rows: Selection | None) -> exp.Expr:
+def _resolved(value: exp.Expr, change: Change, rows: Selection | None) -> exp.Expr:
     """An expression over `alias.column` and `row.column` as one over the event and the row."""
 
     def own(node: exp.Expr) -> exp.Expr:

@@ -14,7 +14,7 @@ from bridge.rewrite.plan import Insert, Operator, Purge
 from bridge.rewrite.state_tables import add_table, ago
 from bridge.stores import statement
 from bridge.stores.check import RESULT_ID, RESULT_NUMBER
-from bridge.stores.write import made
+from bridge.stores.write import ensure_table
 from windows.databases.base import PARAMETER
 from windows.sql import (
     RELATION_ORDER_PREFIX,
@@ -37,7 +37,7 @@ def _(node: ReadSQL, network: Network, need: Need) -> Flow:
     They stay so when the state is resumed, although what wrote the table may have been removed.
     """
     sql = statement.read(node.statement, network.store(node.store))
-    kept = not network.written.isdisjoint(table.name.lower() for table in sql.tables)
+    kept = not network.written_tables.isdisjoint(table.name.lower() for table in sql.tables)
     kept |= network.names.resuming and network.can_have(node, "inbox", " result")
 
     def build(operator: Operator) -> None:
@@ -73,7 +73,7 @@ def _(node: IntoTable, network: Network, need: Need) -> Flow:
         below = network.rewrite(node.input, Need.ARRIVALS)
         system = _system_columns(node, below)
         kinds = {name: kind for name, (kind, _) in system.items()}
-        names = made(node.table, {**kinds, "ts": "BIGINT", **network.types(node.input)}, network.database)
+        names = ensure_table(node.table, {**kinds, "ts": "BIGINT", **network.types(node.input)}, network.database)
         columns = {name.lower(): column for name, column in below.arrivals.columns.items()}
         columns |= {name: value for name, (_, value) in system.items()}
         listed = [aliased(columns[name.lower()].copy(), name) for name in names]

@@ -41,7 +41,7 @@ def _set(node: SetVariables, below: Flow, network: Network, operator: Operator) 
     settings = []
     for name, value in node.settings:
         update = exp.Update(this=table(name), expressions=equations([name], 0))
-        text = database.render(exp.select(_meant(value)).from_(aliased_table(cause, EVENT)))
+        text = database.render(exp.select(_resolved(value)).from_(aliased_table(cause, EVENT)))
         settings.append(Setting(names.index(name), text, database.parameterize(update, 1)))
     shape = exp.select(*(aliased(bigint_zero(), name) for name in ("ts", "seq", "_expires", "_place")))
     values = [aliased(_value(name), name) for name in names]
@@ -67,7 +67,7 @@ def _value(name: str) -> exp.Subquery:
     return exp.Subquery(this=exp.select(column(name)).from_(table(name)))
 
 
-def _meant(value: exp.Expr) -> exp.Expr:
+def _resolved(value: exp.Expr) -> exp.Expr:
     """An expression over the event at hand and the values of variables."""
 
     def own(node: exp.Expr) -> exp.Expr:

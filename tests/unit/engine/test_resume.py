@@ -373,7 +373,7 @@ def test_of_a_push_that_ended_half_way_the_rest_is_pushed(
 ) -> None:
     import pyarrow as pa
 
-    from bridge.engine.intake import Sizes
+    from bridge.engine.intake import ChunkSizes
 
     events: Any = [(["a", number], 1000 + number) for number in range(10)]
     if as_table:
@@ -396,7 +396,7 @@ def test_of_a_push_that_ended_half_way_the_rest_is_pushed(
     assert cep._runner.seq == 8
     cep = open_again()
     assert cep.position("feed") is None
-    assert Sizes(1, 1) and cep.push_events("s", events, source="feed", position="p1") == 2
+    assert ChunkSizes(1, 1) and cep.push_events("s", events, source="feed", position="p1") == 2
     assert (cep._runner.seq, cep.position("feed")) == (10, "p1")
     rows = listen(cep, "m")
     cep.push_event("s", ["a", 100], 2000)

@@ -14,8 +14,8 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]{0,15}")
 """Without an underscore, so that no two bridges can have a table of one name."""
 
 
-def own_place(database: Database, name: str | None, schema: str | None) -> None:
-    """Lets a database make and find the tables of the bridge of this name in this schema.
+def use_namespace(database: Database, name: str | None, schema: str | None) -> None:
+    """Sets the name and the schema under which a database creates and finds the tables of a bridge.
 
     Raises:
         SchemaError: A name is wrong.

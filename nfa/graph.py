@@ -44,7 +44,7 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Accept:
+class Accepting:
     """What was taken is a match; `at_end`: only if the partition ends here (`$`)."""
 
     at_end: bool = False
@@ -53,13 +53,13 @@ class Accept:
         return "accepting at the end ($)" if self.at_end else "accepting"
 
 
-Exit: TypeAlias = Move | Accept
+Exit: TypeAlias = Move | Accepting
 _States: TypeAlias = list[list[Exit]]
 
 
 @dataclass(frozen=True, slots=True)
 class Diagram:
-    """One pattern: for each state, 0 being the start, where it goes on; the most preferred first, if `ordered`."""
+    """One pattern: the exits of each state, of which 0 is the start; the most preferred exit first, if `ordered`."""
 
     title: str
     states: tuple[tuple[Exit, ...], ...]
@@ -69,9 +69,9 @@ class Diagram:
         """The arrows that leave a state."""
         return [found for found in self.states[state] if isinstance(found, Move)]
 
-    def accept(self, state: int) -> Accept | None:
+    def accept(self, state: int) -> Accepting | None:
         """Whether, and how, a state is a match."""
-        accepts = [found for found in self.states[state] if isinstance(found, Accept)]
+        accepts = [found for found in self.states[state] if isinstance(found, Accepting)]
         return min(accepts, key=lambda found: found.at_end, default=None)
 
     def labels(self, state: int) -> list[str]:
@@ -107,7 +107,7 @@ class Graph(Picture):
     def to_dot(self) -> str:
         """Returns the graph in Graphviz's language.
 
-        >>> print(Graph((Diagram("A", ((Move("A", 1),), (Accept(),))),)).to_dot())  # doctest: +ELLIPSIS
+        >>> print(Graph((Diagram("A", ((Move("A", 1),), (Accepting(),))),)).to_dot())  # doctest: +ELLIPSIS
         digraph {
           rankdir=LR
           ...
@@ -128,7 +128,7 @@ class Graph(Picture):
     def to_mermaid(self) -> str:
         """Returns the graph in Mermaid's language.
 
-        >>> print(Graph((Diagram("A", ((Move("A", 1),), (Accept(),))),)).to_mermaid())
+        >>> print(Graph((Diagram("A", ((Move("A", 1),), (Accepting(),))),)).to_mermaid())
         flowchart LR
           subgraph pattern0["A"]
             direction LR
@@ -163,7 +163,7 @@ def _of_automaton(source: Automaton) -> _States:
     for state, symbol, after in source.transitions:
         states[state].append(Move(symbol, after))
     for state in source.accepting:
-        states[state].append(Accept())
+        states[state].append(Accepting())
     _check(len(states))
     return states
 
@@ -189,7 +189,7 @@ class _Waiting:
         self.pending: list[tuple[int, ...]] = []
 
     def exits(self, waiting: tuple[int, ...], bound: frozenset[int] = frozenset()) -> list[Exit]:
-        """Where a state goes on; the instructions `bound` are reached at the first row only."""
+        """The exits of a state; the instructions `bound` are reached at the first row only."""
         found = (self._exit(number, number in bound) for number in waiting)
         return [one for one in found if one is not None]
 
@@ -206,10 +206,10 @@ class _Waiting:
         return self.numbers[waiting]
 
 
-def _accept(transitions: Transitions, number: int) -> Accept | None:
+def _accept(transitions: Transitions, number: int) -> Accepting | None:
     if number == transitions.done:
-        return Accept()
-    return Accept(at_end=True) if transitions.ends(number) else None
+        return Accepting()
+    return Accepting(at_end=True) if transitions.ends(number) else None
 
 
 def _check(states: int) -> None:
@@ -218,16 +218,16 @@ def _check(states: int) -> None:
 
 
 def _merged(states: _States) -> _States:
-    """States that go on alike, in the same order, are one."""
+    """Merges states that have the same exits in the same order."""
     classes, count = [0] * len(states), 1
     while True:
         numbers: dict[tuple[Exit, ...], int] = {}
-        classes = [numbers.setdefault(tuple(_led(exits, classes)), len(numbers)) for exits in states]
+        classes = [numbers.setdefault(tuple(_with_targets(exits, classes)), len(numbers)) for exits in states]
         if len(numbers) == count:
             break
         count = len(numbers)
     first = {number: states[classes.index(number)] for number in range(count)}
-    return [_led(exits, classes) for exits in first.values()]
+    return [_with_targets(exits, classes) for exits in first.values()]
 
 
 def _renumbered(states: _States) -> _States:
@@ -235,11 +235,11 @@ def _renumbered(states: _States) -> _States:
     distances = distances_from_start([[found.target for found in exits if isinstance(found, Move)] for exits in states])
     order = sorted(range(len(states)), key=distances.__getitem__)
     numbers = [order.index(state) for state in range(len(states))]
-    return [_led(states[state], numbers) for state in order]
+    return [_with_targets(states[state], numbers) for state in order]
 
 
-def _led(exits: Iterable[Exit], numbers: list[int]) -> list[Exit]:
-    """The exits with other numbers for the states."""
+def _with_targets(exits: Iterable[Exit], numbers: list[int]) -> list[Exit]:
+    """The exits with the new numbers of the states."""
     return [replace(found, target=numbers[found.target]) if isinstance(found, Move) else found for found in exits]
 
 
@@ -297,7 +297,7 @@ def _dot_cluster(number: int, one: Diagram) -> Iterator[str]:
     yield "}"
 
 
-def _dot_state(state: int, accept: Accept | None) -> str:
+def _dot_state(state: int, accept: Accepting | None) -> str:
     if accept is None:
         return f'shape=circle, label="{state}"'
     if accept.at_end:

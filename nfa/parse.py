@@ -52,7 +52,7 @@ def parse_pattern(
        letters without DEFINE being symbols that always hold.
     4. Anything else: one symbol, without DEFINE.
 
-    Raises PatternError, with the position in `text` plus `offset`, for anything that is no pattern, for groups nested
+    Raises PatternError, with the position in `text` plus `offset`, for anything that is not a pattern, for groups nested
     deeper than DEPTH_LIMIT, and for an exclusion inside an exclusion.
 
     >>> print(repr(parse_pattern("A B*?")))

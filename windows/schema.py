@@ -179,7 +179,7 @@ class Reader:
         if isinstance(payload, (str, bytes)) or not isinstance(payload, Sequence):
             raise TypeMismatch(f"a payload is a mapping or a sequence in schema order, not {type(payload).__name__}")
         if len(payload) != len(self.checks):
-            raise TypeMismatch(f"{len(self.checks)} values are wanted ({self.schema}), not {len(payload)}")
+            raise TypeMismatch(f"{len(self.checks)} values are expected ({self.schema}), not {len(payload)}")
         return payload
 
     def _refuse_unknown(self, payload: Mapping[str, Any]) -> None:

@@ -183,7 +183,7 @@ class OwnRun(EventRun):
         return self.place // self.events.count * self.events.span
 
     def _batch(self, most: int) -> Push:
-        """A push of at most so many events, which ends with the last event."""
+        """A push of at most this number of events, which ends with the last event."""
         start = self.place % self.events.count
         chunk = self.events.between(start, start + most, self._later)
         count = row_count(chunk)

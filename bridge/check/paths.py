@@ -160,7 +160,7 @@ def _complaint(node: exp.Expr, kind: str, names: list[str]) -> str:
         return f"{whole} has no part {name!r}{nearest(name, [field for field, _ in found.fields])}"
     if isinstance(found, List):
         return f"{whole} is a list: name a place in it"
-    return f"{whole} is {kind}: it {'is no list' if isinstance(_step(node), int) else 'has no parts'}"
+    return f"{whole} is {kind}: it {'is not a list' if isinstance(_step(node), int) else 'has no parts'}"
 
 
 def _place(node: exp.Expr) -> int | None:

@@ -54,7 +54,7 @@ class Namespace(Protocol):
 @singledispatch
 def resolve(node: Node, names: Namespace) -> ResolvedNode:
     """The tree in normal form; raises QueryError, with the place where the tree came from a text."""
-    raise QueryError(f"{type(node).__name__} is no query object of the bridge")
+    raise QueryError(f"{type(node).__name__} is not a query object of the bridge")
 
 
 @resolve.register
@@ -125,6 +125,7 @@ def without_event_types(resolved: ResolvedNode, names: Namespace) -> ResolvedNod
 
 
 def resolve_stream(node: Node, names: Namespace) -> ResolvedNode:
+    """`resolve` for the input of an operator; raises QueryError for a table, which is not a stream."""
     below = resolve(node, names)
     if isinstance(below.node, query.Relation):
         raise QueryError(

@@ -32,11 +32,11 @@ EXAMPLE = "cepbridge watch postgresql+psycopg://cep@localhost/shop alerts.sql --
 @click.option("--notify", multiple=True, metavar="[QUERY=]CHANNEL",
               help="Send results to a channel of PostgreSQL: of one query, or of all that none reads. Repeatable.")  # fmt: skip
 @click.option("--on-error", type=click.Choice(["stop", "skip", "refuse"]), default="stop", show_default=True,
-              help="What a query does that fails: it is stopped, left out this time, or holds up all reading.")  # fmt: skip
+              help="What becomes of a query that fails: it is stopped, left out this once, or holds up all reading.")  # fmt: skip
 @click.option("--health", type=click.IntRange(0, 65535), metavar="PORT",
               help="Show the state at http://127.0.0.1:PORT/, with 200 or 503.")  # fmt: skip
 @click.option("--keep", is_flag=True, help="Keep the queries and streams that are in none of the files any more.")
-@click.option("--check", is_flag=True, help="Say what would be read and created, and do nothing.")
+@click.option("--check", is_flag=True, help="Report what would be read and created, and do nothing.")
 @options.datastore_option
 @options.language_option
 def watch(
@@ -49,7 +49,7 @@ def watch(
     URL is that of a SQLite file, PostgreSQL or MariaDB. QUERIES are files with CREATE STREAM … FROM TABLE …, which say what to
     read, and with queries; .epl and .cpl files may read streams that an .sql file declares.
 
-    It goes on where it ended. A changed file is a deployed change: queries are replaced, and those that are in no file any
+    It continues where it ended. A changed file is a deployed change: queries are replaced, and those that are in no file any
     more are removed. It ends on SIGTERM or Ctrl-C, with the exit code 0; 1 after an error.
 
     Results that go nowhere else (INTO TABLE, --into, --webhook, --notify, another query) are lines of JSON on standard output.

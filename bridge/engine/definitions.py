@@ -140,7 +140,7 @@ class Definitions(Access):
         return [known.queries[each] for each in names if each in known.queries]
 
     def _set_policy(self, entries: Iterable[QueryEntry], language: str, on_error: str, limits: Limits | None) -> None:
-        """Lets these queries have this policy and limits, and this language if they have none."""
+        """Gives these queries this policy and these limits, and this language if they have none."""
         for entry in entries:
             entry.language = entry.language or language
             entry.on_error, entry.limits = on_error, limits

@@ -113,14 +113,14 @@ class SourcePositions:
             self._known[source] = SourceState(json.loads(position), json.loads(pending), int(done))
 
     def of(self, source: str) -> Position | None:
-        """The position of a source; None where it has none yet. Raises `SchemaError` for what is no name."""
+        """The position of a source; None where it has none yet. Raises `SchemaError` for what is not a name."""
         _check_source(source)
         return self._known.get(source, SourceState(None)).position
 
     def events_in(self, source: str, position: Position) -> int | None:
         """The number of events of the push to this position that are in; None where all are.
 
-        Raises `SchemaError` for what is no position, or of another kind than those before.
+        Raises `SchemaError` for what is not a position, or is of another kind than those before.
         """
         _check_source(source)
         if not isinstance(position, (int, str)) or isinstance(position, bool):

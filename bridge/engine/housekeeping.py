@@ -54,7 +54,7 @@ class Housekeeping:
         self.measure()
 
     def measure(self) -> None:
-        """Chooses other statements for tables that have become long, or are long no more."""
+        """Chooses other statements for tables that have become long, or are no longer long."""
         found: dict[RowCountProbe, bool] = {}
         for operator in self._network.operators:
             if (length := operator.row_count) is None:

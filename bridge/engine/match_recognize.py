@@ -37,7 +37,7 @@ _WHOLE = r"\s*SELECT\s+\*\s+FROM\s+{}(\s+AS)?(\s+(?!WHERE|LIMIT|ORDER|GROUP)\w+)
 def answered(sql: str, database: Database, rendered: Callable[[str], str]) -> Iterator[str | pa.Table]:
     """The text with a table of the answer in place of each clause; the tables exist within the context.
 
-    Where the text is no more than one clause, it is the answer of that clause itself. `rendered` resolves the names of the
+    Where the text is a single clause, its result is given instead. `rendered` resolves the names of the
     bridge in a SELECT.
     """
 

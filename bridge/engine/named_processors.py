@@ -101,7 +101,7 @@ class NamedProcessors:
             self._begin(stored or self._store(entry), name)
 
     def unsubscribe(self, query: str, name: str) -> None:
-        """Removes the position of a processor; without any, results are stored no more."""
+        """Removes the position of a processor; without any, results are no longer stored."""
         stored = self._stored.get(query.lower())
         if stored is None or stored.positions.pop(name, None) is None:
             return
@@ -155,7 +155,7 @@ class NamedProcessors:
         return query.lower() in self._stored
 
     def forget(self, query: str) -> None:
-        """Stores the results of a query no more."""
+        """Stops storing the results of a query."""
         stored = self._stored.pop(query.lower(), None)
         if stored is not None:
             self._runner.remove_query(self._runner.catalogue.query_entry(stored.query), logged=stored.query)

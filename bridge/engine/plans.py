@@ -366,7 +366,7 @@ class Plans(abc.ABC):
         return any(map(_has_arithmetic, nodes)) or any(entry.computes for entry in entries if entry is not None)
 
     def _create_tables(self, operator: Operator, indexed: Sequence[int]) -> None:
-        """Makes what a plan has added to an operator: tables, and indexes of those that had so many.
+        """Makes what a plan has added to an operator: tables, and further indexes of tables that it had.
 
         The database prepares each new step, so that a name or type that only it knows is refused here, not at an event.
         """

@@ -74,7 +74,7 @@ class PushQueue:
         self.catch_up()
 
     def catch_up(self) -> None:
-        """The state has been resumed; what was seen before its events could come out of order is not waited for."""
+        """Follows a resumption: time moves to the newest event of the state, before which no event is waited for."""
         self.resumed_at = self._runner.now
         if self.reorder is not None and self._runner.now > self.reorder.watermark:
             self.reorder.time.pass_all(self._runner.now)
@@ -86,7 +86,7 @@ class PushQueue:
         self.calls.call_late_processors()
 
     def resume(self) -> None:
-        """Goes on with the events that wait in the reorder buffer of the state in the database."""
+        """Continues with the events that wait in the reorder buffer of the state in the database."""
         self.ids.resume()
         self.positions.resume()
         self.calls.named.resume()
@@ -132,7 +132,7 @@ class PushQueue:
         return accepted
 
     def note(self, receipts: Sequence[Receipt]) -> None:
-        """Notes what a push without events says."""
+        """Notes receipts without a push of events."""
         with self._runner.transaction():
             for receipt in receipts:
                 receipt.write()
@@ -143,7 +143,7 @@ class PushQueue:
     ) -> int:
         """Pushes chunk after chunk and gives the number of events; errors say how many events are in.
 
-        `receipts`: what is noted with a chunk after which so many events are in.
+        `receipts`: gives what is noted with a chunk, from the number of events that are in after it.
         """
         accepted = 0
         failed: list[Raised] = []
@@ -202,7 +202,7 @@ class PushQueue:
     def _note_interrupted(
         self, reorder: Reorder | None, batches: Sequence[EventBatch], receipts: Sequence[Receipt]
     ) -> None:
-        """A push has taken effect, and was interrupted since then: its results are delivered later."""
+        """Remembers a push that has taken effect and was interrupted after that: its results are delivered later."""
         self._remember([] if reorder is not None else batches, receipts)
         self.calls.add(self._runner.uncommitted)
 
@@ -217,7 +217,7 @@ class PushQueue:
     ) -> tuple[Results, Sequence[Receipt]]:
         """The results of a push that has failed, run again, and what is to be remembered of it.
 
-        That is so where its connection was lost before its commit took effect, and where a query may be left out.
+        It is run again if its connection was lost before its commit took effect, and if a query may be left out.
         """
         if isinstance(error, Refused) and self.reopen_if_lost(RETRIES):
             logging.getLogger("bridge").warning("the connection was lost and opened again (%s)", error.reason)
@@ -235,7 +235,7 @@ class PushQueue:
         return (self._runner.now, self._runner.seq, *(self.reorder.arrivals if self.reorder is not None else ()))
 
     def reopen_if_lost(self, retries: Sequence[float] = ()) -> bool:
-        """Opens a lost connection of a durable bridge again, and goes on from the tables; whether that was so.
+        """Opens a lost connection of a durable bridge again, and continues from the tables; returns whether it did.
 
         `retries`: the seconds to wait before each further attempt. Raises `DatabaseError` where another bridge has taken over.
         """
@@ -360,7 +360,7 @@ class PushQueue:
     def _deliver(self, results: Results) -> None:
         """Delivers results. When a processor pushes, its results wait until all have got those before.
 
-        What a lost connection has interrupted goes on where it was.
+        What a lost connection has interrupted continues there.
         """
         self.calls.add(results)
         try:

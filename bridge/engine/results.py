@@ -347,7 +347,7 @@ class StatementMerger:
         return self._with_large_push(report, variant)
 
     def _with_large_push(self, report: ResultStatement, variant: str) -> ResultStatement:
-        """The statement, which for thousands of events is replaced by one per query, if these have one for so many."""
+        """The statement; for thousands of events it is replaced by one per query, where a query has a statement for that many."""
         members = report.members
         if variant == "any" and any(entry.results.many is not None for entry in members):
             make = functools.partial(self._one_per_query, members, "many")

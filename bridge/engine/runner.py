@@ -104,7 +104,7 @@ class Runner(SmallPushes):
     def run_push(self, batches: Sequence[EventBatch], count: int, ts: int, receipts: Sequence[Receipt] = ()) -> Results:
         """One push of `count` events up to the time `ts`, all of it or nothing, with what is noted of it.
 
-        A push that is one SELECT and no more needs no transaction, nor does one that can be stored with later ones.
+        A push that is a single SELECT needs no transaction, nor does one that can be stored with later ones.
         """
         self.settle(count)
         self.has_committed = False

@@ -44,7 +44,7 @@ class Subscription:
         self._cep._with_named_processors(lambda _, named: named.advance(self.query, self.name, number))
 
     def remove(self) -> None:
-        """Ends it: results are no more stored for it."""
+        """Ends it: results are no longer stored for it."""
         self._cep._with_named_processors(lambda _, named: named.unsubscribe(self.query, self.name))
 
     def give_up(self, number: int, letter: DeadLetter) -> None:

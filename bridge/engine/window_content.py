@@ -279,7 +279,7 @@ class WindowContent:
             self.equal.add(name)
 
     def _first_of_count(self, first: exp.Coalesce) -> tuple[int, frozenset[str]]:
-        """The number of rows in a window that begins with this one, and its keys: the row so many rows before the event."""
+        """The size and the keys of a window whose first row this is: the row at that distance before the event."""
         select = first.this.this if isinstance(first.this, exp.Subquery) else None
         if select is None or [each.sql() for each in first.expressions] != ["0"]:
             raise UnknownFormError

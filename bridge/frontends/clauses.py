@@ -37,7 +37,7 @@ _CONSTRAINTS = ("PRIMARY KEY", "FOREIGN KEY", "CONSTRAINT", "UNIQUE")
 
 def _attribute(cursor: Cursor, before: tuple[Attribute, ...], stops: tuple[str, ...]) -> Attribute:
     position = cursor.position
-    alone = f"a stream has attributes and nothing else: leave {cursor.next_text()} away"
+    alone = f"a stream has attributes and nothing else: leave out {cursor.next_text()}"
     if cursor.word() == "WATERMARK" and cursor.word(1) == "FOR":
         cursor.fail(f"{alone}; the time of an event is given with it, and lateness= waits for late ones")
     if cursor.word() in _CONSTRAINTS:
@@ -78,7 +78,7 @@ def _whole_milliseconds(cursor: Cursor) -> int:
     value = _factor(cursor)
     unit = UNITS.get(cursor.word())
     if value.denominator != 1 and unit is not None and (value * unit).denominator == 1 and value > 0:
-        cursor.fail(f"a whole number of at least 1 is wanted, not {float(value)}: write {value * unit} MS", start)
+        cursor.fail(f"a whole number of at least 1 is expected, not {float(value)}: write {value * unit} MS", start)
     cursor.at = at
     return positive_integer(cursor) * _unit(cursor)
 
@@ -113,7 +113,7 @@ def positive_integer(cursor: Cursor) -> int:
     value = _factor(cursor)
     if value.denominator != 1 or not 1 <= value < _LIMIT:
         number = value.numerator if value.denominator == 1 else float(value)
-        cursor.fail(f"a whole number of at least 1 is wanted, not {number}", start)
+        cursor.fail(f"a whole number of at least 1 is expected, not {number}", start)
     return value.numerator
 
 

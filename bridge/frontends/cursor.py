@@ -37,7 +37,7 @@ class Region(NamedTuple):
 
 
 class Cursor:
-    """The tokens of `text` and a place among them; `reserved` are the words that are no names unless quoted.
+    """The tokens of `text` and a place among them; `reserved` are the words that are not names unless quoted.
 
     >>> cursor = Cursor("WITHIN 500 MS -- half a second")
     >>> cursor.take("WITHIN"), cursor.word(), cursor.position
@@ -66,7 +66,7 @@ class Cursor:
         self.at = 0
 
     def peek(self, ahead: int = 0) -> Token | None:
-        """The token at the place, or so many after it; None past the end."""
+        """The token at the place, or the given number after it; None past the end."""
         index = self.at + ahead
         return self.tokens[index] if 0 <= index < len(self.tokens) else None
 

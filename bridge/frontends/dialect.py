@@ -268,7 +268,7 @@ def _call(name: str, count: int) -> str:
 
 
 def _node(dialect: str, name: str, count: int) -> exp.Expr | None:
-    """The node of a call with so many arguments; None where sqlglot takes no such call."""
+    """The node of a call with this number of arguments; None where sqlglot takes no such call."""
     settings = _dialect(dialect)
     try:
         (tree,) = settings.parser().parse(settings.tokenize("SELECT " + _call(name, count)), "")

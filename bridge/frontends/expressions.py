@@ -224,7 +224,7 @@ def _refuse_word(cursor: Cursor, word: exp.Identifier) -> None:
     if word.name.startswith("$"):
         cursor.fail(_PARAMETERS, word.meta.get("start"))
     if not WORD.fullmatch(word.name) or word.name.upper() in NOT_OPERANDS:
-        cursor.fail(f"{word.name!r} is no name unless it is written in double quotes", word.meta.get("start"))
+        cursor.fail(f"{word.name!r} is not a name unless it is written in double quotes", word.meta.get("start"))
 
 
 def _refuse_alias(cursor: Cursor, alias: exp.Alias) -> None:

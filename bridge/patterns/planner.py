@@ -127,7 +127,7 @@ def _behind(task: Task) -> Matches:
     """The matches of the expanded pattern, by the strategy for its conditions."""
     expanded = fixed_distance.expand(task)
     if expanded is None:
-        raise QueryError("the conditions read rows that are no known number of rows behind")
+        raise QueryError("the conditions read rows at no known distance")
     find = _symbols if expanded.grade is Grade.ROW else starts.find
     return expanded.original(find(expanded.task(task)))
 

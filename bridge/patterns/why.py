@@ -1,4 +1,4 @@
-"""Why a row is in a match, or in none: what was asked of it, and what came of that, as objects and as text."""
+"""Why a row is in a match, or in none: the conditions that were tested and their outcomes, as objects and as text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from nfa.threads.trace import Fate
 from windows.sql import conjuncts
 
 SHOWN_SYMBOLS = 12
-"""Of more symbols than this the repeated ones are counted."""
+"""The most symbols listed one by one; of more, repeated ones are counted."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Conjunct:
 
 @dataclasses.dataclass(frozen=True)
 class Test:
-    """A symbol asked of the row: whether the row can be it, and by which conjuncts; `rest` waits for the match.
+    """The test of a symbol: whether the row can be it, and by which conjuncts; the conjuncts in `rest` depend on the match.
 
     >>> print(Test("UP", False, (Conjunct("a > 1", True), Conjunct("b > 1", None, (("b", None),)))))
     UP? no: b > 1 is NULL: b = NULL
@@ -69,9 +69,9 @@ class Test:
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """One way of a run at the row: the symbols `taken` before, the `test` (None: `$` was asked for), and what came of it.
+    """One branch of a run at the row: the symbols `taken` before, the `test` (None: the end, `$`), and its outcome.
 
-    `onward` are the symbols it asks for next; `is_match`: with the row it is a match already.
+    `onward` are the symbols that can follow; `is_match`: with the row it is a match already.
     """
 
     taken: tuple[str, ...]
@@ -137,7 +137,7 @@ class Run:
     steps: tuple[Step, ...]
     match: InMatch | None
     fallback: bool = False
-    """Whether it was a match before the row already, and looked for a preferred one."""
+    """Whether it had a match before the row already, and was searching for a preferred one."""
 
     def __str__(self) -> str:
         found = f"it finds {self.match}" if self.match else "it finds no match"
@@ -162,11 +162,11 @@ class Skipped:
 
 @dataclasses.dataclass(frozen=True)
 class Why:
-    """Why a row of the input is in a match of a clause, or in none; `str` tells it.
+    """Why a row of the input is in a match of a clause, or in none; `str` explains it.
 
-    Rows are counted from 1 in their partition, of which there are `rows`. `alone` has a test for each symbol by what is
-    about the row alone. `runs` are those that reached the row, the oldest first; `others` more starts before them may
-    have, and were not followed. `matches` are those that have the row in the end.
+    Rows are counted from 1 in their partition, of which there are `rows`. `alone` has a test for each symbol by the
+    conjuncts on the row alone. `runs` are those that reached the row, the oldest first; `others` is the number of earlier
+    starts whose runs may have reached it but were not followed. `matches` are those that contain the row.
     """
 
     row: Mapping[str, Any]
@@ -195,7 +195,7 @@ class Why:
 
     @property
     def verdict(self) -> str:
-        """The end of the matter in one line."""
+        """The conclusion, one line per match."""
         if not self.matches:
             return "It is in no match."
         return "\n".join(_match_text(found) for found in self.matches)
@@ -248,7 +248,7 @@ OnPath = Callable[[Path[int]], Any]
 
 
 class ConjunctTests:
-    """Asks one row at a time; the answers are those of the plain machine."""
+    """Tests conjuncts on one row at a time, with the answers of the plain machine."""
 
     def __init__(self, prepared: PreparedClause, task: Task, answers: PathConditions) -> None:
         self.prepared, self.answers = prepared, answers
@@ -256,7 +256,7 @@ class ConjunctTests:
         self.is_aggregate = task.rows.database.is_aggregate
 
     def test_alone(self, condition: Condition, row: int) -> Test:
-        """The symbol by what is about the row alone; the other conjuncts are its `rest`."""
+        """The symbol by its conjuncts on the row alone; the others are its `rest`."""
         symbol = condition.symbol
         own = [part for part in self._parts(symbol) if part[1]]
         path = Path[int]().take(symbol, row, row)

@@ -1,4 +1,4 @@
-"""What is said of the times of a stream's events: how long others wait for it, and how far it may be ahead."""
+"""The rules for the times of a stream's events: how long other streams wait for it, and how far it may be ahead."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class TableNames:
         for row in known:
             self._put(row.key, row)
         self.missed: list[str] = []
-        """What had no name though the bridge was being resumed."""
+        """The tables for which no name was stored although the bridge was being resumed."""
         self.claimed: set[str] = set()
         """The stored names that an owner has asked for again."""
         self.resuming = False
@@ -106,9 +106,9 @@ class TableNames:
         return name
 
     def member(self, family: str, table: str, node: Hashable, numbers: Iterable[int]) -> int:
-        """The number of a member of a family whose members have these: one that no member has had.
+        """A number for a new member of a family: one that no member has had.
 
-        `table`: a table of the family, with which the number goes.
+        `numbers`: those of the present members. `table`: a table of the family, with which the number goes.
         """
         if not self.keeps:
             return max(numbers, default=0) + 1
@@ -121,7 +121,7 @@ class TableNames:
         return number
 
     def leave(self, family: str, node: Hashable) -> None:
-        """A member leaves its family; when it comes again it has another number."""
+        """Removes a member from its family; if it returns it gets another number."""
         key = f"{family} member {fingerprint(node)}" if self.keeps else ""
         if key in self.rows:
             self._set(key, None)

@@ -180,7 +180,7 @@ def _stretches(path: str, timestamp: str, unit: TimeUnit) -> list[Stretch]:
         metadata = pq.read_metadata(path)  # once: every reader of a row group needs it
 
         def times(group: int, rows: int) -> Iterator[Array]:
-            """The timestamps of a row group, so many at a time."""
+            """The timestamps of a row group, in batches of `rows`."""
             batches = pq.ParquetFile(path, metadata=metadata).iter_batches(rows, [group], [timestamp])
             return (batch.column(0) for batch in batches if batch.num_rows)
 

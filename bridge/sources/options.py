@@ -44,7 +44,7 @@ class HistoryOptions:
     format: str | None = None
 
     def of(self, stream: str) -> ReadOptions:
-        """The options of one stream. Raises BridgeError for an unknown unit, and for what is no column."""
+        """The options of one stream. Raises BridgeError for an unknown unit, and for what is not a column."""
         unit, timestamp = unit_of(_of_stream(self.timestamp_unit, stream)), _of_stream(self.timestamp, stream)
         if timestamp is not None and not isinstance(timestamp, str):
             raise BridgeError(f"timestamp= is the name of a column, not {timestamp!r}")

@@ -105,7 +105,7 @@ class Outbox:
         return [_dead_letter(row) for row in self._rows(self._dead_letters)]
 
     def deliver(self) -> int:
-        """Tries to deliver all writes; gives the number of those that still wait."""
+        """Tries to deliver all writes; returns the number of those that still wait."""
         if not self.waiting:
             return 0
         for store in self.stores.known.values():
@@ -116,32 +116,32 @@ class Outbox:
         return int(left)
 
     def _deliver_to(self, store: Store) -> bool:
-        """Delivers the next writes of a store; tells whether there may be more."""
+        """Delivers the next writes of a store; returns whether there may be more."""
         rows = self._rows(self._outbox, store.name)[:AT_ONCE]
         if not rows:
             return False
         try:
-            self._written(store, rows)
+            self._write(store, rows)
         except Unreachable:
             return False
         except Refused:
             return self._singly(store, rows)
-        self._done([row[0] for row in rows])
+        self._remove([row[0] for row in rows])
         return len(rows) == AT_ONCE
 
     def _singly(self, store: Store, rows: Sequence[tuple[Any, ...]]) -> bool:
-        """Delivers writes one by one, up to the first that the store refuses; that one is tried again later, or given up."""
+        """Delivers writes one by one, up to the first that the store refuses: that is tried again later, or a dead letter."""
         for row in rows:
             try:
-                self._written(store, [row])
+                self._write(store, [row])
             except Unreachable:
                 return False
             except Refused as error:
-                return self._refused(store, row, str(error))
-            self._done([row[0]])
+                return self._note_refusal(store, row, str(error))
+            self._remove([row[0]])
         return True
 
-    def _refused(self, store: Store, row: tuple[Any, ...], reason: str) -> bool:
+    def _note_refusal(self, store: Store, row: tuple[Any, ...], reason: str) -> bool:
         attempts = int(row[7]) + 1
         self.database.begin()
         self._delete([row[0]])
@@ -152,7 +152,7 @@ class Outbox:
             store.defer()
         return attempts >= ATTEMPTS
 
-    def _written(self, store: Store, rows: Sequence[tuple[Any, ...]]) -> None:
+    def _write(self, store: Store, rows: Sequence[tuple[Any, ...]]) -> None:
         with store.opened() as there:
             there.begin()
             for row in rows:
@@ -170,7 +170,7 @@ class Outbox:
             self._texts[key] = there.parameterize(sql.tree, sql.count)
         return self._texts[key]
 
-    def _done(self, numbers: Sequence[int]) -> None:
+    def _remove(self, numbers: Sequence[int]) -> None:
         self.database.begin()
         self._delete(numbers)
         self.database.commit()

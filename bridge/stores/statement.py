@@ -98,7 +98,7 @@ def _parsed(text: str, database: Database, position: int | None) -> Sql:
     except (SqlglotError, ValueError) as error:
         raise QueryError(f"the SQL is not understood: {str(error).splitlines()[0]}", position=position) from None
     if len(trees) != 1:
-        raise QueryError("one SQL statement is wanted", position=position)
+        raise QueryError("one SQL statement is expected", position=position)
     if trees[0].find(exp.Placeholder, exp.Parameter):
         raise QueryError("a parameter of the SQL is written ?", position=position)
     if isinstance(trees[0], exp.Command):
@@ -112,7 +112,7 @@ def _parsed(text: str, database: Database, position: int | None) -> Sql:
 def columns(
     sql: Sql, declared: Sequence[tuple[str, str | None]], database: Database, position: int | None
 ) -> tuple[tuple[str, str], ...]:
-    """The columns wanted of a SELECT with their types: those declared, or all."""
+    """The requested columns of a SELECT with their types: the declared ones, or all."""
     known = _given(sql, database, position)
     wanted = declared or [(name, None) for name in known]
     found = []

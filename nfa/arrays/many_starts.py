@@ -21,21 +21,21 @@ from nfa.skip import Skip, past_last_row
 from nfa.threads.transitions import Transitions
 
 PIECE = 64
-"""The rows that a search alone requests at first."""
+"""The rows that a single search requests at first."""
 
 CODES_AT_ONCE = 4_000_000
 """Rows of matches whose instructions are found together."""
 
 PATIENCE = 1 << 20
-"""Row visits of searches together that may be in vain, as AFTER MATCH SKIP may skip their starts."""
+"""The row visits of simultaneous searches that may be useless, as AFTER MATCH SKIP may skip their starts."""
 
 PATIENCE_WITHIN = 1 << 24
-"""The same where every search ends within NEAR rows, so that few visits can be in vain."""
+"""The same where every search ends within NEAR rows, so that few visits can be useless."""
 
 NEAR = 1024
 
 PATIENCE_ALONE = 1 << 14
-"""The same of searches run one by one."""
+"""The same for searches that run one by one."""
 
 PATIENCE_CHECKS = {1 << power for power in range(6, 63)}
 """The depths at which the visits are compared with the patience."""

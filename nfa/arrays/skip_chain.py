@@ -28,7 +28,7 @@ FIRST_STARTS = 256
 """The number of starts that are searched together at first."""
 
 RESULT_LIMIT = 200_000_000
-"""The most rows of all matches together, some 5 GB; only overlapping matches can have so many."""
+"""The most rows of all matches together, some 5 GB; only overlapping matches can have that many."""
 
 
 class Engine(Protocol):
@@ -93,7 +93,7 @@ def _windows(
 ) -> Iterator[tuple[Rows, Rows, list[int]]]:
     """Starts, their ends, and the places of those whose matches follow one another, window by window.
 
-    Starts inside matches are searched in vain. So a window grows as long as that is estimated to be faster than searching
+    Searches from starts inside matches are useless. So a window grows as long as that is estimated to be faster than searching
     one by one, and shrinks where matches are long.
     """
     width, at = FIRST_STARTS, 0

@@ -76,7 +76,7 @@ def test_a_table_is_asked_on_demand_and_replayed() -> None:
         ),
         ("into table T select sum(v * 0.5) as total, count(*) as n, max(v) as most from S group by k", "is BIGINT"),
         ("into table T select v as k, sum(v) as total, count(*) as n, max(v) as most from S group by k, v", "the key"),
-        ("into table T select count(*) from S group by k", "no such aggregate of the table 'T'; there is total"),
+        ("into table T select count(*) from S group by k", "the table 'T' has no such aggregate"),
         ("into table T select count(*) as n from S group by k output every 5 sec", "into table wants"),
         ("into table T select v from S", "into table wants"),
         ("insert into T select k, v as total from S", "into table alone"),

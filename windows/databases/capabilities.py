@@ -27,7 +27,7 @@ class Capabilities:
     asof_joins: ClassVar[bool] = False
     """True if there are ASOF joins, and lists whose values are read by position."""
     prefers_bulk: ClassVar[bool] = False
-    """True if the database is built for many events at once: statements then rather search than write rows in vain."""
+    """True if the database is built for many events at once: statements then search rather than write rows in reserve."""
     index_range_joins: ClassVar[bool] = True
     """True if an index serves a range whose bounds are another row's values."""
     nested_loops_only: ClassVar[bool] = False

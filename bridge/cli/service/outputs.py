@@ -59,7 +59,7 @@ class Outputs:
     def __init__(self, cep: Bridge, settings: WatchSettings) -> None:
         self._cep, self._settings = cep, settings
         self.broken: OSError | None = None
-        """Why standard output takes no more lines."""
+        """Why standard output takes no further lines."""
 
     def attach(self) -> None:
         """Adds the processors, and removes those of earlier starts that no option names any more."""

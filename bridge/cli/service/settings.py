@@ -41,7 +41,7 @@ class WatchSettings:
     keep: bool = False
 
     def __post_init__(self) -> None:
-        """Raises SourceError for what cannot be watched, or names no query, and SchemaError for a pause that is no duration."""
+        """Raises SourceError for what cannot be watched, or names no query; SchemaError for a pause that is not a duration."""
         Pauses(self.poll)
         if "://" not in str(self.url):
             raise SourceError(f"{self.url!r} is not a URL: {EXAMPLES}")

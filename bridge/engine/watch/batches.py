@@ -39,7 +39,7 @@ class RowBatch(Protocol):
 
     @property
     def wrong(self) -> Sequence[TableRow]:
-        """The rows that are not events, which are no part of `times`."""
+        """The rows that are not events; `times` does not have them."""
 
     def split_at(self, count: int) -> tuple[Self, Self]:
         """The first `count` rows, and the others. Rows with wrong values are among the first."""

@@ -30,7 +30,7 @@ from windows.times import BEGINNING as EARLIEST
 GAPS_TABLE = "cep_gaps"
 
 RECENT = 10_000
-"""With SINCE NOW, rows may still be committed in the gaps among so many of the newest rows."""
+"""With SINCE NOW, the number of newest rows among which gaps may still be filled."""
 
 
 class Watcher:

@@ -223,7 +223,7 @@ def _alias_of(column: exp.Expr) -> str:
 
 
 def needs_running_aggregates(node: Node, columns: Sequence[exp.Expr]) -> bool:
-    """Whether columns are of other events than the window's: of all that ever came, or of the last so many seconds."""
+    """Whether columns are of other events than the window's: all events so far, or those of the last seconds."""
     calls = [part for one in columns for part in one.walk() if ALL_TIME in part.meta]
     base = without_filters(node)
     leaves = isinstance(base, Correlate) or (isinstance(base, Window) and base.extent.leaves)
@@ -282,7 +282,7 @@ def _split_columns(
 
 
 def _rate(name: str, milliseconds: int) -> exp.Expr:
-    """Events a second, once there was one so long ago."""
+    """Events per second, once the first event is that old."""
     count = exp.Mul(this=column(name), expression=exp.Literal.number(1000))
     passed = exp.Sub(this=column("ts"), expression=column(f"since.{name}"))
     is_full = exp.GTE(this=passed, expression=exp.Literal.number(milliseconds))

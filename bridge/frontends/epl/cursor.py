@@ -93,7 +93,7 @@ def period(cursor: Cursor) -> int:
             break
         number = _number(cursor)
     if total.denominator != 1 or total <= 0 or total >= 2**62:
-        cursor.fail("a time of whole milliseconds, at least 1, is wanted", start)
+        cursor.fail("a time of whole milliseconds, at least 1, is expected", start)
     return total.numerator
 
 

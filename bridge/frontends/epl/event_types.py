@@ -121,7 +121,7 @@ class EventTypes:
         return node if isinstance(stream, Stream) else node.with_inputs(self.expand)
 
     def forget(self, name: str) -> None:
-        """A stream is no more."""
+        """Removes a stream."""
         self._schemas -= {name.lower()}
         self.inserts.pop(name.lower(), None)
         self.children.pop(name.lower(), None)

@@ -122,7 +122,7 @@ def newest_first(node: OrderLimitDistinct) -> OrderLimitDistinct:
     return dataclasses.replace(node, order_by=(in_order(f"{NEW} DESC"), *node.order_by))
 
 
-# What comes and what leaves (EPL's irstream and rstream), reported every so long
+# Rows that enter and leave (EPL's irstream and rstream), reported at intervals
 
 
 def reports_expiry(node: Node) -> bool:
@@ -159,7 +159,7 @@ def check_rate(cursor: Cursor, rate: OutputRate) -> None:
     """Refuses what is not reported of both streams."""
     if rate.time is None or rate.kind not in ("all", "last"):
         cursor.fail(
-            "what leaves is reported by output [all | last] every so long alone: insert rstream into names it",
+            "output [all | last] every 5 sec reports what leaves, and nothing else does: insert rstream into names it",
             rate.position,
         )
 

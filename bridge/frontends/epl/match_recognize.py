@@ -185,7 +185,7 @@ def _eager_match(cursor: Cursor, read: _MatchClauses, pattern: Pattern, alias: s
 def _with_limit(
     define: Mapping[str, exp.Expr], known: Sequence[str], milliseconds: int
 ) -> tuple[tuple[str, exp.Expr], ...]:
-    """The definitions of all variables, whose rows are also less than so many milliseconds after the match's first row."""
+    """The definitions of all variables, whose rows must also be within the interval after the match's first row."""
     passed = exp.Sub(this=exp.column("ts"), expression=exp.Anonymous(this="FIRST", expressions=[exp.column("ts")]))
     limit = exp.LT(this=passed, expression=exp.Literal.number(milliseconds))
     return tuple((name, exp.and_(limit.copy(), define[name]) if name in define else limit.copy()) for name in known)

@@ -74,7 +74,7 @@ class NamedWindow:
 
     @property
     def only_deletes(self) -> bool:
-        """Whether events do no more to its rows than delete them."""
+        """Whether events only delete its rows, and change none."""
         return all(change.is_deletion for _, change in self.changes)
 
 

@@ -111,7 +111,7 @@ class _PatternReader:
             return tree if bounds is None else self._repeat(tree, bounds, None, position, first)
         if is_instant(tree):
             cursor.fail(
-                "what is repeated is true from its start: an event, or a timer, is wanted before until", position
+                "what is repeated is true from its start: an event, or a timer, is expected before until", position
             )
         last = len(self.events)
         end = self.every()
@@ -150,7 +150,7 @@ class _PatternReader:
         if until is None and not found.is_exact:
             self.cursor.fail("a repetition of [n:m] wants until; [n] alone ends by itself", position)
         if is_instant(tree):
-            self.cursor.fail("what is repeated is true from its start: an event, or a timer, is wanted", position)
+            self.cursor.fail("what is repeated is true from its start: an event, or a timer, is expected", position)
         self.repeated |= {event.tag for event in self.events[first:last] if event.tag is not None}
         return found
 

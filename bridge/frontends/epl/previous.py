@@ -100,7 +100,7 @@ class PreviousValues:
         return found
 
     def _rate(self, node: exp.Anonymous) -> exp.Expr:
-        """`rate(5)`, `rate(1.5)`: how many events came a second, in so many seconds."""
+        """`rate(5)`, `rate(1.5)`: the number of events per second over this number of seconds."""
         (seconds,) = node.expressions if len(node.expressions) == 1 else (None,)
         if not isinstance(seconds, exp.Literal) or seconds.is_string or not float(seconds.name) * 1000 >= 1:
             at = node.meta.get("start", position_of(node))
@@ -110,7 +110,7 @@ class PreviousValues:
         return found
 
     def _nth(self, node: exp.Anonymous) -> exp.Expr:
-        """`nth(v, 2)`: of the window's values that are not NULL, or the group's, the one so many before the last."""
+        """`nth(v, 2)`: of the values of the window (or group) that are not NULL, the one 2 before the last."""
         value, away = [*node.expressions, None, None][:2]
         is_whole = isinstance(away, exp.Literal) and away.is_int
         if len(node.expressions) != 2 or value is None or away is None or not is_whole:

@@ -87,7 +87,7 @@ def _selected(cursor: Cursor, by: Item | None, within: Context | None) -> Node:
     summed = any(column.find(exp.AggFunc) for column in columns) or isinstance(node, Correlate)
     node, columns = _with_leaving(cursor, which, position, node, columns, within)
     where = resolve(cursor, [condition(cursor, subqueries.expressions)], names) if cursor.take("WHERE") else ()
-    # What such a condition does not let in is no event before, either.
+    # An event that such a condition leaves out is not an earlier event, either.
     first = is_filter(node) and not any(one.name.startswith(_LATER) for one in _columns_in(where))
     later = () if first else variables_of(where)
     if isinstance(node, Correlate):

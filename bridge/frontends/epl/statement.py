@@ -59,7 +59,7 @@ _STATEMENTS = {
 }
 _CREATED = {
     "EXPRESSION": "declared expressions are not supported: write the expression where its name would stand",
-    "INDEX": "create index is not supported: tables have the indexes that the statements want",
+    "INDEX": "create index is not supported: tables have the indexes that the statements need",
     "DATAFLOW": "data flows are not supported: bridge.file_source and push_events bring events, output processors take results",
     "INLINED_CLASS": "inlined classes are not supported: functions are the database's",
 }
@@ -103,7 +103,7 @@ def parse(
         cursor.take(";")
         if cursor.peek():
             refuse_next(cursor)
-            cursor.fail(f"one statement is wanted here: unexpected {cursor.next_text()} after its end")
+            cursor.fail(f"one statement is expected here: unexpected {cursor.next_text()} after its end")
     return found
 
 

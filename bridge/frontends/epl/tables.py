@@ -391,7 +391,7 @@ def _target_column(table: StateTable, name: str, value: exp.Expr) -> str:
     column, function = known.get(name.lower(), ("", ""))
     if not isinstance(value, exp.AggFunc) or value.sql_name() != function:
         there = ", ".join(f"{one} {function}" for one, function in table.aggregates) or "none"
-        raise QueryError(f"{name!r} is no such aggregate of the table {table.name!r}; there is {there}", words=[name])
+        raise QueryError(f"the table {table.name!r} has no such aggregate {name!r}; there is {there}", words=[name])
     return column
 
 

@@ -168,7 +168,7 @@ def _iso(cursor: Cursor, text: str, position: int) -> Dates:
 def _once(cursor: Cursor, date: int | None, interval: int | None, position: int) -> Dates:
     """One date: the period after the date arguments, or after the start."""
     if date is None and interval is None:
-        cursor.fail("a date or a period is wanted", position)
+        cursor.fail("a date or a period is expected", position)
     return Dates(date + interval) if date is not None and interval is not None else Dates(date, interval, 1)
 
 

@@ -21,7 +21,7 @@ _OPPOSITE = {"PREV": "NEXT", "NEXT": "PREV"}
 _WORDS = """AND OR NOT XOR BETWEEN IN LIKE ILIKE RLIKE GLOB SIMILAR IS ISNULL NOTNULL ESCAPE CASE WHEN THEN ELSE END AS
     DIV MOD COLLATE AT"""
 _OPERATORS = frozenset(_WORDS.split())
-"""Words that are no function's name: before them RUNNING and FINAL are columns."""
+"""Words that cannot be the name of a function: before them RUNNING and FINAL are columns."""
 
 _AROUND: dict[type[exp.Expr], str] = {
     exp.Filter: "FILTER is not supported here: give the aggregate a CASE WHEN … END",
@@ -160,7 +160,7 @@ def refuse_functions(cursor: Cursor, expression: exp.Expr, where: str) -> None:
     """Refuse functions of row patterns, aggregates and qualifiers where they have no meaning yet."""
     for node in expression.walk():
         if isinstance(node, exp.Column) and node.table:
-            cursor.fail(f"the input has no name inside MATCH_RECOGNIZE: leave {node.table!r} away", _place(node))
+            cursor.fail(f"the input has no name inside MATCH_RECOGNIZE: leave out {node.table!r}", _place(node))
         if _name(node) in (*NAVIGATION, *OF_THE_MATCH, *SEMANTICS) or _is_aggregate(node):
             cursor.fail(f"{_name(node) or 'an aggregate'} cannot stand in {where}: it needs a match", _place(node))
 
@@ -174,7 +174,7 @@ def _check_column(cursor: Cursor, column: exp.Column, variables: Collection[str]
     if _name(column.parent) == "CLASSIFIER" and qualifier is None:
         column.set("this", _variable(cursor, column.this, variables, ""))
     elif qualifier is not None:
-        hint = "; if it is the input's name, leave it away"
+        hint = "; if it is the input's name, leave it out"
         column.set("table", _variable(cursor, qualifier, variables, hint))
     elif column.name.upper() in variables:
         column.this.meta[NAMED_AS_VARIABLE] = True

@@ -49,13 +49,13 @@ REFUSED = {
     "MATCHING": "MATCHING wants its clauses in parentheses, directly after the stream it belongs to",
     "MATCH_RECOGNIZE": "MATCH_RECOGNIZE wants its clauses in parentheses, directly after the stream it belongs to",
     "FOR": "FOR is not supported: a stream is read as its events arrive, and a table as it is then",
-    "VALUES": "VALUES is no stream: CREATE STREAM, or register one, and push the rows",
-    "UNNEST": "UNNEST is not supported: table functions are no streams",
+    "VALUES": "VALUES is not a stream: CREATE STREAM, or register one, and push the rows",
+    "UNNEST": "UNNEST is not supported: table functions are not streams",
     "TABLE": "TABLE is not supported: SELECT * FROM name",
     "INTO": "INTO is not supported: CREATE QUERY name AS SELECT … names a result",
     "RECURSIVE": "a recursive WITH is not supported: a query reads streams that are there before it",
 }
-"""What SQL has and a continuous query has not, by the word it begins with: why, and the way out."""
+"""Clauses of SQL that a continuous query lacks, by their first word: why, and the way out."""
 
 _STOPS = frozenset(
     ("FROM", "WHERE", "GROUP BY", "HAVING", "EMIT", "UNION", "JOIN", "INNER", "CROSS", *REFUSED)
@@ -274,7 +274,7 @@ def _named(cursor: Cursor, results: Results) -> tuple[str | None, Node]:
         parts.append(cursor.name("a table"))
     name = ".".join(parts)
     if cursor.word() == "(":
-        cursor.fail(f"{name!r} cannot be called: a table function is no stream", position)
+        cursor.fail(f"{name!r} cannot be called: a table function is not a stream", position)
     if len(parts) == 1 and name.lower() in results:
         return _result(cursor, results[name.lower()])
     stream = Stream(name, _inline(cursor) if cursor.take("[") else None)
@@ -283,7 +283,7 @@ def _named(cursor: Cursor, results: Results) -> tuple[str | None, Node]:
 
 def _result(cursor: Cursor, result: tuple[str, Node]) -> tuple[str, Node]:
     if cursor.word() == "[":
-        cursor.fail(f"{result[0]!r} has the columns that WITH gives it: no schema is wanted here")
+        cursor.fail(f"{result[0]!r} has the columns that WITH gives it: a schema is not expected here")
     return result
 
 

@@ -71,14 +71,14 @@ def _missing_separator(error: QueryError, cursor: Cursor) -> QueryError:
 def _one(cursor: Cursor) -> Node:
     if cursor.word() == "CREATE":
         cursor.fail(
-            "one SELECT is wanted here, whose name is given beside it; CREATE belongs in a script, which cepbridge run, "
+            "one SELECT is expected here, whose name is given beside it; CREATE belongs in a script, which cepbridge run, "
             "cepbridge watch and bridge.replay read"
         )
     node = _query(cursor).node
     while cursor.take(";"):
         pass
     if cursor.peek():
-        cursor.fail(f"one SELECT is wanted here: unexpected {cursor.next_text()} after its end")
+        cursor.fail(f"one SELECT is expected here: unexpected {cursor.next_text()} after its end")
     return node
 
 

@@ -70,7 +70,7 @@ class PythonPrinter(Printer[Code]):
         self._nullable = nullable
 
     def leaf(self, source: str, plain: str | None = None, nulls: tuple[str, ...] = ()) -> Code:
-        """An expression that is no condition of its own."""
+        """An expression that is not itself a condition."""
         return Code(source, f"({source})", f"_not({source})", plain, nulls)
 
     def column(self, name: str) -> Code:

@@ -55,7 +55,7 @@ class MachineState(abc.ABC, Generic[Report]):
 
     @abc.abstractmethod
     def due(self, deadline: int) -> Iterator[Report]:
-        """The reports of that time; it is no deadline afterwards."""
+        """The reports of that time; the deadline is removed."""
 
     def elapse(self, now: int) -> Iterator[Report]:
         """The reports that time alone makes up to `now`, each at its own time."""

@@ -97,7 +97,7 @@ def expand(task: Task) -> ExpandedPattern | None:
 
 
 class _NotExpandable(Exception):
-    """A row that is no bounded distance behind, or too many of them."""
+    """A row is at no bounded distance, or too many rows are needed."""
 
 
 def _known(atom: Atom, clause: RowPattern) -> bool:
@@ -301,7 +301,7 @@ def _valued(expression: exp.Expr, atoms: Mapping[str, Atom]) -> MatchExpression:
 
 
 def _behind(row: exp.Expr, by: int) -> exp.Expr:
-    """A row's expression as one of the row so many after it."""
+    """An expression over a row, as one over the row `by` rows after it."""
     if all(shift_of(node) is None for node in row.walk()):
         return shifted(row.copy(), -by) if by else row
 

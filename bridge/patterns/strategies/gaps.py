@@ -114,7 +114,7 @@ def _reads_first(condition: Condition, task: Task) -> bool:
 
 
 def find(task: Task) -> Matches:
-    """The matches; BudgetError where the pattern is no such one."""
+    """The matches; BudgetError where the pattern is not of this kind."""
     if not fits(task):
         raise BudgetError("the pattern has no gaps between single rows, or a condition reads another symbol's row")
     gaps = GapSearch(task)
@@ -208,7 +208,7 @@ class GapSearch:
         return np.array(rows, np.int64).reshape(len(self.steps), len(starts))
 
     def _moved(self, rows: Ints, by: int) -> Ints:
-        """The first candidate that stands so many rows after each, or later."""
+        """The first candidate at the given distance after each row, or later."""
         return np.searchsorted(self.numbers, self.numbers[rows] + by) if by not in (0, 1) else rows + by
 
     def _limits(self, starts: Ints) -> Ints:

@@ -341,7 +341,7 @@ def _database_evaluator(
     cached = functools.lru_cache(maxsize=100_000)(computed)
 
     def ask(*values: Any) -> Any:
-        is_nested = any(isinstance(value, (list, dict)) for value in values)  # which is no key
+        is_nested = any(isinstance(value, (list, dict)) for value in values)  # which cannot be a key
         return computed(*values) if is_nested else cached(*values)
 
     return ask

@@ -218,7 +218,7 @@ class OffsetSearch:
         return self._in_time(np.flatnonzero(can), len(names))
 
     def _in_time(self, starts: Ints, length: int) -> Ints:
-        """Those with so many rows in their partition and in time."""
+        """The starts that have `length` rows in their partition and in time."""
         ends, times = self.task.ends, self.task.times if self.task.within is not None else None
         starts = starts[ends[np.searchsorted(ends, starts, "right")] >= starts + length]
         if times is None or self.task.within is None:
@@ -262,7 +262,7 @@ class DistanceColumns:
         return column(self.values.setdefault(value, f"_w{len(self.values)}"))
 
     def computed(self, valued: MatchExpression, taken_by_now: int) -> exp.Expr:
-        """An expression over values of the first so many rows of the match."""
+        """An expression over values of the match's first rows."""
         atoms = {f"_v{number}": self._atom(atom, taken_by_now) for number, atom in enumerate(valued.atoms)}
 
         def put(node: exp.Expr) -> exp.Expr:
@@ -353,7 +353,7 @@ def _table(
 
 
 def _non_overlapping(rows: Ints, step: int) -> Ints:
-    """The places of the matches that are found when each is looked for so many rows after the one before.
+    """The places of the matches that are found when each is searched from `step` rows after the one before.
 
     >>> _non_overlapping(np.array([0, 1, 2, 5, 7, 8]), 3).tolist()
     [0, 3, 5]

@@ -41,7 +41,7 @@ Slots: TypeAlias = frozenset[Slot]
 
 
 def plain(label: Classifier) -> Classifier:
-    """CLASSIFIER() of a row so many after a newest row of any symbol: just another newest row."""
+    """CLASSIFIER() at a distance from a newest row of any symbol: that of another newest row."""
     place = label.place
     if place.symbols is not None or place.first or not label.shift:
         return label
@@ -290,7 +290,7 @@ class RegisterCode:
         return [*lines, f"n{old}n = {old}n + (at is not None)"] if total.is_mean else lines
 
     def updates(self, symbol: str, wanted: Sequence[Register], known: frozenset[Register]) -> list[str]:
-        """The lines that take the row at hand into the registers wanted; totals `known` are in `n...` already."""
+        """The lines that update the requested registers by the row at hand; the totals `known` are in `n...` already."""
         lines: list[str] = []
         for slot in sorted((r for r in wanted if isinstance(r, Slot)), key=lambda slot: -slot.place):
             if slot.takes(symbol):

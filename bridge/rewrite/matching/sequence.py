@@ -1,6 +1,6 @@
 """MATCHING of a pattern that is one word of symbols, as `x y u` (P1–P7).
 
-Its matches take one event at each of so many instants that follow each other. Mostly an instant has one event: then these
+Its matches take one event at each of as many consecutive instants. Mostly an instant has one event: then these
 are an event and those that stand before it, which the database has at hand when it reads the events in order (LAG). Where
 several events share an instant, or some came with earlier pushes, the events of each instant are joined with those of the
 instant before. What a variable is stands in place of its name, so nothing needs to be kept of runs but their events.

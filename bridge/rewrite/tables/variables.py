@@ -1,4 +1,4 @@
-"""Variables that events set (EPL's on … set): each value is in a table of one row."""
+"""Variables that events set (EPL's on … set): the value of each is in a table of one row."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _set(node: SetVariables, below: Flow, network: Network, operator: Operator) 
 
 
 def _value(name: str) -> exp.Subquery:
-    """What a variable is now."""
+    """The present value of a variable."""
     return exp.Subquery(this=exp.select(column(name)).from_(table(name)))
 
 

@@ -360,7 +360,7 @@ def test_files_hold_nested_values(tmp_path: Path, format: str) -> None:
         ("select p.address.geo.¦latt as x from P as p", "address.geo has no part 'latt'; did you mean 'lat'?"),
         ("select name.¦x from P", "name is VARCHAR: it has no parts"),
         ("select tags.¦x from P", "tags is a list: name a place in it"),
-        ("select ¦address[0] as x from P", "address is STRUCT(city VARCHAR, geo STRUCT(lat DOUBLE)): it is no list"),
+        ("select ¦address[0] as x from P", "address is STRUCT(city VARCHAR, geo STRUCT(lat DOUBLE)): it is not a list"),
         ("select ¦o.p from P", "unknown input 'o'; there is 'P'"),
         ("select ¦tags[name] as x from P", "an index is a whole number from 0"),
         ("select ¦tags.anyOf() as x from P", "the method anyOf is not supported"),

@@ -36,8 +36,8 @@ REFUSED = {
     "WITHIN half a second": (
         "SELECT * FROM s MATCH_RECOGNIZE (MEASURES A.v AS v PATTERN (A B) WITHIN 1.5 S)", "write 1500 MS",
     ),
-    "less than a millisecond": ("SELECT SUM(v) AS t FROM s WINDOW(RANGE 0.5 MS)", "is wanted, not 0.5 (line"),
-    "half a row": ("SELECT SUM(v) AS t FROM s WINDOW(ROWS 0.5)", "is wanted, not 0.5 (line"),
+    "less than a millisecond": ("SELECT SUM(v) AS t FROM s WINDOW(RANGE 0.5 MS)", "is expected, not 0.5 (line"),
+    "half a row": ("SELECT SUM(v) AS t FROM s WINDOW(ROWS 0.5)", "is expected, not 0.5 (line"),
 }  # fmt: skip
 
 

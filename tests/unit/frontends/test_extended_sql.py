@@ -252,7 +252,7 @@ REFUSED = """
 ¦INSERT INTO s VALUES (1)                                         | a query starts with SELECT (or WITH), not 'INSERT'
 ¦FROM s SELECT *                                                  | a query starts with SELECT
 ¦CREATE QUERY q AS SELECT * FROM s                                | CREATE belongs in a script
-SELECT * FROM s; ¦SELECT * FROM t                                 | one SELECT is wanted here
+SELECT * FROM s; ¦SELECT * FROM t                                 | one SELECT is expected here
 SELECT * FROM s WHERE a = 1¦)                                     | unexpected ')' after its end
 SELECT * FROM s foo ¦bar                                          | unexpected 'bar'
 SELECT * FROM s WHERE a = 1 ¦foo                                  | unexpected 'foo'
@@ -268,7 +268,7 @@ SELECT * FROM ¦window                                             | as a name i
 SELECT * FROM ¦""                                                 | a name cannot be empty
 SELECT a AS¦ FROM s                                              | a name is expected after AS
 SELECT f(a AS¦), b FROM s                                        | a name is expected after AS
-SELECT a ¦IS FROM s                                              | 'IS' is no name
+SELECT a ¦IS FROM s                                              | 'IS' is not a name
 SELECT a¦, FROM s                                                 | an expression is missing beside ','
 SELECT a¦,, b FROM s                                              | an expression is missing beside ','
 SELECT ¦, b FROM s                                                | an expression is missing beside ','
@@ -294,7 +294,7 @@ SELECT * FROM s WHERE a = ¦'x                                     | the text is
 SELECT * FROM s WHERE ¦"a = 1                                     | the quoted name is never closed
 SELECT * FROM s ¦/* WHERE a = 1                                   | the comment is never closed
 SELECT * FROM s ¦{# WHERE a = 1                                   | '{#' has no meaning here
-SELECT ¦` FROM s                                                  | '`' is no name
+SELECT ¦` FROM s                                                  | '`' is not a name
 SELECT * FROM (¦s JOIN t ON a = b)                                | a sub-query is expected in parentheses
 SELECT * FROM (SELECT * FROM s¦                                   | ) is expected
 SELECT * FROM s ¦ORDER BY a                                       | ORDER BY is not supported: results come in time
@@ -333,7 +333,7 @@ SELECT * FROM s ¦FOR SYSTEM_TIME AS OF '2020'                     | FOR is not 
 WITH ¦RECURSIVE x AS (SELECT * FROM s) SELECT * FROM x            | a recursive WITH is not supported
 WITH x¦(a) AS (SELECT * FROM s) SELECT * FROM x                   | a list of columns is not supported here
 WITH x AS (SELECT * FROM s), ¦X AS (SELECT 1) SELECT * FROM x     | WITH names 'X' twice
-WITH x AS (SELECT * FROM s) SELECT * FROM x¦[a:Integer]           | no schema is wanted here
+WITH x AS (SELECT * FROM s) SELECT * FROM x¦[a:Integer]           | a schema is not expected here
 SELECT * FROM s WHERE EXISTS (¦SELECT * FROM t)                   | a sub-query cannot stand in an expression
 SELECT * FROM s WHERE a IN (¦SELECT b FROM t)                     | a sub-query cannot stand in an expression
 SELECT (¦SELECT 1 FROM t) FROM s                                  | a sub-query cannot stand in an expression
@@ -344,8 +344,8 @@ SELECT COUNT(*) FROM s GROUP BY ¦ROLLUP (a)                       | ROLLUP is n
 SELECT COUNT(*) FROM s GROUP BY a WITH ¦ROLLUP                    | ROLLUP is not supported
 SELECT COUNT(*) FROM s GROUP BY a, ¦CUBE (a)                      | CUBE is not supported
 SELECT COUNT(*) FROM s GROUP BY ¦ALL                              | ALL is not supported
-SELECT * FROM ¦VALUES (1)                                         | VALUES is no stream
-SELECT * FROM (¦VALUES (1)) AS x                                  | VALUES is no stream
+SELECT * FROM ¦VALUES (1)                                         | VALUES is not a stream
+SELECT * FROM (¦VALUES (1)) AS x                                  | VALUES is not a stream
 SELECT * FROM ¦range(10)                                          | 'range' cannot be called
 SELECT * FROM ¦UNNEST(x)                                          | UNNEST is not supported
 SELECT * FROM s WHERE a = ¦?                                      | a query has no parameters
@@ -362,8 +362,8 @@ SELECT * FROM s ¦HAVING a > 1                                     | HAVING want
 SELECT a FROM s ¦EMIT ON CHANGE                                   | EMIT ON CHANGE wants aggregates
 SELECT COUNT(*) FROM s EMIT ¦CHANGE                               | ON is expected (EMIT ON CHANGE)
 SELECT COUNT(*) FROM s EMIT ON CHANGE ¦WHERE a                    | unexpected 'WHERE'
-SELECT * FROM s WINDOW(RANGE ¦(1/2) MS)                           | a whole number of at least 1 is wanted, not 0
-SELECT * FROM s WINDOW(RANGE ¦(1/2.0 + 3) MS)                     | a whole number of at least 1 is wanted, not 3.5
+SELECT * FROM s WINDOW(RANGE ¦(1/2) MS)                           | a whole number of at least 1 is expected, not 0
+SELECT * FROM s WINDOW(RANGE ¦(1/2.0 + 3) MS)                     | a whole number of at least 1 is expected, not 3.5
 SELECT * FROM s WINDOW(RANGE ¦2.5 S)                              | a whole number
 SELECT * FROM s WINDOW(RANGE ¦-5 S)                               | a whole number
 SELECT * FROM s WINDOW(RANGE (5/¦0) S)                            | division by zero

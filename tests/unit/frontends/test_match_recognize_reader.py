@@ -192,9 +192,9 @@ INITIAL ¦MEASURES x AS y PATTERN (A)                     | PATTERN is expected 
 PARTITION BY ¦PATTERN (A)                                | a column to partition by is expected
 PARTITION BY a, ¦PATTERN (A)                             | a column to partition by is expected
 PARTITION BY ¦a + 1 PATTERN (A)                          | PARTITION BY wants columns
-PARTITION BY ¦t.a PATTERN (A)                            | leave 't' away
+PARTITION BY ¦t.a PATTERN (A)                            | leave out 't'
 ORDER BY ¦PATTERN (A)                                    | a value to order by is expected
-ORDER BY ts, ¦t.a DESC PATTERN (A)                       | leave 't' away
+ORDER BY ts, ¦t.a DESC PATTERN (A)                       | leave out 't'
 ORDER BY ¦LAST(x) PATTERN (A)                            | LAST cannot stand in ORDER BY
 ORDER BY ¦SUM(x) PATTERN (A)                             | an aggregate cannot stand in ORDER BY
 ORDER BY x NULLS ¦PATTERN (A)                            | LAST is expected (or FIRST)
@@ -247,7 +247,7 @@ PATTERN (A) DEFINE A AS x ¦>                             | something is missing
 """
 
 REFUSED_MEASURES = """
-¦"a".x                        | unknown pattern variable 'a'; did you mean 'A'?; if it is the input's name, leave it away
+¦"a".x                        | unknown pattern variable 'a'; did you mean 'A'?; if it is the input's name, leave it out
 ¦s.A.x                        | a column is written name or variable.name
 FIRST(¦PREV(x))               | PREV cannot stand in FIRST: write PREV(FIRST(…))
 LAST(x + ¦NEXT(x))            | NEXT cannot stand in LAST

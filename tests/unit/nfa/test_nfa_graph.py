@@ -20,7 +20,7 @@ from nfa import (
     parse_pattern,
     symbols,
 )
-from nfa.graph import Accept, Move
+from nfa.graph import Accepting, Move
 
 PATTERNS = [
     "A", "STRT DOWN+ UP+", "A? B? C? D", "^ A (B | C)+? {- D* -} E $", "(A B | C D) E*", "PERMUTE(A, B, C)",
@@ -81,7 +81,7 @@ def test_marks_and_preference_are_in_the_text() -> None:
         "1: {- C -} -> 2, B -> 1",
         "2: accepting at the end ($)",
     ]
-    assert drawn("A+?").states == ((Move("A", 1),), (Accept(),))
+    assert drawn("A+?").states == ((Move("A", 1),), (Accepting(),))
     assert 'label="2: {- C -}", style=dashed' in Graph((drawn("A (B | {- C -} D)"),)).to_dot()
     assert r'label="1: B\n2: {- C -}"]' in Graph((drawn("A (B | {- C -})"),)).to_dot()
 
@@ -120,7 +120,7 @@ def test_the_picture_finds_the_matches_that_the_machine_finds(seed: int) -> None
 def first_way(one: Diagram, state: int, word: str, at: int) -> int | None:
     """How many rows the most preferred way takes."""
     for way in one.states[state]:
-        if isinstance(way, Accept):
+        if isinstance(way, Accepting):
             return 0
         if at < len(word) and word[at] == way.symbol and (rest := first_way(one, way.target, word, at + 1)) is not None:
             return rest + 1

@@ -314,3 +314,12 @@ def table_of(name: str) -> exp.Table:
     *outer, own = (exp.to_identifier(part, quoted=True) for part in name.split("."))
     places = dict(zip(("db", "catalog"), reversed(outer), strict=False))
     return exp.Table(this=own, **places)
+
+
+def table_names(statement: exp.Expr) -> list[str]:
+    """The names of the tables in a statement, each as often as it is there.
+
+    >>> table_names(exp.select("a").from_("s").join("t").where("a IN (SELECT b FROM s)"))
+    ['s', 't', 's']
+    """
+    return [each.name for each in statement.find_all(exp.Table)]

@@ -49,8 +49,8 @@ def watch(
     URL is that of a SQLite file, PostgreSQL or MariaDB. QUERIES are files with CREATE STREAM … FROM TABLE …, which say what to
     read, and with queries; .epl and .cpl files may read streams that an .sql file declares.
 
-    It continues where it ended. A changed file is a deployed change: queries are replaced, and those that are in no file any
-    more are removed. It ends on SIGTERM or Ctrl-C, with the exit code 0; 1 after an error.
+    It continues where it ended. Changed files are deployed at the start: a query with another text is replaced, and one that
+    is in none of the files is removed. It ends on SIGTERM or Ctrl-C, with the exit code 0; 1 after an error.
 
     Results that go nowhere else (INTO TABLE, --into, --webhook, --notify, another query) are lines of JSON on standard output.
     """

@@ -28,6 +28,7 @@ from bridge.rewrite.optimize.rule import Facts, OneRow
 from bridge.rewrite.plan import Insert, UpdateRows
 from windows.databases import Database
 from windows.schema import Attribute
+from windows.sql import table_names
 
 _MARK = re.compile(r"cep_value_(\d+)_cep")
 
@@ -99,7 +100,7 @@ class BoundStatements:
 
     def reads_rows(self, select: exp.Expr, empty: Collection[str]) -> bool:
         """Whether a SELECT may give a row for an event, while these tables are empty."""
-        tables = frozenset(found.name for found in select.find_all(exp.Table))
+        tables = frozenset(table_names(select))
         return optimize(select.copy(), Facts(tables.intersection(empty), self.row)) is not None
 
     def of_arrivals(
@@ -243,7 +244,7 @@ class BoundStatements:
         known = self._known.get(id(source)) or self._before.get(id(source))
         if known is None:
             tree = write()
-            known = _Source(source, frozenset(found.name for found in tree.find_all(exp.Table)), tree)
+            known = _Source(source, frozenset(table_names(tree)), tree)
         self._known[id(source)] = known
         return known
 

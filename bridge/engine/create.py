@@ -214,7 +214,9 @@ def _create_statements(
                 for effect in own:
                     _carry_out(effect, name, text, runner)
             if call is not None:
-                gone = {_query_of(effect, name).lower() for effect in effects if _is_gone(effect, name, runner)}
+                gone = {
+                    _query_of(effect, name).lower() for effect in effects if _is_removed_later(effect, name, runner)
+                }
                 new = set(catalogue.queries) - queries | gone
                 declares = len(statements) > 1 or not new or any(isinstance(each, ChangeQuery) for each in effects)
                 runner.log.add(call, new, set(catalogue.streams) - streams, declares)
@@ -229,7 +231,7 @@ def _query_of(effect: Effect, name: str) -> str:
     return effect.name if isinstance(effect, CreateQuery) else name
 
 
-def _is_gone(effect: Effect, name: str, runner: Runner) -> bool:
+def _is_removed_later(effect: Effect, name: str, runner: Runner) -> bool:
     """Whether an effect creates a query that was removed later, as the state is being resumed."""
     is_query = isinstance(effect, (CreateQuery, Query, ChangeQuery))
     return is_query and runner.log.is_removed_later(_query_of(effect, name))
@@ -245,7 +247,7 @@ def _carry_out(effect: Effect, name: str, text: str, runner: Runner) -> None:
             create_table(effect.table, runner)
         case CheckQuery() | CheckColumns() | CheckKeys() if runner.log.resumed is not None:
             return  # it was valid, and may be of streams and queries that are gone
-        case CreateQuery() | Query() | ChangeQuery() if _is_gone(effect, name, runner):
+        case CreateQuery() | Query() | ChangeQuery() if _is_removed_later(effect, name, runner):
             runner.network.state_changes.add_all(effect.node)
         case CheckQuery():
             resolve(effect.node, catalogue)

@@ -12,12 +12,12 @@ from windows.times import BEGINNING
 
 
 class DormantOperators:
-    """The operators that read no stream, where machines alone know what is due; none where another step may know it, too."""
+    """The operators that read no stream, if machines know when each of them has something to do; else none."""
 
     def __init__(self, operators: Iterable[Operator], database: Database) -> None:
         found = [operator for operator in operators if operator.timed and not operator.sources]
         self._database = database
-        self._operators = found if all(map(_is_told_by_machines, found)) else []
+        self._operators = found if all(map(_has_known_deadlines, found)) else []
         self._machines = [step for operator in self._operators for step in operator.steps if _is_machine(step)]
 
     def are_due(self, before: int, now: int) -> bool:
@@ -31,16 +31,16 @@ class DormantOperators:
         return False
 
     def without(self, operators: Iterable[Operator]) -> list[Operator]:
-        """These operators but those that are dormant."""
+        """The operators that are not dormant."""
         dormant = set(map(id, self._operators))
         return [operator for operator in operators if id(operator) not in dormant]
 
     def without_results(self, results: Sequence[ResultStatement]) -> Sequence[ResultStatement]:
-        """These statements but those that read the results of dormant operators alone."""
+        """The statements that read results of other operators, too."""
         return [result for result in results if result.sources] if self._operators else results
 
 
-def _is_told_by_machines(operator: Operator) -> bool:
+def _has_known_deadlines(operator: Operator) -> bool:
     """Whether the times at which it does something are those of its machines, or of what it reads."""
     if operator.deadlines or operator.boundaries is not None:
         return False

@@ -169,10 +169,8 @@ class _Explanation:
         for name in sorted(self.entry.sources):
             yield from self._reading(self.catalogue.streams[name])
         yield from ("", "-- state", *self._state())
-        source_text = [
-            each for each in self.entry.operators if self.variants or each.steps or each.inboxes or each.notes
-        ]
-        for number, operator in enumerate(source_text, 1):
+        operators = [each for each in self.entry.operators if self.variants or each.steps or each.inboxes or each.notes]
+        for number, operator in enumerate(operators, 1):
             yield from ("", *self._operator(number, operator))
         yield from ("", *self._results())
         yield from self._housekeeping()

@@ -16,7 +16,7 @@ from bridge.rewrite.patterns.tables import ROW_ID
 from bridge.rewrite.plan import Insert, UpdateRows
 from windows.arrow import ids_table
 from windows.databases import Database
-from windows.sql import aliased, column, derived_table, number, row_number
+from windows.sql import aliased, column, derived_table, number, row_number, table_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -180,7 +180,7 @@ def _steps_of(runner: Runner) -> list[_Fill | HistoryMatcher]:
             if isinstance(step, Insert) and step.table in {made.name for made in operator.tables}:
                 select = step.variants.of("history")()
                 assert isinstance(select, exp.Query)
-                read.update(_tables_of(select))
+                read.update(table_names(select))
                 if step.table in read:
                     raise NotImplementedError(f"{step.table} is read before it is filled")
                 selects.setdefault(step.table, []).append(select)
@@ -213,14 +213,10 @@ def _needed(
     steps: Sequence[_Fill | HistoryMatcher], results: Sequence[exp.Expr]
 ) -> tuple[list[_Fill | HistoryMatcher], collections.Counter[str]]:
     """The steps whose tables the results read, also through others, and how often each table is read."""
-    reads = collections.Counter(name for statement in results for name in _tables_of(statement))
+    reads = collections.Counter(name for statement in results for name in table_names(statement))
     found: list[_Fill | HistoryMatcher] = []
     for step in reversed(steps):
         if reads[step.table]:
             found.append(step)
-            reads.update(_tables_of(step.select) if isinstance(step, _Fill) else [step.rows])
+            reads.update(table_names(step.select) if isinstance(step, _Fill) else [step.rows])
     return found[::-1], reads
-
-
-def _tables_of(statement: exp.Expr) -> list[str]:
-    return [each.name for each in statement.find_all(exp.Table)]

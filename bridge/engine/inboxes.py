@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 TRUNCATED_FROM = 1_000
-"""The events of a push from which TRUNCATE is faster than DELETE of rows that nobody reads any more."""
+"""The number of events in a push from which TRUNCATE empties its inbox faster than DELETE."""
 
 
 class Inboxes:

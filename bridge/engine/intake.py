@@ -37,7 +37,7 @@ class ChunkSizes(NamedTuple):
 def chunk_sizes(database: Database, queries: Collection[QueryEntry]) -> ChunkSizes:
     """The events of a chunk for these queries: the fewer an event concerns, the more.
 
-    The time of a push may grow faster than its events, so it is small where queries report as time passes.
+    Where queries report as time passes, the time of a push may grow faster than the number of its events: chunks are small.
     """
     many = 0 if any(entry.timed for entry in queries) else database.arrow_chunk_size
     if all(entry.is_linear(joins_by_range=False) for entry in queries):

@@ -57,8 +57,8 @@ class BoundaryCall(NamedTuple):
     call: Call
 
 
-class MachineInput(NamedTuple):
-    """What reads rows of an event for a machine; None: there are none. `previous`: what has earlier rows that it reads, too."""
+class MachineReader(NamedTuple):
+    """Reads the rows of an event for a machine. `statement`: None where there are none. `previous`: the earlier rows it needs."""
 
     statement: BoundStatement | None
     previous: PreviousRows | None = None
@@ -82,7 +82,7 @@ class MachineStep(NamedTuple):
     """A machine, what reads its rows of an event, and what stores them."""
 
     machine: RowCall
-    reads: Sequence[MachineInput]
+    reads: Sequence[MachineReader]
     inserts: Sequence[BoundStatement]
 
     @property

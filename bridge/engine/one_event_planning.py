@@ -13,7 +13,7 @@ from bridge.engine.bound_statements import BoundStatements, Unbound, row_of
 from bridge.engine.boundaries import NextBoundaries, RowNumbers
 from bridge.engine.catalogue import ResultQuery, StreamEntry
 from bridge.engine.in_process import InProcess, Reader
-from bridge.engine.one_event import BoundaryCall, EventStatement, MachineInput, MachineStep, OneEventPlan
+from bridge.engine.one_event import BoundaryCall, EventStatement, MachineReader, MachineStep, OneEventPlan
 from bridge.engine.postponed import is_unfailing
 from bridge.engine.reports import report_reader
 from bridge.engine.results import ResultStatement
@@ -27,6 +27,7 @@ from bridge.rewrite.flow import Boundaries
 from bridge.rewrite.plan import Insert, InsertMissing, Operator, Purge, RowCall, UpdateRows
 from bridge.rewrite.state_tables import CLOCK
 from windows.databases import Database
+from windows.sql import table_names
 
 
 def one_event_plan(
@@ -275,20 +276,20 @@ class _Planning:
         reads = [self._arrivals(each, machine, inserts[each.table]) for each in machine.arrivals]
         return MachineStep(machine, reads, [insert for insert in stored if insert is not None])
 
-    def _arrivals(self, arrivals: Arrivals, machine: RowCall, insert: Insert) -> MachineInput:
+    def _arrivals(self, arrivals: Arrivals, machine: RowCall, insert: Insert) -> MachineReader:
         """What reads the rows of the event; raises Unbound where they are results of another operator."""
         if not self._bound.tables(arrivals, arrivals.select.copy).isdisjoint(self._derived):
             raise Unbound
         if not arrivals.previous:
-            return MachineInput(self._bound.of(arrivals, arrivals.select.copy, self._empty))
+            return MachineReader(self._bound.of(arrivals, arrivals.select.copy, self._empty))
         if not self._bound.reads_rows(arrivals.select, self._empty):
-            return MachineInput(None)
+            return MachineReader(None)
         own = frozenset([self._bound.stream])
         insertion = self._bound.insertion(insert, functools.partial(_of_step, insert))
         sources = [each.sources for each in self._operators if id(machine) in map(id, each.steps)]
         if insertion is None or sources != [own]:
             raise Unbound
-        return MachineInput(*self._bound.of_arrivals(arrivals, insertion, self._empty))
+        return MachineReader(*self._bound.of_arrivals(arrivals, insertion, self._empty))
 
 
 def filled_window(
@@ -310,7 +311,7 @@ def filled_window(
     bound = bound_of(next(iter(operator.sources))) if len(operator.sources) == 1 else None
     if bound is None or bound.row is None or operator.timed or operator.boundaries is not None:
         return None
-    read = {each.name for each in step.statement().find_all(exp.Table)} - {table}
+    read = set(table_names(step.statement())) - {table}
     insertion = bound.insertion(step, functools.partial(_of_step, step))
     return bound.filled(insertion) if insertion is not None and read == {bound.row.table} else None
 

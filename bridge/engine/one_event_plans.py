@@ -69,7 +69,7 @@ class OneEventPlans:
 
     @property
     def dormant(self) -> DormantOperators:
-        """The operators that no plan has; a push at whose time they are due needs more than a plan."""
+        """The operators that plans leave out. Where one is due, a push runs all steps instead of a plan."""
         if self._dormant is None:
             self._dormant = DormantOperators(self._operators(), self._database)
         return self._dormant

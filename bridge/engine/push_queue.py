@@ -132,7 +132,7 @@ class PushQueue:
         return accepted
 
     def note(self, receipts: Sequence[Receipt]) -> None:
-        """Notes receipts without a push of events."""
+        """Writes receipts without a push of events."""
         with self._runner.transaction():
             for receipt in receipts:
                 receipt.write()
@@ -202,7 +202,7 @@ class PushQueue:
     def _note_interrupted(
         self, reorder: Reorder | None, batches: Sequence[EventBatch], receipts: Sequence[Receipt]
     ) -> None:
-        """Remembers a push that has taken effect and was interrupted after that: its results are delivered later."""
+        """Counts a push that took effect before it was interrupted, and keeps its results for delivery."""
         self._remember([] if reorder is not None else batches, receipts)
         self.calls.add(self._runner.uncommitted)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from sqlglot import exp
 
 from bridge.rewrite.plan import Insert, Operator, Purge
+from windows.sql import table_names
 
 
 def unread_tables(operators: Sequence[Operator], results: Iterable[exp.Expr]) -> set[str]:
@@ -15,16 +16,16 @@ def unread_tables(operators: Sequence[Operator], results: Iterable[exp.Expr]) ->
     `results`: the statements that read the results of queries.
     """
     own = {made.name for operator in operators for made in operator.tables}
-    read = {name for statement in results for name in _names(statement)}
+    read = {name for statement in results for name in table_names(statement)}
     fills: list[tuple[str, set[str]]] = []
     for operator in operators:
         read.update(_always_read(operator, own))
         for step in (*operator.steps, *operator.purges, *operator.pane_inserts):
             if isinstance(step, Insert):
                 statements = [step.statement(push) for push, _ in step.variants.items()]
-                fills.append((step.table, {name for each in statements for name in _names(each)}))
+                fills.append((step.table, {name for each in statements for name in table_names(each)}))
             elif isinstance(step, Purge):
-                fills.append((step.table, set(_names(step.condition))))
+                fills.append((step.table, set(table_names(step.condition))))
     unread = own - read
     while found := [names for filled, names in fills if filled not in unread and not names.isdisjoint(unread)]:
         unread.difference_update(*found)
@@ -39,13 +40,9 @@ def _always_read(operator: Operator, own: Iterable[str]) -> Iterator[str]:
     if operator.boundaries is not None:
         yield from (operator.boundaries.rows, operator.boundaries.first)
     for statement in operator.deadlines:
-        yield from _names(statement)
+        yield from table_names(statement)
     for step in operator.steps:
         if not isinstance(step, (Insert, Purge)):
             text = step.explained(str)
             yield from (name for name in own if name in text)
             yield from (made.name for made in operator.tables)
-
-
-def _names(statement: exp.Expr) -> Iterator[str]:
-    return (each.name for each in statement.find_all(exp.Table))

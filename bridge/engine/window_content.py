@@ -15,7 +15,7 @@ from bridge.engine.computed import KINDS, has_only_values
 from bridge.engine.running_totals import RunningTotals
 from bridge.engine.window_rows import ExpiringRows, LatestRows, SessionRows, WindowRows
 from bridge.rewrite.flow import SESSION
-from windows.sql import aliased, conjuncts
+from windows.sql import aliased, conjuncts, table_names
 from windows.times import NEVER
 
 
@@ -109,7 +109,7 @@ def is_next_number(value: exp.Expr, into: str) -> bool:
     is_newest = [type(item) for item in select.expressions] == [exp.Max] and select.expressions[
         0
     ].this.name == "_number"
-    return is_place and is_newest and {each.name for each in select.find_all(exp.Table)} == {into}
+    return is_place and is_newest and set(table_names(select)) == {into}
 
 
 class WindowContent:

@@ -30,6 +30,7 @@ from bridge.engine.window_memory import FilledContent, WindowMemory
 from bridge.engine.window_rows import ExpiringRows
 from bridge.rewrite.aggregates.on_change import Leaving
 from windows.databases.python_aggregates import PythonAggregate
+from windows.sql import table_names
 
 _NAMES: Mapping[type[exp.Expr], str] = {
     exp.Count: "count",
@@ -286,7 +287,7 @@ class _Recognition:
 
     def _filled(self, select: exp.Select) -> FilledContent | None:
         """The rows of a window that events of another stream fill; None for other ones."""
-        read = {each.name for each in select.args["from_"].find_all(exp.Table)}
+        read = set(table_names(select.args["from_"]))
         if self._memory is None or len(read) != 1 or not read.isdisjoint(self._insertions):
             return None
         window = self._memory.filled(*read)

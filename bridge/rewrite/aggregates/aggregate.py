@@ -89,16 +89,12 @@ def _aggregated(node: query.Aggregate, network: Network, need: Need) -> Flow:
         if (totals := Totals.of(node, network)) is not None:
             operator.result = _flow(node, totals.below, totals.variants, (), network)
             return
-        if (panes := over_panes(node, network)) is not None:
-            operator.boundaries = panes[1].boundaries
-            result = _flow(node, panes[1], _variants(*panes, network), (), network)
-            operator.result = dataclasses.replace(result, boundaries=operator.boundaries)
-            return
         if isinstance(above, Snapshot):
-            below = content_at_reports(above, network)
+            computed, below = node, content_at_reports(above, network)
         else:
-            below = network.rewrite(above, _need_of(node, network))
-        variants = _variants(node, below, network)
+            panes = over_panes(node, network)
+            computed, below = panes or (node, network.rewrite(above, _need_of(node, network)))
+        variants = _variants(computed, below, network)
         if node.every_change or node.on_change:
             operator.deadlines.append(next_expiry(below))
         if reports_empty(node):

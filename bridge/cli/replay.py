@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import bridge
 from bridge.cli import options
 from bridge.cli.errors import exit_on_error
+from bridge.errors import quantity
+
+if TYPE_CHECKING:
+    from bridge.history.script import ReplayScript
 
 EXAMPLE = "cepbridge replay queries.sql --events trades='trades/*.parquet' --engine spark --out results"
 
@@ -64,13 +70,11 @@ def replay(
             "end": None if until is None else options.milliseconds_of(until),
         }  # fmt: skip
         if engine == "spark":
-            from bridge.cli.spark import explain_on_spark, replay_on_spark
-
             arguments["reading"] = HistoryOptions(columns, timestamp_unit)
             if explain or out is None:
-                explain_on_spark(paths, script, pieces=pieces, **arguments)
+                _explain_on_spark(paths, script, pieces=pieces, **arguments)
             else:
-                replay_on_spark(paths, script, out, run_name, pieces=pieces, **arguments)
+                _replay_on_spark(paths, script, out, run_name, pieces=pieces, **arguments)
         else:
             tables = bridge.replay(
                 paths, script, out=out, timestamp=columns, timestamp_unit=timestamp_unit, sort=sort, **arguments
@@ -78,3 +82,32 @@ def replay(
             click.echo(
                 f"results: {', '.join(f'{name} {table.num_rows:,}' for name, table in tables.items())}", err=True
             )
+
+
+def _explain_on_spark(source: Mapping[str, Any], script: ReplayScript, **arguments: Any) -> None:
+    """Prints how each query would be computed. `arguments` are those of `bridge.spark.piecewise.Replay`."""
+    from bridge.spark.piecewise import Replay
+
+    replay = Replay(source, script, **arguments)
+    for name in replay.job.names:
+        click.echo(replay.explain(name))
+
+
+def _replay_on_spark(
+    source: Mapping[str, Any], script: ReplayScript, out: str, run: str | None, **arguments: Any
+) -> None:
+    """Writes the results of all queries into the directory `out`. `arguments` are those of `bridge.spark.piecewise.Replay`."""
+    from bridge.spark.parquet import write
+    from bridge.spark.piecewise import Replay
+
+    start = time.monotonic()
+    replay = Replay(source, script, **arguments)
+    lines = write(replay, out, run)
+    events, seconds = replay.job.history.count, time.monotonic() - start
+    click.echo(f"{quantity(events)} in {seconds:.1f} s on {replay.job.cores} cores", err=True)
+    for line in lines:
+        click.echo(
+            f"{line.query}: {line.rows:,} results, {line.description}; {line.pieces} pieces, "
+            f"the largest {line.skew:.1f} times the average; pass of {line.seconds:.1f} s",
+            err=True,
+        )

@@ -6,15 +6,17 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bridge.engine.access import Access, locked
 from bridge.engine.delivery import Raised, failure, raised_by
 from bridge.engine.push_queue import RETRIES
 from bridge.errors import ProcessorError, SchemaError
 from windows.databases import Database, Refused
-from windows.databases.listener import Listener
 from windows.times import duration
+
+if TYPE_CHECKING:
+    from windows.databases.listener import Listener
 
 POLL = 20
 """Milliseconds between two looks at tables that do not change."""

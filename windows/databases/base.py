@@ -14,7 +14,6 @@ from sqlglot import Dialect, ErrorLevel, exp
 
 from windows.databases.capabilities import Capabilities
 from windows.databases.json_values import JsonValues
-from windows.databases.listener import Listener
 from windows.databases.own_types import OwnType
 from windows.databases.refused import Refused
 from windows.databases.triggers import ChangeOutbox, ChangeTriggers, NotedColumn
@@ -24,6 +23,8 @@ from windows.types import is_nested
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from windows.databases.listener import Listener
 
 PREFIX = "cep_"
 """What the names of all tables of a bridge begin with."""
@@ -39,7 +40,6 @@ _registration = itertools.count(1)
 
 Row = tuple[Any, ...]
 Convert = Callable[[Any], Any]
-
 
 LOCK_TIMEOUT = 5
 """Seconds to wait for another bridge's lock: a server needs a moment to notice that a connection has ended."""

@@ -223,7 +223,7 @@ def arguments(call: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _first(value: Any) -> list[Any]:
-    """What DISTINCT and ORDER BY stand beside: `DISTINCT a ORDER BY b`."""
+    """The expressions beside DISTINCT and ORDER BY: `a` of `DISTINCT a ORDER BY b`."""
     if isinstance(value, exp.Order):
         return _first(value.this)
     return value.expressions if isinstance(value, exp.Distinct) else [value]

@@ -122,7 +122,7 @@ FieldValue = tuple[str, exp.Expr, str]
 
 
 class Constructor(NamedTuple):
-    """What a node constructs: an object of `fields`, or a list of type `kind`.
+    """The construction of a value: an object of `fields`, or a list of type `kind`.
 
     The list has `values`, or those of a group's `element`, in an order.
     """
@@ -180,7 +180,7 @@ def is_object(node: object) -> bool:
 
 
 def constructor_of(node: exp.Expr) -> Constructor | None:
-    """What a node constructs; None for other nodes.
+    """The object or list that a node constructs; None for other nodes.
 
     >>> constructor_of(list_of(exp.column("x"), "INTEGER")).kind
     'INTEGER'

@@ -70,7 +70,7 @@ class Attribute:
 
 
 def reserved_advice(name: str) -> str:
-    """What to do with an attribute whose name is reserved."""
+    """The way out for an attribute whose name is reserved."""
     if name.lower() == "ts":
         return "leave it out if it is the event's time, which is given with each event and read as ts, or rename yours"
     return "rename yours"

@@ -286,7 +286,7 @@ def neutralize(node: exp.Expr) -> exp.Expr:
 
 
 def _divisor(node: exp.Expr) -> exp.Expr | None:
-    """What a node divides by: that of `/`, `%` or `//`, or of MOD as a function of the database; None for other nodes."""
+    """The divisor of a node: that of `/`, `%` or `//`, or of MOD as a function of the database; None for other nodes."""
     found: exp.Expr | None = None
     if isinstance(node, (exp.Div, exp.Mod, exp.IntDiv)):
         found = node.expression

@@ -30,7 +30,7 @@ _ALIASES = {alias: name for name, aliases in TYPES.items() for alias in (name, *
 _CONSTRAINT = re.compile(
     r"(.+?)\s+(NOT\s+NULL|NULL|PRIMARY\s+KEY|UNIQUE|DEFAULT\b.*|COMMENT\b.*)", re.IGNORECASE | re.DOTALL
 )
-"""What SQL writes after a type."""
+"""The additions that SQL writes after a type."""
 
 
 class TypeMismatch(ValueError):

@@ -19,7 +19,7 @@ _INSTEAD: Mapping[type[exp.Expr], str] = {
     exp.FirstValue: "FIRST(v) gives the oldest value of the window",
     exp.LastValue: "LAST(v) gives the newest value of the window",
 }
-"""What to write instead of a function."""
+"""The replacements of functions, for messages."""
 
 
 def is_own_aggregate(function: exp.Expr, database: Database) -> bool:

@@ -11,7 +11,7 @@ from windows.schema import decimal_size
 from windows.sql import COMPUTED
 
 _CHAINED = (exp.Add, exp.Sub, exp.Mul)
-"""What is noted once for a whole chain, such as `a + b - c`."""
+"""The operators noted once for a whole chain, such as `a + b - c`."""
 
 
 def note_computed(expression: exp.Expr, column_type: TypeOf) -> None:

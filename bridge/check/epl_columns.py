@@ -21,7 +21,7 @@ METHODS = {
     "average": "AVG", "min": "MIN", "max": "MAX",
 }  # fmt: skip
 CONDITIONAL = ("COUNT", "ANY", "ALL", "FIRST", "LAST")
-"""Those whose body is a condition; that of others is a value."""
+"""The functions whose body is a condition; that of others is a value."""
 
 
 @resolve.register

@@ -57,7 +57,7 @@ NODES = _names("""
 GROWING_NODES = _names(
     "Explode ExplodingGenerateSeries GenerateDateArray GenerateSeries Pad Randstr Reduce Repeat Space"
 )
-"""Those whose result may be as large as a number says: only where time and memory are limited, in on-demand queries."""
+"""Functions whose result may be as large as a number says: only where time and memory are limited, in on-demand queries."""
 
 _COMMON = _names("""
     classifier final match_number next prev running
@@ -180,7 +180,7 @@ ROWS = _names("""
     json_each json_each_text json_object_keys json_tree jsonb_array_elements jsonb_array_elements_text jsonb_each
     jsonb_each_text jsonb_object_keys jsonb_path_query range regexp_matches regexp_split_to_table string_to_table unnest
 """)
-"""What may stand in FROM: there DuckDB's HISTOGRAM, for example, reads the table that a text names."""
+"""The functions that may stand in FROM: there DuckDB's HISTOGRAM, for example, reads the table that a text names."""
 
 BARE_NAMES = _names("""
     current_catalog current_database current_role current_schema current_user database schema session_user system_user user

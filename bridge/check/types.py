@@ -34,7 +34,7 @@ _CONDITIONS = (
 )  # fmt: skip
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv)
 _OF_NUMBERS = (*_ARITHMETIC, exp.Coalesce, exp.Greatest, exp.Least, exp.Case, exp.If)
-"""What computes with values, or chooses one of several."""
+"""The nodes that compute with values, or choose one of several."""
 
 
 def type_of(expression: exp.Expr, column_type: TypeOf) -> str:
@@ -102,7 +102,7 @@ def is_made(node: exp.Expr) -> bool:
 
 
 def family(type_name: str) -> str | None:
-    """What a type can be compared with: number, text, boolean, time, its own kind; None where that is not known."""
+    """The family of a type whose values can be compared: number, text, boolean, time, a kind of its own; None: unknown."""
     if is_nested(type_name):
         return type_name
     return "number" if decimal_size(type_name) else _FAMILIES.get(type_name)

@@ -16,7 +16,7 @@ from bridge.query.nodes import Node, is_plain_join
 from windows.extent import Extent, Role
 
 WINDOWS = "WINDOW(RANGE 5 S), WINDOW(ROWS 100) or WINDOW(UNBOUNDED)"
-"""What an input without a window may be given, as SQL writes it."""
+"""Windows to suggest for an input without one, as SQL writes them."""
 
 
 @resolve.register

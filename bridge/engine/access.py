@@ -1,4 +1,4 @@
-"""What the methods of a bridge share: its connection and runner, one call at a time, in the process that opened it."""
+"""The base of the methods of a bridge: its connection and runner, one call at a time, in the process that opened it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What INSERTs add to tables for an event, where that may be done later, together with what other events add.
+"""The rows that INSERTs add to tables for an event, where they may be added later, together with those of other events.
 
 It is a row of the event's values, results of an aggregate over a window of such rows, or a copy of such results.
 """
@@ -20,13 +20,13 @@ from bridge.rewrite.plan import Insert, InsertMissing, Operator, UpdateRows
 
 
 class AddedRows(NamedTuple):
-    """What an INSERT adds: the row of an `insertion`, or the results of an `aggregate`."""
+    """The rows that an INSERT adds: the row of an `insertion`, or the results of an `aggregate`."""
 
     insertion: WindowInsertion | None = None
     aggregate: WindowAggregate | None = None
 
     def keys(self, names: Sequence[str], bound: BoundStatements) -> Compute | None:
-        """What computes these columns of each row that an event adds; None where only the database can."""
+        """A function that computes these columns of each row that an event adds; None where only the database can."""
         if self.insertion is not None:
             return bound.arriving(self.insertion, names)
         return self.aggregate.arriving if self.aggregate is not None and not names else None
@@ -39,7 +39,7 @@ def added_rows(
     empty: Collection[str],
     totals: Mapping[str, TotalsUpdate],
 ) -> dict[str, AddedRows]:
-    """What the INSERTs of these operators add, by table. An INSERT that cannot run later is not among them.
+    """The rows that the INSERTs of these operators add, by table. An INSERT that cannot run later is not among them.
 
     `taken`: tables that machines fill. `empty`: the inboxes of other streams. `totals`: what is added to tables of totals.
     """
@@ -70,7 +70,7 @@ def _added(
     empty: Collection[str],
     totals: Mapping[str, TotalsUpdate],
 ) -> AddedRows | None:
-    """What one INSERT adds; `known`: what those before it add."""
+    """The rows that one INSERT adds; `known`: those that the INSERTs before it add."""
     if bound.row is None:
         return None
 

@@ -64,7 +64,7 @@ class BoundStatement(NamedTuple):
 
 
 class BoundStatements:
-    """What has been bound for the events of one stream, so that a new plan binds only what has come since.
+    """The bound statements for the events of one stream, so that a new plan binds only those that it adds.
 
     A statement is known by the step, result statement or arrivals that it is of, and by the empty tables that it names.
     """
@@ -126,7 +126,7 @@ class BoundStatements:
         return _parameter(place, str(self._database.value_type(Attribute("value", kind))), self._database)
 
     def insertion(self, source: object, write: Callable[[], exp.Expr]) -> WindowInsertion | None:
-        """What an INSERT adds for an event; None where it adds more than a row of its values."""
+        """The row that an INSERT adds for an event; None where it adds more than a row of its values."""
         found = self._source(source, write)
         if found.insertion is None:
             tree = optimize(write().copy(), Facts((), self.row))
@@ -142,7 +142,7 @@ class BoundStatements:
         return insertion._replace(is_safe=insertion.is_safe and is_safe)
 
     def arriving(self, insertion: WindowInsertion, names: Sequence[str]) -> Compute | None:
-        """What computes these columns of the row that an event adds; None where only the database can."""
+        """A function that computes these columns of the row that an event adds; None where only the database can."""
         try:
             select = arriving_row(insertion, names, self._types, _mark)
         except UnknownFormError:
@@ -157,7 +157,7 @@ class BoundStatements:
     def join(
         self, source: object, write: Callable[[], exp.Expr], memory: WindowMemory, empty: Collection[str]
     ) -> WindowJoin | None:
-        """What joins an event with rows of windows in memory as the SELECT of `source` does; None where only the database can."""
+        """A join of an event with rows of windows in memory, as the SELECT of `source`; None where only the database can."""
         found = self._source(source, write)
         if found.join is None:
             tree = optimize(write().copy(), Facts(found.tables.intersection(empty), self.row))
@@ -181,7 +181,7 @@ class BoundStatements:
         memory: WindowMemory | None = None,
         leaving: Leaving | None = None,
     ) -> WindowAggregate | None:
-        """What computes the SELECT of `source` over a window in memory; None where only the database can.
+        """An aggregate over a window in memory, as the SELECT of `source`; None where only the database can.
 
         `memory`: the windows that events of other streams fill; None where they are not read. `leaving`: how groups are
         reported that lose rows.
@@ -207,7 +207,7 @@ class BoundStatements:
     def changes(
         self, source: object, write: Callable[[], exp.Expr], insertions: Mapping[str, WindowInsertion]
     ) -> WindowChanges | None:
-        """What computes a SELECT of what an event reports, and what rows report that leave the window up to then."""
+        """An aggregate as a SELECT of the results at an event, and of those at rows that leave the window up to then."""
         marked = (node.meta[LEAVING] for node in write().find_all(exp.Select) if LEAVING in node.meta)
         if (leaving := next(marked, None)) is None:
             return None
@@ -215,7 +215,7 @@ class BoundStatements:
         return found if isinstance(found, WindowChanges) else None
 
     def totals_update(self, step: UpdateRows, empty: Collection[str]) -> TotalsUpdate | None:
-        """What an event adds to a table of totals; None where that is more than a row of its values."""
+        """The row that an event adds to a table of totals; None where that is more than a row of its values."""
         tree = self._values_of(step, empty)
         if tree is None or not has_only_values(tree):
             return None
@@ -268,7 +268,7 @@ class _Source:
 
 
 def facts_of(stream: StreamEntry, empty: Collection[str], database: Database) -> Facts | None:
-    """What is known of a push of one event: its row, and the `empty` inboxes; None where it must go through its inbox."""
+    """The facts of a push of one event: its row, and the `empty` inboxes; None where it must go through its inbox."""
     row = row_of(stream, database)
     return None if row is None else Facts(empty, row)
 

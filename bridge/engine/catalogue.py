@@ -129,9 +129,9 @@ class QueryEntry:
     inherits: Mapping[str, int] = dataclasses.field(default_factory=dict)
     """The epochs of operators taken over from the query that it replaced, by their fingerprints (rule D7)."""
     on_error: str = "refuse"
-    """What an error of it does to a push: `refuse`, `skip` or `stop`."""
+    """The effect of its errors on a push: `refuse`, `skip` or `stop`."""
     limits: Limits | None = None
-    """What it may take in a push."""
+    """Its limits in a push."""
     stopped: str = ""
     """Why it does not take part in pushes any more."""
     skipped: int = 0
@@ -143,7 +143,7 @@ class QueryEntry:
     delivered: int = 0
     """The results that went to its processors."""
     last_error: str | None = None
-    """What a processor raised last."""
+    """The last error of a processor."""
     """Whether it is one of the bridge's own, which stores the results of another one."""
     processors: list[Processor] = dataclasses.field(default_factory=list)
 
@@ -230,7 +230,7 @@ class Processor:
 
 
 def function_name(function: Callable[..., Any]) -> str:
-    """What a function is called, or the class of another object that can be called."""
+    """The name of a function, or of the class of another object that can be called."""
     return getattr(function, "__qualname__", type(function).__name__)
 
 
@@ -245,7 +245,7 @@ class Catalogue:
         self.tables: dict[str, StateTable] = {}
         self.declarations = Declarations(self)
         self.trust: Trust | None = None
-        """What the query that is being created may do, where it is not trusted."""
+        """The bounds of the query that is being created, where it is not trusted."""
         self.stores = Stores()
         self.outbox = Outbox(database, self.stores)
 
@@ -349,7 +349,7 @@ class Catalogue:
         return {field.name: field.type for field in resolve(node, self).fields}
 
     def source(self, name: str) -> NamedSource:
-        """What a resolved name stands for in the network."""
+        """The source that a resolved name stands for in the network."""
         if entry := self.streams.get(name.lower()):
             key = frozenset([entry.name.lower()])
             return NamedSource(tuple(entry.schema.names), inbox=entry.inbox, sources=key)

@@ -46,7 +46,7 @@ class DefinitionLog:
         """By name in lower case, the definitions that were made under it; some may be gone."""
         self._before: dict[Reference, LogEntry] | None = None
         self._pending: list[Callable[[], None]] = []
-        """What is to be written to the table before the transaction commits."""
+        """The changes to be written to the table before the transaction commits."""
 
     def named(self, name: str) -> list[LoggedCall]:
         """The definitions of queries that were made under this name."""

@@ -13,7 +13,7 @@ from windows.arrow import arrow_type, values_of
 
 
 class Raised(NamedTuple):
-    """What a processor has raised, and which one, in words."""
+    """An error of a processor, and which one, in words."""
 
     error: Exception
     processor: str
@@ -83,7 +83,7 @@ def failure(errors: Sequence[Raised]) -> ProcessorError:
 
 
 def raised_by(error: ProcessorError) -> list[Raised]:
-    """What processors raised, of an error that `failure` has made."""
+    """The errors of processors behind an error that `failure` has made."""
     return list(itertools.starmap(Raised, zip(error.errors, error.processors, strict=True)))
 
 

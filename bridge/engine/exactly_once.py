@@ -1,4 +1,4 @@
-"""What makes a repeated push harmless: the ids of events, and the positions of sources (rule D4).
+"""Repeated pushes are recognised: the ids of events, and the positions of sources (rule D4).
 
 Both are written in the transaction of the push, so after a crash they are as far as the events are.
 """

@@ -1,4 +1,4 @@
-"""What becomes of a push that one query makes fail: it is refused, or goes on without that query (`on_error`).
+"""Pushes that fail because of one query: they are refused, or run without that query (`on_error`).
 
 A push that has failed is rolled back, so it can be tried again without some queries. By trials that are rolled back as well,
 halving the queries, those are found without which it succeeds.
@@ -21,7 +21,7 @@ from bridge.errors import QueryError
 from windows.databases.refused import ConnectionLost
 
 REFUSE, SKIP, STOP = "refuse", "skip", "stop"
-"""What a query's error does: the push is refused, or goes on without the query, this once or from now on."""
+"""The effects of a query's error: the push is refused, or runs without the query, this once or from now on."""
 
 STOP_QUERY = "stop query"
 """The kind of the definition that stops a query; its text is the error."""

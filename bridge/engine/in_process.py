@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 WindowReader = WindowAggregate | WindowJoin | LeavingRows
-"""What reads results from rows of windows in memory."""
+"""A reader of results from rows of windows in memory."""
 
 Reader = Compute | WindowReader | ReportReader
-"""What reads the results of one statement."""
+"""A reader of the results of one statement."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class InProcess:
-    """What reads each result statement of a plan, without the database. Its tables are written with a later transaction.
+    """The readers of the result statements of a plan, without the database. Its tables are written with a later transaction.
 
     `memory`: the windows in memory that events of `stream` fill, for those of other streams, too. `checks`: aggregates that
     are written then, and that the database cannot compute of all values.
@@ -105,7 +105,7 @@ class InProcess:
         return found
 
     def of_tables(self, database: Database, reports: Mapping[str, pa.Table]) -> Results:
-        """What `of_reports` gives, read from the result tables after the reports were written."""
+        """The same as `of_reports`, read from the result tables after the reports were written."""
         found: Results = []
         for result, reader in self.readers:
             if isinstance(reader, ReportReader) and reader.table in reports:

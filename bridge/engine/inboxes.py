@@ -18,7 +18,7 @@ TRUNCATED_FROM = 1_000
 
 
 class Inboxes:
-    """What the inboxes hold. `filled`: tables with rows to delete before the next push, results' inboxes among them.
+    """The inboxes of streams and results. `filled`: tables with rows to delete before the next push, results' inboxes among them.
 
     `skipped`: the event of the last push, where its values were bound and its inbox was not filled.
     """

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Inspection(Access):
-    """What a bridge holds and how it computes."""
+    """The methods of a bridge that show its state and how it computes."""
 
     @locked
     def query(
@@ -224,7 +224,7 @@ class Inspection(Access):
     def _bounds(
         self, untrusted: bool, tables: Sequence[str], limits: Limits | None
     ) -> tuple[Trust | None, Limits | None]:
-        """What a text may do, and what it may take."""
+        """The bounds of a text: what it may do, and how much it may take."""
         trust = Trust(self._runner.database.dialect, tables, is_limited=True) if untrusted else None
         if limits is not None and not isinstance(limits, Limits):
             raise QueryError(f"limits are Limits(seconds, rows, megabytes), not {limits!r}")

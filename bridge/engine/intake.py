@@ -56,7 +56,7 @@ class EventBatch:
     rows: list[tuple[Any, ...]] = dataclasses.field(default_factory=list)
     table: pa.Table | None = None
     positions: Sequence[int] = ()
-    """Of rows of a table that other programs write, the position of each."""
+    """The position of each row, for rows of a table that other programs write."""
 
     @property
     def count(self) -> int:

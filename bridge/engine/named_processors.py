@@ -200,7 +200,7 @@ class NamedProcessors:
                 return
 
     def _arguments(self, stored: StoredResults, handle: Processor, rows: list[Any]) -> Iterator[tuple[int, int, Any]]:
-        """What the function is called with, each with the number of the newest result in it, and how many it has."""
+        """The arguments of the calls of the function, each with the number of its newest result, and how many it has."""
         entry = stored.entry
         if handle.batch:
             yield rows[-1][0], len(rows), arrow_table(entry.fields, [(row[2], *row[3:]) for row in rows])

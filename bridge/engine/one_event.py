@@ -58,7 +58,7 @@ class BoundaryCall(NamedTuple):
 
 
 class MachineReader(NamedTuple):
-    """Reads the rows of an event for a machine. `statement`: None where there are none. `previous`: the earlier rows it needs."""
+    """The statement that reads rows of an event for a machine; None: there are none. `previous`: the earlier rows it reads."""
 
     statement: BoundStatement | None
     previous: PreviousRows | None = None
@@ -87,7 +87,7 @@ class MachineStep(NamedTuple):
 
     @property
     def previous(self) -> list[PreviousRows]:
-        """What has the earlier rows that it reads."""
+        """The earlier rows that it reads."""
         return [read.previous for read in self.reads if read.previous is not None]
 
     def take(self, database: Database, rows: Sequence[Row], now: int, seq: int) -> pa.Table | None:
@@ -119,7 +119,7 @@ class Outcome(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class OneEventPlan:
-    """What an event of one stream runs, pushed alone: the steps, what reads results, and the inboxes that INSERTs fill.
+    """The plan of a single event of one stream: the steps, the readers of results, and the inboxes that INSERTs fill.
 
     `stores`: the INSERTs that store the rows of machines, as for events in the inbox; `can_fail`: whether one may be refused
     later, as the database has to compute something. `timed`: whether a statement reads the clock. `binds`: whether a
@@ -161,7 +161,7 @@ class OneEventPlan:
 
     @functools.cached_property
     def _previous(self) -> list[PreviousRows]:
-        """What has earlier rows that machines read."""
+        """The earlier rows that machines read."""
         return [each for step in self.steps if isinstance(step, MachineStep) for each in step.previous]
 
     @property
@@ -178,7 +178,7 @@ class OneEventPlan:
             previous.prepare(database, rows)
 
     def forget(self) -> None:
-        """What is in memory of tables may have changed there."""
+        """Forgets the memory of tables, which may have changed."""
         self.boundaries.forget()
         if self.in_process is not None:
             self.in_process.forget()

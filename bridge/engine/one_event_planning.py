@@ -69,7 +69,7 @@ class _Planning:
         self._database, self._bound, self._empty = database, bound, empty
         stored = {arrivals.table for machine in self._machines for arrivals in machine.arrivals}
         self._added = added_rows(operators, stored, bound, empty, self._totals) if memory is not None else {}
-        """What the INSERTs add, by their tables, as far as it may be done later."""
+        """The rows that the INSERTs add, by their tables, as far as they may be added later."""
         counts = self._row_numbers()
         known = dict.fromkeys(each.boundaries for each in operators if each.boundaries is not None)
         boundaries = [each for each in known if each.keys is None or each in counts]
@@ -162,7 +162,7 @@ class _Planning:
     def _in_process(
         self, results: Sequence[tuple[ResultStatement, EventStatement]], running: Collection[str]
     ) -> InProcess | None:
-        """What reads these results without the database; None where something of the plan needs it.
+        """The readers of these results without the database; None where something of the plan needs it.
 
         `running`: the tables that get rows before the next boundary.
         """
@@ -200,7 +200,7 @@ class _Planning:
         return all(is_unfailing(_of_step(step)) for step in running)
 
     def _row_numbers(self) -> dict[Boundaries, RowNumbers]:
-        """What counts the rows of windows that jump at rows, where it is known which rows an event adds."""
+        """The counters of windows that jump at rows, where it is known which rows an event adds."""
         found: dict[Boundaries, RowNumbers] = {}
         for operator in self._operators:
             boundaries = operator.boundaries
@@ -212,7 +212,7 @@ class _Planning:
 
     @functools.cached_property
     def _totals(self) -> dict[str, TotalsUpdate]:
-        """What an event adds to tables of totals, by their names, where no other stream adds to them."""
+        """The rows that an event adds to tables of totals, by their names, where no other stream adds to them."""
         if self._memory is None:
             return {}
         own = frozenset([self._bound.stream])
@@ -221,7 +221,7 @@ class _Planning:
         return {each.table: each for each in found if each is not None}
 
     def _reader(self, result: ResultStatement, insertions: Mapping[str, WindowInsertion]) -> Reader | None:
-        """What reads the results of a statement: columns of what a machine reports, aggregates over a window, or a join."""
+        """The reader of the results of a statement: columns of a machine's reports, aggregates over a window, or a join."""
         if len(result.members) > 1:
             return None
         member = result.members[0]
@@ -241,7 +241,7 @@ class _Planning:
     def _changes(
         self, entering: ResultQuery, insertions: Mapping[str, WindowInsertion]
     ) -> WindowChanges | LeavingRows | None:
-        """What computes what an event reports, or (of another stream) the rows that leave the window up to its time."""
+        """The aggregate at an event, or (of another stream) at the rows that leave the window up to its time."""
         write = entering.statement.copy
         tables, row = self._bound.tables(entering, write), self._bound.row
         if row is None or row.table in tables:
@@ -277,7 +277,7 @@ class _Planning:
         return MachineStep(machine, reads, [insert for insert in stored if insert is not None])
 
     def _arrivals(self, arrivals: Arrivals, machine: RowCall, insert: Insert) -> MachineReader:
-        """What reads the rows of the event; raises Unbound where they are results of another operator."""
+        """The reader of the rows of the event; raises Unbound where they are results of another operator."""
         if not self._bound.tables(arrivals, arrivals.select.copy).isdisjoint(self._derived):
             raise Unbound
         if not arrivals.previous:
@@ -295,7 +295,7 @@ class _Planning:
 def filled_window(
     table: str, operators: Sequence[Operator], bound_of: Callable[[str], BoundStatements | None]
 ) -> FilledWindow | None:
-    """What fills a window table; None where that is more than the events of one stream, each with a row of its values.
+    """The INSERT into a window table; None where it adds more than a row of its values per event of one stream.
 
     Args:
         table: The name of the table.

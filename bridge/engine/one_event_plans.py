@@ -108,7 +108,7 @@ class OneEventPlans:
         return None if stream is None else self._bound_of(stream)
 
     def _bound_of(self, stream: StreamEntry) -> BoundStatements:
-        """What has been bound for this stream; nothing of one that had its name before."""
+        """The statements bound for this stream; none of an earlier one of its name."""
         known = self._bound.get(stream.name.lower())
         if known is None or known[0] is not stream:
             known = stream, BoundStatements(stream, row_of(stream, self._database), self._database)

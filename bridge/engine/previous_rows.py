@@ -16,7 +16,7 @@ from windows.sql import column, table
 
 
 def previous_rows(arrivals: Arrivals, filled: FilledWindow) -> PreviousRows | None:
-    """What has the earlier rows that arrivals read; None where Python does not know what an event adds to them.
+    """The memory of the earlier rows that arrivals read; None where Python does not know what an event adds to them.
 
     Args:
         arrivals: The arrivals of a machine.

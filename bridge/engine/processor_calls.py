@@ -14,13 +14,13 @@ from bridge.engine.runner import Runner
 
 
 class ProcessorCalls:
-    """What processors still have to get, also what an interruption has left; `named` are those whose position is stored."""
+    """The results that processors still have to get, also after an interruption; `named`: processors whose position is stored."""
 
     def __init__(self, runner: Runner) -> None:
         self.named = NamedProcessors(runner)
         self.late_processors: list[Callable[[LateEvent], Any]] = []
         self.late: list[LateEvent] = []
-        """What the late processors still have to get."""
+        """The events that the late processors still have to get."""
         self._results: collections.deque[Delivery] = collections.deque()
         self._raised: list[Raised] = []
         self._is_delivering = False

@@ -43,7 +43,7 @@ class PushQueue:
             self._reorder_events()
         self.ids, self.positions = EventIds(runner, event_ids), SourcePositions(runner)
         self.on_reopened: Callable[[], object] = lambda: None
-        """What else is to be read from the tables after a lost connection."""
+        """A function that reads the rest from the tables after a lost connection."""
         self.duplicates = 0
         """Events that were dropped as their id, or a later position of their source, was known."""
         self.closed = self._finished = False
@@ -231,7 +231,7 @@ class PushQueue:
         return self._failures.run_without(error, run_with), noted
 
     def _reached(self) -> tuple[int, ...]:
-        """What a push that has taken effect changes."""
+        """Time and numbers of events: they differ after a push that has taken effect."""
         return (self._runner.now, self._runner.seq, *(self.reorder.arrivals if self.reorder is not None else ()))
 
     def reopen_if_lost(self, retries: Sequence[float] = ()) -> bool:

@@ -64,7 +64,7 @@ def change_rules(name: str, rules: TimeRules, runner: Runner) -> None:
 
 
 class Redefinition:
-    """What becomes of a definition whose name is taken."""
+    """Handles a definition whose name is taken."""
 
     def __init__(self, runner: Runner, named: NamedProcessors) -> None:
         self._runner, self._named, self._catalogue = runner, named, runner.catalogue

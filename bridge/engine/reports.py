@@ -1,4 +1,4 @@
-"""What a live machine reports, read in this process: a SELECT that only chooses and orders columns of its result table."""
+"""Reports of a live machine, read in this process: a SELECT that only chooses and orders columns of its result table."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _is_same(value: Any, kind: type) -> bool:
 
 
 def report_reader(select: exp.Expr, types: Sequence[str], proven: Collection[str]) -> ReportReader | None:
-    """What reads the rows of a SELECT from a report; None where the SELECT does more than choose and order columns.
+    """A reader of the rows of a SELECT from a report; None where the SELECT does more than choose and order columns.
 
     Args:
         select: The SELECT, over one table.

@@ -23,7 +23,7 @@ from windows.times import BEGINNING
 
 
 class PushSteps(NamedTuple):
-    """What a push runs: texts and calls in their order, the inboxes they fill, and whether any reads the clock."""
+    """The steps of a push: texts and calls in their order, the inboxes they fill, and whether any reads the clock."""
 
     steps: list[str | Call]
     inboxes: set[str]
@@ -283,7 +283,7 @@ class Runner(SmallPushes):
                     self._inboxes.skipped = None
 
     def _steps(self, streams: frozenset[str], final: bool, push: str) -> PushSteps:
-        """What a push of this kind into these streams runs; worked out once."""
+        """The steps of a push of this kind into these streams; worked out once."""
         known = self._push_steps.get((streams, final, push))
         if known is None:
             operators = self.active_operators()

@@ -22,7 +22,7 @@ EXACT = 2**53
 
 
 class Total:
-    """What the values of a column amount to so far, without NULLs: what `SUM`, `AVG`, `MIN`, `MAX` and `COUNT` are made of."""
+    """The totals of the values of a column so far, without NULLs, from which `SUM`, `AVG`, `MIN`, `MAX` and `COUNT` follow."""
 
     __slots__ = ("absolute", "count", "greatest", "least", "sum", "zeros")
 

@@ -1,4 +1,4 @@
-"""What a text is, by its words: an on-demand query, or a script that has one."""
+"""The kind of a text, by its words: an on-demand query, or a script that has one."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ def _queries(
 
 
 def _waits(entry: QueryEntry, runner: Runner, pushes: Any) -> tuple[tuple[str, ...], int | None]:
-    """What a query's results wait for in words, and when time alone may bring one."""
+    """A text of what a query's results wait for, and when time alone may bring one."""
     if entry.stopped:
         return ("resume_query",), None
     found: list[str] = []

@@ -28,7 +28,7 @@ class Tables:
         self.absent: set[str] = set()
         """Names in that state without a table: the table is made late, or a crash came before it was made."""
         self._drops: list[Callable[[], None]] = []
-        """What drops tables once the transaction under way has taken effect."""
+        """Functions that drop tables, to be called once the transaction under way has taken effect."""
         self._database = database
         self._clock = database.own_name(CLOCK)
         self._own_names, self._catalogue = names, catalogue

@@ -1,4 +1,4 @@
-"""What new operators take over from those of a query that theirs replaces (rule D7)."""
+"""The state that new operators take over from those of the query they replace (rule D7)."""
 
 from __future__ import annotations
 

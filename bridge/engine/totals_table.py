@@ -23,7 +23,7 @@ Merge = Callable[[Any, Any], Any]
 
 
 class TotalsUpdate(NamedTuple):
-    """What an event adds to a table of totals: `select` has the columns of its row, as values of the event.
+    """The row that an event adds to a table of totals: `select` has the columns of its row, as values of the event.
 
     `calls`: the aggregates by the names of their columns. `places`: the places of columns that are values of the event.
     """
@@ -158,7 +158,7 @@ class TotalsContent:
         return [part.copy() for part in parts if part.find(exp.Column) is None]
 
     def aggregate(self, finish: Compute, computes: Callable[[exp.Select], Compute | None]) -> TotalsAggregate:
-        """What computes the SELECT; `computes`: makes a function of a SELECT of the event's values."""
+        """A function that computes the SELECT; `computes`: makes a function of a SELECT of the event's values."""
         keys = self._update.keys
         select = self._update.select.copy()
         read = (*keys, *self._names)

@@ -22,7 +22,7 @@ class TrialOver(Exception):
 
 
 class Receipt(NamedTuple):
-    """What is noted of a push, such as the position of its source.
+    """A note about a push, such as the position of its source.
 
     `write` stores it inside the transaction of the push, and `remember` is called once that has taken effect.
     """
@@ -92,7 +92,7 @@ class Transactions(Plans):
         self._housekeeping.tidy(self.seq)
 
     def _position(self) -> tuple[Any, ...]:
-        """What a push that takes effect changes of this object."""
+        """The fields of this object that a push changes."""
         return self._inboxes.filled, self._inboxes.skipped, self.seq, self.now, self._housekeeping.since_purge
 
     def _go_back(self, position: tuple[Any, ...]) -> None:
@@ -115,7 +115,7 @@ class Transactions(Plans):
             self._inboxes.register(registered)
 
     def _forget_steps(self) -> None:
-        """What steps remember beside their tables is no longer so."""
+        """Makes steps forget what they remember beside their tables."""
         for operator in self.network.operators:
             for step in operator.steps:
                 if not isinstance(step, (Insert, Purge)):

@@ -68,7 +68,7 @@ class ColumnAggregate(NamedTuple):
 
     @property
     def function(self) -> Callable[[Values], Any] | None:
-        """What computes it of values that are not NULL; None where the rows in memory know it."""
+        """The function of the values that are not NULL; None where the rows in memory know the result."""
         if self.name in ("count distinct", ONLY):
             return None
         return _FUNCTIONS[self.name] if self.of_doubles is None else functools.partial(_of_doubles, self.of_doubles)

@@ -24,7 +24,7 @@ class UnknownFormError(Exception):
 
 
 class WindowInsertion(NamedTuple):
-    """What an INSERT adds to a window table for an event: the columns that are values of the event, by their places.
+    """The row that an INSERT adds to a window table for an event: the columns that are values of the event, by their places.
 
     `constants`: those that are the same number in every row. `condition`: where the INSERT adds no row for some events.
     `is_safe`: whether its other columns cannot fail, so that they may be computed later.
@@ -38,7 +38,7 @@ class WindowInsertion(NamedTuple):
 
 
 def insertion_of(insert: exp.Expr, place_of: Callable[[exp.Expr], int | None]) -> WindowInsertion | None:
-    """What an INSERT adds, over the values of an event; None where it adds more than a row or reads a table."""
+    """The row that an INSERT adds, over the values of an event; None where it adds more than a row or reads a table."""
     select = _over_values(insert.expression) if isinstance(insert, exp.Insert) else None
     if not isinstance(select, exp.Select) or not has_only_values(select):
         return None
@@ -165,7 +165,7 @@ class WindowContent:
         return self._span is None and self._count is None and self._evicted is None and self._session is None
 
     def rows(self, columns: Sequence[str], types: Sequence[str], can_run: bool = False) -> WindowRows:
-        """What has these rows in memory, with these columns; `types`: those of the event's values.
+        """The memory of these rows, with these columns; `types`: those of the event's values.
 
         `can_run`: whether totals of the columns suffice where rows never leave.
         """
@@ -185,7 +185,7 @@ class WindowContent:
         return LatestRows(table, keys, self._others, columns, kinds, self._count)
 
     def changing_rows(self, columns: Sequence[str], types: Sequence[str]) -> ExpiringRows | LatestRows:
-        """What has these rows in memory, and knows whose rows leave as time passes, or as others come."""
+        """The memory of these rows, which knows when rows leave, as time passes or as others come."""
         if self._session is not None:
             raise UnknownFormError
         if self._evicted is not None:
@@ -350,7 +350,7 @@ class SessionForm(NamedTuple):
 
 
 def session_form(select: exp.Expr) -> SessionForm | None:
-    """What sessions a SELECT has the rows of, each with the end of its session as `_expires`; None for another SELECT."""
+    """The sessions whose rows a SELECT has, each with the end of its session as `_expires`; None for another SELECT."""
     numbered = _inner(select)
     marked = None if numbered is None else _inner(numbered)
     source = marked.args["from_"].this if marked is not None and marked.args.get("from_") else None

@@ -131,7 +131,7 @@ def window_join(
     proven: Collection[str],
     stream: str,
 ) -> WindowJoin | None:
-    """What computes a SELECT that joins an event with rows of windows; None where only the database can.
+    """The join that computes a SELECT of an event with rows of windows; None where only the database can.
 
     Args:
         statement: The SELECT, with the values of an event.

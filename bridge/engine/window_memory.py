@@ -72,7 +72,7 @@ class FilledContent(WindowContent):
 
     @property
     def form(self) -> Row:
-        """What bounds the window; rows in memory of the same columns and form are the same."""
+        """The bounds of the window; windows of the same columns and bounds share their rows in memory."""
         bounds = self._span, self._count, self._evicted, self._session
         return self.insertion.table, tuple(self.keys), tuple(self._others), *bounds
 
@@ -88,7 +88,7 @@ class WindowMemory:
         self._rows: dict[str, list[tuple[Hashable, MaintainedRows]]] = {}
 
     def find(self, stream: str, form: Hashable) -> MaintainedRows | None:
-        """Those of a form: the table, the columns, and what bounds the window."""
+        """The rows in memory by their form: the table, the columns, and the bounds of the window."""
         return next((rows for own, rows in self._rows.get(stream, ()) if own == form), None)
 
     def add(self, stream: str, form: Hashable, rows: MaintainedRows) -> None:

@@ -93,7 +93,7 @@ def window_aggregate(
     memory: WindowMemory | None = None,
     leaving: Leaving | None = None,
 ) -> WindowAggregate | None:
-    """What computes a SELECT over a window; None where only the database can.
+    """The aggregate that computes a SELECT over a window; None where only the database can.
 
     Args:
         statement: The SELECT, with the values of an event.
@@ -160,7 +160,7 @@ class _Recognition:
         return RunningAggregate(rows, *others) if isinstance(rows, RunningTotals) else WindowAggregate(rows, *others)
 
     def _finish_leaving(self, content: WindowContent, items: Mapping[str, exp.Expr], key: Sequence[int]) -> Compute:
-        """What makes results of the aggregates of a group that loses rows, whatever event comes then."""
+        """A function from the aggregates of a group that loses rows to results, whatever the event."""
         select = exp.select(*(exp.alias_(value, name, quoted=True) for name, value in items.items()), copy=False)
         own = set(map(id, content.conditions))
         select = select.where(*(each for each in self._conditions if id(each) not in own), copy=False)
@@ -179,7 +179,7 @@ class _Recognition:
         return isinstance(value, exp.Literal) or self._place_of(value) is not None
 
     def _over_totals(self, select: exp.Select) -> WindowAggregate:
-        """What computes the SELECT over a table of totals."""
+        """The aggregate that computes the SELECT over a table of totals."""
         (totals,) = self._totals.values()
         if self._content is not None or select.find(exp.Column, exp.AggFunc) is not None:
             raise UnknownFormError
@@ -190,7 +190,7 @@ class _Recognition:
         return totals.aggregate(finish, lambda select: computed(select, self._place_of, self._types, proven))
 
     def _arriving(self, content: WindowContent, names: Sequence[str]) -> Compute | None:
-        """What computes these columns of the row that an event adds."""
+        """A function that computes these columns of the row that an event adds."""
         if isinstance(content, FilledContent):
             return content.window.arriving(names)
         select = arriving_row(content.insertion, names, self._types, self._mark)

@@ -32,7 +32,7 @@ def schema(cursor: Cursor, stops: tuple[str, ...] = ()) -> Schema:
 
 
 _CONSTRAINTS = ("PRIMARY KEY", "FOREIGN KEY", "CONSTRAINT", "UNIQUE")
-"""What SQL writes beside the columns of a table."""
+"""Constraints, which SQL writes beside the columns of a table."""
 
 
 def _attribute(cursor: Cursor, before: tuple[Attribute, ...], stops: tuple[str, ...]) -> Attribute:

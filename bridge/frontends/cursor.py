@@ -71,7 +71,7 @@ class Cursor:
         return self.tokens[index] if 0 <= index < len(self.tokens) else None
 
     def word(self, ahead: int = 0) -> str:
-        """That token as a keyword or mark, in upper case; nothing for a quoted name, a text or the end."""
+        """The same token as a keyword or mark, in upper case; empty for a quoted name, a text or the end."""
         return word_of(self.peek(ahead))
 
     @property

@@ -134,7 +134,7 @@ def _dialect(name: str) -> Dialect:
 
 @functools.cache
 def _timestamp(dialect: str) -> Any:
-    """What sqlglot takes a dialect's TIMESTAMP for, such as one with a time zone in MariaDB's."""
+    """The types that sqlglot reads a dialect's TIMESTAMP as, such as one with a time zone in MariaDB's."""
     return exp.DataType.build("TIMESTAMP", dialect=dialect).this
 
 

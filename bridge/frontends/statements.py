@@ -1,4 +1,4 @@
-"""What a script asks for, statement by statement."""
+"""The statements of a script, as plain objects."""
 
 from __future__ import annotations
 

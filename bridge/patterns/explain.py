@@ -1,4 +1,4 @@
-"""What becomes of a MATCH_RECOGNIZE clause: its conditions, its strategy, and the SQL that is run.
+"""How a MATCH_RECOGNIZE clause is evaluated: its conditions, its strategy, and the SQL that is run.
 
 Nothing is run for it but what tells the columns of the inputs.
 """
@@ -84,7 +84,7 @@ def _condition(condition: Condition, defined: exp.Expr | None) -> Iterator[str]:
 
 
 def _read(number: int, task: Task, database: Database) -> Iterator[str]:
-    """What is read of the sorted rows."""
+    """The expressions that are read of the sorted rows."""
     symbol_sets = ", ".join(f"{1 << place} {variable_text(c.symbol)}" for place, c in enumerate(task.conditions))
     yield from ("", f"-- what each row of {number} can be by itself, a sum of {symbol_sets}")
     yield pretty(task.rows.select([task.symbol_set]), database) + ";"

@@ -9,7 +9,7 @@ from sqlglot import exp
 from bridge.query.nodes import Map, Node, Stream
 
 COMPUTED_KEY = "key."
-"""What the columns begin with that hold computed keys of match_recognize."""
+"""The beginning of the names of columns with computed keys of match_recognize."""
 
 OF_EVENT = "of_event"
 """Key in `meta` of a LAST that stands for a value of the event itself, beside aggregates."""

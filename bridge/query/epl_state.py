@@ -42,7 +42,7 @@ class StateTable:
 
 @dataclasses.dataclass(frozen=True)
 class Action:
-    """What happens to a row where `condition` holds: "update", "delete", "insert" or "upsert", with values by column.
+    """The action on a row for which `condition` holds: "update", "delete", "insert" or "upsert", with values by column.
 
     "upsert" inserts a row, or replaces the row of its key. Each value sees those before it; `initial.column` is the
     column before all of them. With `star`, all columns of the event are the values.
@@ -56,7 +56,7 @@ class Action:
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """What an event does to the rows for which `condition` holds, as SQL's MERGE.
+    """A change of the rows for which `condition` holds at an event, as SQL's MERGE.
 
     Each such row gets the first of `matched` that applies; where there is no such row, the first of `unmatched` applies.
     Conditions and values name the event's columns `alias.column` and the row's `row.column`. With `always` no row is

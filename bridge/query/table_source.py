@@ -9,7 +9,7 @@ from bridge.errors import SchemaError
 from bridge.query.expression_text import name_text
 
 NOW, BEGINNING = "now", "beginning"
-"""What `since` is, besides a position: rows that are committed from now on, or all rows."""
+"""The values of `since` besides a position: rows that are committed from now on, or all rows."""
 
 UNITS = ("s", "ms", "us", "ns")
 

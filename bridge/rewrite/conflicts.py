@@ -22,7 +22,7 @@ from windows.databases.base import PARAMETER
 
 
 class Touch(NamedTuple):
-    """What an operator reads or writes of a table: these columns, or (None) whole rows; names are in lower case."""
+    """The part of a table that an operator reads or writes: these columns, or (None) whole rows; names are in lower case."""
 
     node: Node
     table: str

@@ -81,7 +81,7 @@ class Selection:
 
 
 class LastRows(NamedTuple):
-    """What a ROWS window holds: the last `size` rows per value of `keys`. `rows` selects them from its table."""
+    """The content of a ROWS window: the last `size` rows per value of `keys`. `rows` selects them from its table."""
 
     size: int
     keys: tuple[exp.Expr, ...]

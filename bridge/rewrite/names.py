@@ -12,7 +12,7 @@ from windows.databases.base import PREFIX
 
 
 class NameRow(NamedTuple):
-    """What is stored of a name: who owns it (`key`), the name itself, and the table with which it goes."""
+    """A stored name: who owns it (`key`), the name itself, and the table with which it goes."""
 
     key: str
     name: str
@@ -63,7 +63,7 @@ class TableNames:
             self._owner, self._counts = before
 
     def identity(self, key: Hashable, epoch: int) -> str:
-        """What identifies an operator in every process; nothing where names are not stored."""
+        """The identity of an operator in every process; empty where names are not stored."""
         return f"{fingerprint(key)}@{epoch}" if self.keeps else ""
 
     def of(self, kind: str, source: str) -> str:

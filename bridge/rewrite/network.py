@@ -42,7 +42,7 @@ DEFAULTS = Settings()
 
 @dataclasses.dataclass(frozen=True)
 class NamedSource:
-    """What a name in FROM stands for: the inbox of a stream, or the tree of another query."""
+    """The source that a name in FROM stands for: the inbox of a stream, or the tree of another query."""
 
     names: tuple[str, ...]
     inbox: str | None = None
@@ -281,7 +281,7 @@ class Network:
         return {fingerprint(key): epoch for (key, epoch), _ in self._of_epochs(operators, epochs)}
 
     def of_epochs(self, operators: Iterable[Operator], epochs: Collection[int]) -> list[Operator]:
-        """Those of these operators that are of one of the `epochs`."""
+        """The operators among these that are of one of the `epochs`."""
         return [operator for _, operator in self._of_epochs(operators, epochs)]
 
     def _of_epochs(

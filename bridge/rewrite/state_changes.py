@@ -41,7 +41,7 @@ class StateChanges:
         return {read[one] for changing in self._streams.get(name.lower(), []) for one in changing & set(read)}
 
     def key(self, node: Node, tables: Iterable[str]) -> Hashable:
-        """What an operator that reads `tables` is known by: a statement created in between may change one of them."""
+        """The key of an operator that reads `tables`: a statement created in between may change one of them."""
         counts = tuple((name, len(self._streams[name])) for name in sorted(tables) if name in self._streams)
         return (node, counts) if counts else node
 

@@ -1,4 +1,4 @@
-"""What the tables of an operator hold, for another one that needs the same but reports it otherwise (rule D7)."""
+"""The content of an operator's tables, for another one that needs the same but reports it otherwise (rule D7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a script writes, separated from what it computes: a history is computed in pieces and written in order.
+"""The writes of a script, separated from what it computes: a history is computed in pieces and written in order.
 
 `split` takes UpdateSQL and IntoTable out of a script's queries, and adds for each a query of its `WriteRequests`: the
 values that it writes, in the order in which it would write them.

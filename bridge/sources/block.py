@@ -45,7 +45,7 @@ class Block(abc.ABC):
 
     layout: Layout
     unit = "line"
-    """What `line` counts."""
+    """The unit that `line` counts."""
 
     @property
     @abc.abstractmethod

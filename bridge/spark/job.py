@@ -155,7 +155,7 @@ class Job:
         return int(self.spark.sparkContext.defaultParallelism)
 
     def bounded(self, names: Iterable[str]) -> dict[str, BoundedQuery]:
-        """Those of some queries that can be computed over all rows of a partition at once."""
+        """The queries among these that can be computed over all rows of a partition at once."""
         queries = {name: bounded_query(self.nodes[name], self.schemas[name].names[1:], self.streams) for name in names}
         return {name: query for name, query in queries.items() if query is not None}
 

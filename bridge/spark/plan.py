@@ -57,7 +57,7 @@ class Plan:
         )
 
     def comparable_keys(self, keys: Mapping[str, tuple[Path, ...]]) -> dict[str, tuple[Path, ...]]:
-        """Those columns of the keys whose values Spark compares as the bridge does."""
+        """The columns of the keys whose values Spark compares as the bridge does."""
         if not keys:
             return {}
         width = len(next(iter(keys.values())))

@@ -20,10 +20,10 @@ FIRST_WAIT, LONGEST_WAIT = 0.1, 30.0
 """Seconds until a store that does not answer is asked again: twice as long each time."""
 
 SINGLY = 3
-"""So many sets of values at most are asked for one by one; a table of values is not worth while."""
+"""The most sets of values that are queried one by one; for these few a table of values is not worth it."""
 
 AT_ONCE = 10_000
-"""So many sets of values at most go into one statement."""
+"""The most sets of values in one statement."""
 
 _VALUES = "cep_values"
 

@@ -22,7 +22,7 @@ _States: TypeAlias = "dict[int, OnceState]"
 
 @dataclasses.dataclass(frozen=True)
 class Equality:
-    """What a condition of an event demands: that one of its values is equal to one of the events before it.
+    """An equality in a condition: a value of the event is equal to one of an earlier event.
 
     An event that breaks it does not fulfil the condition; one that satisfies it may or may not.
     """

@@ -15,7 +15,7 @@ from nfa.threads.transitions import Transitions, mask
 
 
 class Fate(enum.Enum):
-    """What happens to a thread at a row."""
+    """The fate of a thread at a row."""
 
     GOES_ON = "goes on"
     MATCHES = "is a match"

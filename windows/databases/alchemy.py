@@ -202,7 +202,7 @@ class Server(Alchemy):
     """A database on a server: tables outlive a connection, which may be lost and opened again."""
 
     lock_name: ClassVar[str]
-    """What identifies the lock of a bridge in the database's SQL, without the bridge's name."""
+    """The name of the lock of a bridge in the database's SQL, without the bridge's name."""
     unlock: ClassVar[str]
     """The SELECT that releases a lock."""
     schema: str = ""
@@ -221,7 +221,7 @@ class Server(Alchemy):
 
     @property
     def _own_lock(self) -> str:
-        """What identifies the lock of the bridge of this name."""
+        """The name of the lock of the bridge of this name."""
         return self.lock_name.format(f"{self.owner}." if self.owner else "")
 
     def close(self) -> None:

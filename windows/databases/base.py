@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from windows.databases.listener import Listener
 
 PREFIX = "cep_"
-"""What the names of all tables of a bridge begin with."""
+"""The beginning of the names of all tables of a bridge."""
 
 CLOCK = "cep_clock"
 """The table of the time of a bridge, as neutral statements name it; it is called `own_name(CLOCK)`."""
@@ -129,7 +129,7 @@ class Database(Capabilities, JsonValues, abc.ABC):
         return _MARK.sub(self.placeholder, text.replace("%", "%%")), order
 
     table_options: str = ""
-    """What CREATE TABLE ends with for a table whose texts compare like those of the bridge."""
+    """The end of CREATE TABLE for a table whose texts compare like those of the bridge."""
 
     placeholder: str = "?"
     """How the driver writes a value to be bound."""
@@ -172,7 +172,7 @@ class Database(Capabilities, JsonValues, abc.ABC):
         return {}
 
     def listener(self) -> Listener | None:
-        """What is woken up by NOTIFY on the channel `cep_bridge`; None where there is no such thing. Raises `Refused`."""
+        """A listener to NOTIFY on the channel `cep_bridge`; None where the database has none. Raises `Refused`."""
         return None
 
     identity: ClassVar[str] = ""

@@ -22,7 +22,7 @@ class MariaDBSql(Server):
     """A database whose statements are written for MariaDB or MySQL."""
 
     collation: str
-    """That of the bridge's texts."""
+    """The collation of the bridge's texts."""
     not_hashed: set[str]
     """The names of columns whose NULLs a hash join does not find, in lower case."""
 

@@ -18,7 +18,7 @@ ORDER: Nodes = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.Greatest, exp
 
 
 class Connection(Protocol):
-    """What the tables need of a database."""
+    """The methods of a database that the tables need."""
 
     def fetch(self, sql: str) -> list[tuple[Any, ...]]: ...
     def quoted(self, name: str) -> str: ...

@@ -18,7 +18,7 @@ from windows.sql import COMPUTED, number
 from windows.types import scale_of
 
 _AROUND_CALL = (exp.Window, exp.Filter)
-"""What is around the call of an aggregate."""
+"""The nodes around the call of an aggregate."""
 
 
 class SQLiteDecimals(Database):

@@ -31,7 +31,7 @@ class SQLiteTimes(Database):
 
 
 def adapted_cast(node: exp.Cast) -> exp.Expr | None:
-    """What stands for a cast to DATE or TIMESTAMP; None for other casts, and those that SQLite's own functions do.
+    """The replacement of a cast to DATE or TIMESTAMP; None for other casts, and those that SQLite's own functions do.
 
     >>> adapted_cast(exp.cast(exp.Literal.string("2024-02-29"), "TIMESTAMP")).sql()
     "'2024-02-29 00:00:00.000000'"

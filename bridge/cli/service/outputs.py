@@ -18,7 +18,7 @@ from bridge.engine.subscription import Subscription, subscribers
 from bridge.errors import ProcessorError, SourceError
 
 OWN = "watch:"
-"""What the names of the processors of `cepbridge watch` begin with."""
+"""The beginning of the names of the processors of `cepbridge watch`."""
 
 PRINTED, WEBHOOK = OWN + "printed", OWN + "webhook"
 

@@ -1,4 +1,4 @@
-"""What `cepbridge watch` was started with."""
+"""The settings of `cepbridge watch`."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ Range = tuple[int, int]
 
 
 class GapChange(NamedTuple):
-    """What reading some rows changes: the newest position, the gaps (by their first numbers) that go, and those that come."""
+    """The changes by reading some rows: the newest position, the gaps (by their first numbers) that go, and those that come."""
 
     newest: int
     removed: list[int]
@@ -67,7 +67,7 @@ class Gaps:
         return [(first, self._lasts[first]) for first in self._firsts]
 
     def change(self, positions: Sequence[int]) -> GapChange:
-        """What reading rows at these positions changes. The positions are different, in order, and were not read before."""
+        """The changes by reading rows at these positions. The positions are different, in order, and were not read before."""
         filled: dict[int, list[int]] = {}
         added: list[Range] = []
         newest = self.newest
@@ -124,7 +124,7 @@ class Gaps:
 
 
 def _outside(gap: Range, positions: Iterable[int]) -> Iterator[Range]:
-    """What remains of a gap without positions inside it, which are in order."""
+    """The parts of a gap that remain without these positions inside it, which are in order."""
     first, last = gap
     for position in positions:
         if first < position:

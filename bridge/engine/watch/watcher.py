@@ -197,7 +197,7 @@ class Watcher:
         return WatchedTable(self._runner.database, entry, gaps)
 
     def _receipts(self, table: WatchedTable, change: GapChange) -> list[Receipt]:
-        """What is noted with rows of a table: its position, and its gaps."""
+        """The notes stored with rows of a table: its position, and its gaps."""
         if (change.removed or change.added) and self._runner.is_durable:
             self._gaps.make()
         gaps = Receipt(functools.partial(self._write, table, change), functools.partial(self._apply, table, change))

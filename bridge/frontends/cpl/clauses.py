@@ -21,7 +21,7 @@ WORDS = {
     "UNION": "UNION is not supported: SELECT * FROM a, b merges streams",
     "DISTINCT": "DISTINCT is not supported: GROUP BY the fields instead",
 }
-"""What SQL has and CPL has not, by the word it begins with: why, and the way out."""
+"""Clauses of SQL that CPL lacks, by their first word: why, and the way out."""
 
 
 _STOPS = frozenset(("FROM", "WHERE", "GROUP BY", "GROUP", "HAVING", "ON", "CREATE", "INSERT", *WORDS)) - {"DISTINCT"}

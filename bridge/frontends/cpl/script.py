@@ -41,7 +41,7 @@ _REFUSED = {
 
 @dataclasses.dataclass
 class CplDeclarations:
-    """What a script has declared so far, by lower case."""
+    """The declarations of a script so far, by names in lower case."""
 
     streams: dict[str, tuple[str, Schema, int]] = dataclasses.field(default_factory=dict)
     windows: dict[str, Extent] = dataclasses.field(default_factory=dict)

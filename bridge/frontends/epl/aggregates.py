@@ -148,7 +148,7 @@ _KEY = "key."
 def reported_changes(
     cursor: Cursor, which: str, columns: tuple[exp.Expr, ...], aggregate: Callable[[tuple[exp.Expr, ...]], Aggregate]
 ) -> Node:
-    """What `rstream` reports of an aggregate, or `irstream`, with the mark among the columns.
+    """The results of `rstream` over an aggregate, or of `irstream`, with the mark among the columns.
 
     >>> from bridge.frontends.epl.cursor import EplCursor
     >>> from bridge.query.nodes import Stream, Window

@@ -1,4 +1,4 @@
-"""What clauses of a statement say, as plain objects: contexts and output rates."""
+"""Clauses of a statement as plain objects: contexts and output rates."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Context:
 
     @property
     def instances(self) -> tuple[Context, ...]:
-        """What a statement is in: of categories it is in each of them, as if it were written for it alone."""
+        """The contexts in which a statement runs: with categories one for each, as if it were written for that alone."""
         if not self.categories:
             return (self,)
         (of,) = self.streams
@@ -42,7 +42,7 @@ class Context:
         )
 
     def keyed(self, stream: str) -> StreamKeys | None:
-        """What it says of a stream."""
+        """The keys and the condition of a stream; None if the context does not name it."""
         return next((one for one in self.streams if one.stream.lower() == stream.lower()), None)
 
 
@@ -62,7 +62,7 @@ class OutputRate:
 
 @dataclasses.dataclass(frozen=True)
 class OutputClauses:
-    """What stands after HAVING, and DISTINCT before the columns."""
+    """The condition of HAVING, and DISTINCT before the columns."""
 
     distinct: bool
     rate: OutputRate | None

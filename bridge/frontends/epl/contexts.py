@@ -158,7 +158,7 @@ class ContextSource:
 
     @property
     def values(self) -> dict[str, exp.Expr]:
-        """What `context.key1` and `context.name` stand for."""
+        """The values of `context.key1` and `context.name`."""
         if self.reader is not None and self.reader.context.label is not None:
             context = self.reader.context
             names = {"name": exp.Literal.string(context.name), "label": exp.Literal.string(context.label)}
@@ -172,7 +172,7 @@ class ContextSource:
     def lookup(
         self, source: Node, name: str, condition: exp.Expr | None, position: int
     ) -> tuple[Node, exp.Expr | None]:
-        """What a sub-query reads, and the condition for its rows, whose columns are `name.column`."""
+        """The input of a sub-query, and the condition for its rows, whose columns are `name.column`."""
         if self.reader is None:
             return source, condition
         if not self.keys and self.reader.context.label is None:
@@ -265,7 +265,7 @@ class _Partitioner:
     position: int
 
     def keyed(self, node: Node) -> StreamKeys:
-        """What the context says of the stream that a node reads."""
+        """The keys and the condition of the stream that a node reads."""
         while isinstance(node, (Filter, Map, Window)):
             node = node.input
         if not isinstance(node, Stream):

@@ -1,4 +1,4 @@
-"""What statements of EPL declare and ask for: carried out once, for a live bridge and for the script of a replay."""
+"""Carries out statements of EPL, once for a live bridge and for the script of a replay."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ class Declarations:
         return [CheckQuery(Filter(Stream(one.stream), scalar(one.condition or exp.true()))) for one in streams]
 
     def _variables(self, statement: Constants | CreateVariable | OnSet) -> list[Effect]:
-        """What it says of variables; those that events set from now on get their tables."""
+        """The effects of declaring or setting variables; those that events set from now on get their tables."""
         if isinstance(statement, CreateVariable) and statement.variable.name.lower() in self.variables:
             raise NameTaken(f"there is a variable {statement.variable.name!r} already")
         before = self.variables
@@ -204,7 +204,7 @@ class Declarations:
         return [ChangeQuery(title, self.event_types.expand(changed), statement.text)]
 
     def _inserted(self, statement: CreateQuery) -> list[Effect]:
-        """What `insert into` does: to a variant stream, a table, a named window, or a stream of its own."""
+        """The effects of `insert into` a variant stream, a table, a named window, or a stream of its own."""
         name, node = statement.name, statement.node
         if name in self.event_types:
             self.event_types.insert(name, node)
@@ -228,7 +228,7 @@ class Declarations:
         return [CheckColumns(name, self.expand(node), window.columns), CheckQuery(checked), Insertion(name, rows, text)]
 
     def _selected(self, statement: Query) -> list[Effect]:
-        """What `select` reports; or the rows that the statement has inserted, where the reader adds a query for them."""
+        """The query of a `select`; or one of the rows that the statement has inserted, which the reader adds."""
         if statement.text in self.event_types:
             rows = self.event_types.inserted(statement.text)
         elif statement.node == Stream(statement.text) and self.windows.is_table(statement.text):

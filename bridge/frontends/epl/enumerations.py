@@ -19,7 +19,7 @@ from bridge.query.nodes import Node
 from windows.sql import column
 
 EACH = "each."
-"""What the columns begin with."""
+"""The beginning of the names of the columns."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -38,15 +38,15 @@ class EventTypes:
     def __init__(self, known: Known, names: Callable[[], list[str]]) -> None:
         self.schema, self.names = known, names
         self.children: dict[str, tuple[str, ...]] = {}
-        """Of each name the streams whose events are its, too."""
+        """By name, the streams whose events belong to it, too."""
         self.variants: dict[str, _VariantStream] = {}
         self.inserts: dict[str, tuple[Node, ...]] = {}
-        """Of each declared schema what statements insert, as rows of its attributes."""
+        """By declared schema, the rows that statements insert, with its attributes."""
         self._schemas: frozenset[str] = frozenset()
         self._read: dict[str, str] = {}
 
     def remember(self) -> Callable[[], None]:
-        """What undoes all that is declared from now on."""
+        """A function that undoes all declarations from now on."""
         children, variants, read = dict(self.children), dict(self.variants), dict(self._read)
         inserts, schemas = dict(self.inserts), self._schemas
 
@@ -107,7 +107,7 @@ class EventTypes:
         self.variants[name.lower()] = dataclasses.replace(variant, inserted=(*variant.inserted, node))
 
     def inserted(self, name: str) -> Node:
-        """What the newest statement inserts, as the variant stream or the schema has it."""
+        """The rows that the newest statement inserts, with the columns of the variant stream or the schema."""
         if name.lower() not in self.variants:
             return self.inserts[name.lower()][-1]
         variant = self.variants[name.lower()]
@@ -133,7 +133,7 @@ class EventTypes:
     # Within -------------------------------------------------------------------------------------------------------------
 
     def _events(self, name: str, is_typed: bool) -> Node | None:
-        """What a name stands for, with a column for the type of each event or without; None for a stream alone."""
+        """The tree for a name, with or without a column for the type of each event; None for a plain stream."""
         if variant := self.variants.get(name.lower()):
             if not variant.inserted:
                 raise QueryError(

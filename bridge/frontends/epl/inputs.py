@@ -1,4 +1,4 @@
-"""What stands in FROM of an EPL statement: a stream with its filter and its windows."""
+"""The inputs in FROM of an EPL statement: streams with their filters and windows."""
 
 from __future__ import annotations
 

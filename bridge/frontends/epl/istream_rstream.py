@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 
 PREVIOUS = "previous."
-"""What the columns begin with that hold what aggregates were before (`epl_before`)."""
+"""The beginning of the names of columns with the previous values of aggregates (`epl_before`)."""
 
 NEW = "istream"
 """The column that is true of what comes and false of what leaves; a statement names it `istream()`."""
 
 
 def expired_rows(cursor: Cursor, node: Node, position: int) -> RStream:
-    """What leaves a window; `position`: where rstream stands."""
+    """The rows that leave a window; `position`: where rstream stands."""
     if not isinstance(node, Window):
         cursor.fail("rstream wants one stream with a window: #time(5 sec), #length(5)", position)
     return RStream(node)
 
 
 def both_streams(cursor: Cursor, node: Node, position: int) -> Node:
-    """What comes, and what leaves, where something may; of one moment first what comes.
+    """The rows that enter, and those that leave if any can; at one time those that enter come first.
 
     >>> from bridge.frontends.epl.cursor import EplCursor
     >>> from bridge.query.nodes import Stream
@@ -75,7 +75,7 @@ def has_both_streams(node: Node) -> bool:
 
 
 def streams_of(node: Node) -> str:
-    """What a statement says before its list, where something may leave."""
+    """The words before the list of columns, where rows may leave."""
     below = list(walk(node))
     if any(isinstance(one, Filter) and one.condition == exp.Not(this=column(NEW)) for one in below):
         return "RSTREAM"
@@ -165,7 +165,7 @@ def check_rate(cursor: Cursor, rate: OutputRate) -> None:
 
 
 def _with_arrivals(cursor: Cursor, node: Node) -> Node:
-    """What comes, beside what leaves."""
+    """The rows that enter, beside those that leave."""
     if isinstance(node, Filter):
         return Filter(_with_arrivals(cursor, node.input), node.condition)
     assert isinstance(node, RStream)

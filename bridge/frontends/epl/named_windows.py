@@ -103,7 +103,7 @@ class NamedWindows:
         return name.lower() in self.tables
 
     def into_table(self, name: str, node: Aggregate) -> Node:
-        """What keeps the results of an aggregate in a table; one statement does."""
+        """The statement that keeps the results of an aggregate in a table; there is one at most."""
         table = self.tables.get(name.lower())
         if table is None:
             known = [one.name for one in self.tables.values()]
@@ -119,7 +119,7 @@ class NamedWindows:
             raise QueryError(f"the table {name!r} has aggregates: into table alone changes it", words=[name])
 
     def insert_into_table(self, name: str, node: Node) -> Node:
-        """What inserts the rows of a node into a table."""
+        """The statement that inserts the rows of a node into a table."""
         self._check_plain(name)
         insertion = Change("event", "row", unmatched=(Action("insert", star=True),), always=True)
         return ChangeTable(self.expand(node), self.tables[name.lower()], insertion)
@@ -178,13 +178,13 @@ class NamedWindows:
         return node.with_inputs(self._expand)
 
     def inserted(self, statement: object) -> Node | None:
-        """What is inserted into a window, where a statement is what the reader of EPL adds to report it."""
+        """The rows inserted into a window, where the statement is one that the reader of EPL adds to report them."""
         node, text = getattr(statement, "node", None), getattr(statement, "text", None)
         is_reported = isinstance(node, Stream) and node.name == text and node.name in self
         return self.known[node.name.lower()].rows if isinstance(node, Stream) and is_reported else None
 
     def _reported_rows(self, name: str) -> Node:
-        """What of a window is reported row by row: what is inserted, and rows that are changed as they are then."""
+        """The rows of a window that are reported one by one: the inserted rows, and changed rows after the change."""
         window = self.known[name.lower()]
         if not window.only_deletes:
             return self._read(name).content
@@ -193,7 +193,7 @@ class NamedWindows:
 
     @staticmethod
     def _matched(node: Node) -> Node:
-        """What match_recognize reads: of a window that events change, they may delete."""
+        """The input of match_recognize: of a window that events change, only one whose rows they delete."""
         if not isinstance(node, ChangedWindow):
             return node
         if not all(change.is_deletion for _, change in node.changes):

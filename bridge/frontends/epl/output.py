@@ -210,7 +210,7 @@ _HAVING = "having."
 
 
 def _with_having_column(node: Aggregate) -> tuple[exp.Expr | None, Aggregate]:
-    """What says whether HAVING holds for a result, and the aggregate with all results and a column for it."""
+    """The column with the truth of HAVING (None without it), and the aggregate with that column and all results."""
     if node.having is None or any(column.is_star for column in node.columns):
         return None, node
     columns = (*node.columns, exp.alias_(node.having.copy(), _HAVING, quoted=True))

@@ -35,7 +35,7 @@ _OF_TEXTS = {
     "replace": "replace(x, 'a', 'b')", "contains": "x like '%a%'", "startswith": "x like 'a%'", "endswith": "x like '%a'",
     "equals": "x = 'a'", "concat": "x || 'a'", "matches": "x regexp 'a'", "isempty": "x = ''",
 }  # fmt: skip
-"""What says the same as a method of Java's texts."""
+"""The equivalents of the methods of Java's texts."""
 
 
 class Name(NamedTuple):

@@ -166,7 +166,7 @@ class _PatternReader:
         return self.guarded()
 
     def _repeated(self) -> Temporal:
-        """What `every` and `not` are of: a repetition may stand there, without until."""
+        """The operand of `every` and `not`: a repetition may stand there, without until."""
         if self.cursor.word() != "[":
             return self.every()
         position, first = self.cursor.position, len(self.events)

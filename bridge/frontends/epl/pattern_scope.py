@@ -1,4 +1,4 @@
-"""What the expressions of EPL's match_recognize name: the variables of the pattern, their rows, and columns."""
+"""Names in the expressions of EPL's match_recognize: the variables of the pattern, their rows, and columns."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from bridge.query.nodes import Correlate, Node, Window
 from windows.extents import Rows
 
 BEFORE = "before."
-"""What the columns begin with."""
+"""The beginning of the names of the columns."""
 
 _EVER: dict[str, type[exp.Expr]] = {"firstever": exp.First, "lastever": exp.Last, "countever": exp.Count}
 

@@ -53,7 +53,7 @@ _REFUSED = {
 }
 
 _LATER = (COLUMN_PREFIX, BEFORE)
-"""What the columns begin with that stand for sub-queries, and for values of events before."""
+"""The beginnings of the names of columns for sub-queries, and for values of earlier events."""
 
 
 def select(cursor: Cursor, by: Item | None = None, within: Context | None = None) -> Node:
@@ -135,7 +135,7 @@ def _with_leaving(
 
 
 def _source(cursor: Cursor, joins: Joins) -> tuple[Node, Qualifiers]:
-    """What is selected from, and the qualifiers of its columns."""
+    """The input of the statement, and the qualifiers of its columns."""
     if len(joins.items) == 1:
         alias, node, position, _ = joins.items[0]
         tags = tags_of(node)
@@ -218,7 +218,7 @@ def _aggregated(
 def _reported_before(
     cursor: Cursor, node: Node, listed: AggregateRequest, stream_keyword: str, clauses: OutputClauses
 ) -> Node:
-    """What `rstream` or `irstream` report of aggregates."""
+    """The results of `rstream` or `irstream` over aggregates."""
     bare = [column for column in listed.columns if not any(map(is_mark, column.walk()))]
     if dataclasses.replace(listed, columns=tuple(bare)).is_per_event:
         cursor.fail(

@@ -87,7 +87,7 @@ def parse(
     variables: Mapping[str, Variable] = MappingProxyType({}),
     contexts: Mapping[str, Context] = MappingProxyType({}),
 ) -> Sequence[Statement]:
-    """What a statement comes to: streams to register, queries with a name of their own, and the one without.
+    """The result of reading a statement: streams to register, queries with a name of their own, and the one without.
 
     `variables` are the values that it may name, and `contexts` those that it may stand in, by their names in lower case.
 
@@ -232,7 +232,7 @@ def _renamed(cursor: Cursor, node: Node, names: list[str]) -> Node:
 
 
 def _in_context(cursor: Cursor, within: Context | None, read: Callable[[Context | None], Node]) -> Node:
-    """What is `read` here; in a context of categories it is read, and runs, for each of them."""
+    """The result of `read` here; in a context of categories the statement is read, and runs, for each of them."""
     if within is None:
         return read(None)
     start, nodes = cursor.at, list[Node]()

@@ -55,7 +55,7 @@ class Subqueries:
     def __init__(self, cursor: Cursor, change: Callable[[exp.Expr], exp.Expr]) -> None:
         self.cursor = cursor
         self.change = change
-        """What else is made of each expression."""
+        """A further change of each expression."""
         self.calls: list[_Subquery] = []
         self.each = Enumerations(cursor)
         self._numbers = itertools.count(1)

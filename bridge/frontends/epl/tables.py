@@ -325,7 +325,7 @@ def aggregate_column(cursor: Cursor, function: str, position: int) -> tuple[str,
 
 
 def into_table(cursor: Cursor, name: str, node: Node, start: int, position: int) -> IntoTableStatement:
-    """What follows `into table T`, a statement that has been read; `position`: where `into` stands."""
+    """The statement after `into table T`; `position`: where `into` stands."""
     if not isinstance(node, Aggregate) or node.having is not None:
         cursor.fail(
             "into table wants aggregates of one stream or join, without having, output and order by: into table T "

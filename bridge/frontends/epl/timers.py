@@ -30,7 +30,7 @@ _UNITS = {"W": 604_800_000, "D": 86_400_000, "H": 3_600_000, "M": 60_000, "S": 1
 
 
 def timer(cursor: Cursor, name: str, position: int) -> TimerInterval | At:
-    """What stands in the parentheses of a timer.
+    """The arguments of a timer.
 
     >>> from bridge.frontends.epl.cursor import EplCursor
     >>> timer(EplCursor("(30 sec)"), "interval", 0)

@@ -37,7 +37,7 @@ class OnSet:
 
 @dataclasses.dataclass(frozen=True)
 class Constants:
-    """What a text has said before its statements: that these variables keep their values, which stand in it."""
+    """The names of variables whose values stand in the statements of a text, so that they cannot change."""
 
     names: frozenset[str]
 

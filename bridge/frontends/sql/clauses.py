@@ -162,7 +162,7 @@ _EXTENTS: dict[str, Callable[[Cursor], Extent]] = {
     "RANGE": _range, "ROWS": _rows, "UNBOUNDED": _unbounded, "NOW": _now, "START": batch, "FIRST": _first,
     "SESSION": _session, "TRAILING": _trailing, "TUMBLING": _tumbling,
 }  # fmt: skip
-"""What reads each kind of window, by the word that it begins with."""
+"""The reader of each kind of window, by its first word."""
 
 
 # MATCHING -------------------------------------------------------------------------------------------------------------

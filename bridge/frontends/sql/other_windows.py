@@ -56,7 +56,7 @@ def _refuse(cursor: Cursor, function: str, name: str, keys: str, text: str) -> N
 
 
 def _translation(function: str, name: str, keys: str, durations: list[tuple[int, str]]) -> str:
-    """What gives the same, in the bridge's own words."""
+    """The equivalent in the bridge's own SQL."""
     first = durations[0] if durations else (10, "S")
     second = durations[1] if len(durations) > 1 else first
     one, other = (f"{count} {unit}" for count, unit in (first, second))

@@ -28,7 +28,7 @@ class Subset(NamedTuple):
 
 @dataclasses.dataclass
 class PatternClauses:
-    """What the clauses said; the places are those of words whose meaning other clauses may forbid."""
+    """The clauses as read; the places are those of words that other clauses may forbid."""
 
     input_name: str = ""
     """The correlation name or the name of the input; empty if it has none."""

@@ -99,7 +99,7 @@ def number_of(node: exp.Expr) -> str:
 
 
 def value(node: exp.Expr, subquery: Subquery, rows: Sequence[Sequence[Any]]) -> exp.Expr:
-    """What takes the place of a call, or of the IN around it, given the rows of its sub-query."""
+    """The replacement of a call, or of the IN around it, given the rows of its sub-query."""
     if subquery.word == "EXISTS":
         return exp.Boolean(this=bool(rows))
     if any(len(row) != 1 for row in rows):

@@ -78,7 +78,7 @@ _CLAUSES: dict[str, Callable[[Cursor], Clause]] = {
 }
 
 Results = Mapping[str, tuple[str, Node]]
-"""What WITH names: by lower case, the name as written and its tree."""
+"""The common table expressions: by the name in lower case, the name as written and its tree."""
 
 
 class _FromItem(NamedTuple):

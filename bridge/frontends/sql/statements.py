@@ -119,7 +119,7 @@ _CREATED = {
     "VIEW": ": CREATE QUERY name AS SELECT … names the results, which other queries read",
     "TABLE": ": CREATE STREAM name (a INTEGER, …) declares events, and FROM TABLE reads them from a table of the database",
 }
-"""What is created instead of what other products create."""
+"""Hints for what other products create."""
 
 
 def _create(cursor: Cursor) -> Statement:

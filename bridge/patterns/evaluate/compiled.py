@@ -26,7 +26,7 @@ class CompiledConditions:
     text: str
     reads: tuple[exp.Expr, ...]
     rests: tuple[MatchExpression, ...] = ()
-    """What the text is made of; its atoms are values of the rows read."""
+    """The expressions from which the text is made; their atoms are values of the rows read."""
 
     def columns(self, task: Task) -> tuple[NDArray[Any], ...] | None:
         """The values that it reads; None where one is not a number, or NULL, NaN, or a sum or product beyond 64 bits."""
@@ -80,7 +80,7 @@ class _NumbaPrinter(PythonPrinter):
 
 
 def _lines(place: int, condition: Condition, clause: RowPattern, reads: list[exp.Expr]) -> Iterator[str]:
-    """What takes the bit of a symbol from `symbol_set` where its condition does not hold."""
+    """Lines that clear the bit of a symbol in `symbol_set` where its condition does not hold."""
     if condition.rest is None:
         return
     holds = print_expression(condition.rest.expression, _NumbaPrinter()).true

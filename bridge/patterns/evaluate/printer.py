@@ -28,7 +28,7 @@ class UnknownOperator(Exception):
 
 
 class Printer(abc.ABC, Generic[Printed]):
-    """What is made of each operator; a method that is not overridden refuses its operator."""
+    """Translates each operator; a method that is not overridden refuses its operator."""
 
     @abc.abstractmethod
     def column(self, name: str) -> Printed: ...
@@ -67,7 +67,7 @@ class Printer(abc.ABC, Generic[Printed]):
 
 
 def print_expression(node: exp.Expr, printer: Printer[Printed]) -> Printed:
-    """What the printer makes of an expression.
+    """The translation of an expression by the printer.
 
     Raises:
         UnknownOperator: The printer, or the walk, does not know one of its operators.

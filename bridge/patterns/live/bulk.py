@@ -78,7 +78,7 @@ class Bulk:
     def outcome(
         self, database: Database, rows: list[Array], progress: list[Array], now: int, last: int | None
     ) -> BulkOutcome:
-        """What these retained rows, with the progress of their partitions, and the time `now` decide; see `run`."""
+        """The matches that these retained rows, the progress of their partitions and the time `now` decide; see `run`."""
         width = self.task.key_width
         names = [key.name for key in self.task.clause.partition_by]
         partitions = Partitions.of(rows, progress, width)

@@ -323,7 +323,7 @@ class DecidedMachine(LiveMachine):
             return super().take(database, arrived, now, seq)
 
     def history(self) -> BulkHistory | None:
-        """What does for a history what this does for pushes; None where a row at a time has to be looked at."""
+        """The equivalent of this machine for a history; None where rows have to be processed one at a time."""
         return None if self._bulk is None else BulkHistory(self._bulk)
 
     def _is_for_bulk(self, count: int, final: bool) -> bool:

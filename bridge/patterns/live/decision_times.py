@@ -34,7 +34,7 @@ BY_ROW, BY_TIME, AT_THE_END = 0, 1, 2
 
 
 class Decisions(NamedTuple):
-    """What decided each match (`how`), the row that did (else -1), and the time (ms)."""
+    """The cause that decided each match (`how`), the row that did (else -1), and the time (ms)."""
 
     how: Ints
     row: Ints

@@ -1,4 +1,4 @@
-"""What the machine of EPL's match_recognize holds in memory: open matches by partition, the window, and its deletions.
+"""The state of the machine of EPL's match_recognize in memory: open matches by partition, the window, and its deletions.
 
 The rules are numbered as in docs/epl.md (M1 to M21).
 """

@@ -47,7 +47,7 @@ class Deadlines(Generic[Item]):
 
 
 class MachineState(abc.ABC, Generic[Report]):
-    """What a machine holds in memory; `restore` makes it from the tables."""
+    """The state of a machine in memory, which `restore` reads from the tables."""
 
     @abc.abstractmethod
     def next_deadline(self) -> int | None:
@@ -94,7 +94,7 @@ class LiveMachine(abc.ABC):
     table: str
     """The name of the result table."""
     arrivals: tuple[Arrivals, ...] = dataclasses.field(default=(), kw_only=True)
-    """What it reads of a push, one per table of rows; empty where a row's values depend on later rows, or on computed values
+    """The reads of a push, one per table of rows; empty where a row's values depend on later rows, or on computed values
     of earlier ones."""
 
     def __post_init__(self) -> None:
@@ -136,7 +136,7 @@ class LiveMachine(abc.ABC):
 
     @abc.abstractmethod
     def explained(self, pretty: Callable[[str], str]) -> str:
-        """What the machine does, and the statements whose rows it reads."""
+        """A description of the machine, and the statements whose rows it reads."""
 
     def take(self, database: Database, arrived: Sequence[Rows], now: int, seq: int) -> pa.Table | None:
         """Takes an event that is pushed alone, of which the SELECTs of `arrivals` give these rows; returns the results.
@@ -147,7 +147,7 @@ class LiveMachine(abc.ABC):
         return self.advance(database, now, seq, False, arrived)
 
     def progress(self) -> Rows:
-        """What is to be written of the last push, if that is more than rows and results."""
+        """The lines to store of the last push, beside its rows and results."""
         return []
 
     def write_progress(self, database: Database, lines: Rows) -> None:  # noqa: B027 (most have none)

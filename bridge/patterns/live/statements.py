@@ -24,12 +24,12 @@ class PreviousValue(NamedTuple):
 
     @property
     def placeholder(self) -> exp.Column:
-        """What stands for it in a SELECT."""
+        """The expression that stands for it in a SELECT."""
         return column_of(PREVIOUS, f"{self.back}.{self.column}")
 
 
 class Arrivals(NamedTuple):
-    """What a machine reads of the rows of a push that are stored in a table: a SELECT over the inboxes, not over the table.
+    """The SELECT by which a machine reads the rows of a push that are stored in a table; it reads the inboxes, not the table.
 
     It computes all that is stored of a row, so what cannot be stored fails with it. `previous`: the values of earlier rows that
     it reads, `keys`: the columns of the partition.
@@ -43,7 +43,7 @@ class Arrivals(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class MachineStatements:
-    """What a machine over the rows of one input reads."""
+    """The statements of a machine over the rows of one input."""
 
     arrived: str
     """The rows of this push, with the columns of `rows.Row`."""
@@ -71,7 +71,7 @@ class LateStorage:
 
 @dataclasses.dataclass(frozen=True)
 class DecidedStatements(MachineStatements):
-    """Those of a DecidedMachine."""
+    """The statements of a DecidedMachine."""
 
     progress: str
     """The progress of each partition: key; ts, seq, place of the last row not needed; index of the next row; index of the
@@ -83,7 +83,7 @@ class DecidedStatements(MachineStatements):
 
 @dataclasses.dataclass(frozen=True)
 class EagerStatements(MachineStatements):
-    """Those of an EagerMachine; its rows come in the order of their ids."""
+    """The statements of an EagerMachine; its rows come in the order of their ids."""
 
     retained_table: str
     row_table: str

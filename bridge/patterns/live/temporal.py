@@ -94,7 +94,7 @@ class EventReader:
         return evaluator(valued.expression, readers, self.database)
 
     def equality(self, kind: int, condition: MatchExpression | None) -> Equality | None:
-        """Of a condition on events of a kind, the first conjunct by which a column equals one of an event before it."""
+        """The first conjunct of a condition that compares a column with one of an earlier event for equality."""
         if condition is None or scalar(condition.expression, len(condition.atoms)) is None:
             return None
         atoms = {column(f"_v{place}"): atom for place, atom in enumerate(condition.atoms)}
@@ -167,7 +167,7 @@ class TemporalMachine(LiveMachine):
     checkpoint_rows: int
     """The least number of rows between two checkpoints."""
     wholes: dict[int, exp.Expr]
-    """Of events whose whole is a column of the result, the part that is the whole."""
+    """The part of events that is the whole event, where that is a column of the result."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -330,7 +330,7 @@ def _flatten(item: Any, lines: list[tuple[int, int]], held: dict[tuple[int, RowI
 
 
 def _unflattened(lines: Iterator[tuple[Any, ...]], events: dict[int, PatternEvent]) -> Any:
-    """What `_flatten` wrote."""
+    """The inverse of `_flatten`."""
     kind, value = next(lines)
     if kind == 1:
         return [_unflattened(lines, events) for _ in range(value)]

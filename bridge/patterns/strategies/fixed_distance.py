@@ -206,7 +206,7 @@ class _Expander:
         return number, known, NO_ITERATIONS if waits else empty
 
     def rows(self, symbol: str, rows: Rows, by: int) -> Rows:
-        """What is known with one row more, as seen from that row (0) or from the next one (1)."""
+        """The known rows after one more row, as seen from that row (0) or from the next one (1)."""
         return {slot: self.row(slot, symbol, rows, by) for slot in self.slots}
 
     def row(self, slot: Slot, symbol: str, rows: Rows, by: int) -> KnownRow | None:
@@ -281,7 +281,7 @@ def _names(part: exp.Expr) -> list[str]:
 
 
 def _over_row(part: exp.Expr, atoms: Mapping[str, Atom]) -> exp.Expr:
-    """What is left to compute over atoms, with their rows' expressions in their place."""
+    """The rest of the expression over atoms, with the rows' expressions in their place."""
 
     def row(node: exp.Expr) -> exp.Expr:
         atom = atoms[node.name] if isinstance(node, exp.Column) else None

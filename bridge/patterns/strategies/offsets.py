@@ -226,7 +226,7 @@ class OffsetSearch:
         return starts[elapsed(times[starts], times[starts + length - 1]) < self.task.within]
 
     def _held(self, alternative: Alternative, starts: Ints) -> Ints:
-        """Those of which what is more than about one row holds, too."""
+        """The starts for which the conditions on more than one row hold, too."""
         names = [name for name, _ in alternative]
         for distance, name in enumerate(names):
             if rest := self._rests.get(name):

@@ -1,4 +1,4 @@
-"""What the generated search remembers for conditions, and the Python that reads and renews it.
+"""The registers that the generated search keeps for conditions, and the Python that reads and updates them.
 
 The row at hand is `row`, the first of the match `start`; a slot is a row number in a local (-1: none), an aggregate a
 local with its sum (None: of nothing) and one with its count.
@@ -68,7 +68,7 @@ def reads(conditions: Iterable[Condition], clause: RowPattern) -> dict[str, Slot
 
 
 def before(symbol: str, wanted: Slots) -> Slots:
-    """What must be known before a row is taken as a symbol for these slots to be known after it."""
+    """The slots that must be known before a row is taken as a symbol, so that these are known after it."""
     found = set()
     for slot in wanted:
         if slot.first:
@@ -119,7 +119,7 @@ START = "start"
 
 
 class UnknownExpression(Exception):
-    """What the generated search does not know."""
+    """An expression that the generated search cannot compute."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -184,7 +184,7 @@ class RegisterCode:
         return self.columns.setdefault(row, f"c{len(self.columns)}")
 
     def condition(self, condition: Condition) -> ConditionCode:
-        """What is left of a symbol's condition, with the row at hand taken as that symbol."""
+        """The rest of a symbol's condition, with the row at hand taken as that symbol."""
         if condition.rest is None:
             return ConditionCode((), "", frozenset())
         lines: list[str] = []
@@ -236,7 +236,7 @@ class RegisterCode:
         return [*lines, f"{name} = names[code[{there}]] if at >= 0 and start <= {there} <= row else None"]
 
     def key(self, registers: Sequence[Register]) -> list[str]:
-        """What must be alike for two ways to go on alike."""
+        """The values that must be equal for two branches of the search to continue alike."""
         found = [name for register in registers for name in self.locals(register)]
         slots = [r for r in registers if isinstance(r, Slot) and (r.symbols, r.first) in self.labelled]
         return [*found, *(f"code[{self.name(slot)}]" for slot in slots)]

@@ -170,7 +170,7 @@ def _at_changes(node: query.Aggregate, below: Flow, network: Network) -> Aggrega
 
 
 def _entering(node: query.Aggregate, below: Flow, database: Database) -> exp.Select:
-    """What an event reports, without what rows report that leave the window."""
+    """The results at events, without those at rows that leave the window."""
     select = joined(dataclasses.replace(node, on_change=False, every_change=False), below, database)
     select = select.select(aliased(number(1), "_place"))
     select.meta[LEAVING] = Leaving(node.every_change or not node.group_by, node.on_change)

@@ -132,7 +132,7 @@ def _reports(times: Operator) -> exp.Expr:
 
 
 def _report_times(node: Snapshot, network: Network) -> Operator:
-    """What fills a table with the reports that are due with each push."""
+    """The INSERT of the reports that are due with each push."""
 
     def build(operator: Operator) -> None:
         below = network.rewrite(node.input, Need.ARRIVALS)

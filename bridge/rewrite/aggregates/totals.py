@@ -190,7 +190,7 @@ class Totals:
         return own if high is None else call("CEP_TOTAL", exp.null(), column_of(_ARRIVED, high), own)
 
     def _settings(self) -> dict[str, exp.Expr]:
-        """What a group's row becomes: in an order in which no value that has been changed is read.
+        """The new values of a group's row, in an order in which no value that has been changed is read.
 
         MariaDB assigns one after the other, and counts say whether there was a value to add to.
         """

@@ -18,7 +18,7 @@ from bridge.rewrite.state_tables import add_table
 from windows.sql import aliased, aliased_table, column, column_of, number, table
 
 ALIAS = "_k"
-"""What the table of constants is called."""
+"""The alias of the table of constants."""
 
 EVERY = 0
 """The number that stands for all members; their own begin with 1."""

@@ -89,7 +89,7 @@ def _without_condition(node: query.Match, word: Sequence[str]) -> set[int]:
 
 
 def _places(expression: exp.Expr, place: int, variables: Mapping[str, set[int]]) -> set[int]:
-    """Those of the events that an expression at a place reads, by itself or by variables."""
+    """The places of the events that an expression at a place reads, by itself or by variables."""
     return set().union(*(variables.get(found.name, {place}) for found in expression.find_all(exp.Column)))
 
 

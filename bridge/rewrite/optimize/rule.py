@@ -1,4 +1,4 @@
-"""What an optimisation rule is, and what it may know of the push that its statement is for."""
+"""Optimisation rules, and the facts that they may use about the push that a statement is for."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class OneRow:
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
-    """What is known when a statement runs: tables that are `empty`, and the one that holds one row."""
+    """The facts known when a statement runs: tables that are `empty`, and the one that holds one row."""
 
     empty: Collection[str] = ()
     row: OneRow | None = None

@@ -170,7 +170,7 @@ class _EagerMatchPlan:
         return measure.transform(renamed)
 
     def _expressions(self) -> tuple[exp.Expr, ...]:
-        """What conditions, measures and deletions read of a row."""
+        """The values of a row that conditions, measures and deletions read."""
         in_conditions, in_measures = atoms_of(c.rest for c in self.conditions), atoms_of(self.measures)
         found = row_values([*in_conditions, *in_measures])
         for aggregate in (atom for atom in in_measures if isinstance(atom, MatchAggregate)):

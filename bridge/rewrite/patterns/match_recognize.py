@@ -253,7 +253,7 @@ class _MatchRecognizePlan:
         return True
 
     def _expressions(self) -> tuple[exp.Expr, ...]:
-        """What conditions, measures and results read of a row."""
+        """The values of a row that conditions, measures and results read."""
         atoms = atoms_of([*(condition.rest for condition in self.conditions), *self.measures])
         found = row_values(atoms)
         for aggregate in (atom for atom in atoms if isinstance(atom, MatchAggregate)):

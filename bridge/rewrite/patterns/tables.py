@@ -92,7 +92,7 @@ def with_neighbours(expression: exp.Expr, keys: Sequence[str]) -> exp.Expr:
 
 
 def previous_values(expressions: Iterable[exp.Expr]) -> tuple[PreviousValue, ...] | None:
-    """What `with_placeholders` reads of earlier rows; None where expressions read later rows, or more than columns."""
+    """The values of earlier rows that `with_placeholders` reads; None where expressions read later rows, or more than columns."""
     nodes = [node for each in expressions for node in each.walk() if shift_of(node) is not None]
     if any((shift_of(node) or 0) >= 0 or not isinstance(node.expressions[0], exp.Column) for node in nodes):
         return None
@@ -149,7 +149,7 @@ def row_values(atoms: Iterable[Atom]) -> list[exp.Expr]:
 
 
 def running_arguments(atoms: Iterable[Atom]) -> list[exp.Expr]:
-    """What the aggregates that are computed row by row are of."""
+    """The arguments of the aggregates that are computed row by row."""
     running = [atom.running for atom in atoms if isinstance(atom, MatchAggregate)]
     return [found[1] for found in running if found is not None and found[1] is not None]
 
@@ -169,7 +169,7 @@ def program_of(clause: RowPattern) -> Program:
 
 
 def probes(clause: RowPattern, rows: exp.Expr) -> list[exp.Query]:
-    """What shows whether the database knows all functions in DEFINE, which stand for themselves in no statement."""
+    """A statement by which the database shows whether it knows all functions in DEFINE; no other one contains them."""
     values = [typed(condition) for _, condition in clause.define]
     items = [aliased(value, f"c{place}") for place, value in enumerate(values)]
     return [exp.select(*items).from_(rows.copy()).where(exp.false())] if items else []

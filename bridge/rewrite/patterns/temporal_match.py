@@ -127,7 +127,7 @@ class _TemporalMatchPlan:
     # Conditions ---------------------------------------------------------------------------------------------------------
 
     def _split(self, place: int) -> tuple[exp.Expr | None, exp.Expr | None]:
-        """Of a condition what is about the event alone, and what names events before it."""
+        """The conjuncts of a condition on the event alone, and those that name earlier events."""
         condition = self.node.events[place].condition
         alone, rest = list[exp.Expr](), list[exp.Expr]()
         for part in conjuncts(condition) if condition is not None else []:
@@ -136,7 +136,7 @@ class _TemporalMatchPlan:
         return conjoined(alone), conjoined(rest)
 
     def _other(self, name: str) -> Value | None:
-        """What a column of a condition is, if it is that of an event with a tag; a count is of `COUNT(*)`."""
+        """The value that a column of a condition stands for if it is that of an event with a tag; a count is of `COUNT(*)`."""
         found = events.tagged(self.node, lambda number: self.flows[self.node.events[number].input].names, name)
         if found is None:
             return None
@@ -147,7 +147,7 @@ class _TemporalMatchPlan:
         return Value(place, column(found.name))
 
     def _rest(self, place: int) -> MatchExpression | None:
-        """What of a condition waits for events before; the symbol of a value's place is the event's number."""
+        """The part of a condition on earlier events; the symbol of a value's place is the event's number."""
         _, rest = self._split(place)
         return None if rest is None else self._valued(rest, place)
 
@@ -227,7 +227,7 @@ class _TemporalMatchPlan:
 
 
 def _parts(values: Sequence[MatchExpression | None], kinds: Sequence[int]) -> tuple[exp.Expr, ...]:
-    """What is read of events of these kinds that is a part of a column."""
+    """The parts of columns that are read of events of these kinds."""
     atoms = [atom for atom in atoms_of(values) if isinstance(atom, Value)]
     own = [atom for atom in atoms if atom.place.symbols is not None and int(atom.place.symbols[0]) in kinds]
     return tuple(dict.fromkeys(row for row in row_values(own) if isinstance(row, (exp.Cast, exp.ArraySize))))

@@ -26,7 +26,7 @@ def _(node: query.OrderLimitDistinct, network: Network, need: Need) -> Flow:
 
 
 def content_in_order(node: query.OrderLimitDistinct, below: Flow) -> Flow:
-    """What a query's content is: all of it arranged among itself, as the results of one event are."""
+    """The content of a query: all of its rows are ordered and cut, as those of one event are."""
     return Flow(below.names, _ordered(node, below, ()), order=("_place",), hidden=below.hidden)
 
 

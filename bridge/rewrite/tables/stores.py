@@ -149,7 +149,7 @@ def _names(node: ReadSQL, below: Flow) -> tuple[str, ...]:
 
 
 def _rows(node: ReadSQL | UpdateSQL, below: Flow) -> exp.Select:
-    """What a call reads: ts, seq and place of the arrivals, their columns, then the parameters."""
+    """The columns that a call reads: ts, seq and place of the arrivals, their columns, then the parameters."""
     order = [below.arrivals.columns[name].copy() for name in ("ts", "seq", *below.order)]
     place = exp.cast(below.arrivals.value(below.place_of_event), "BIGINT")
     select = below.arrivals.select(["ts", "seq"]).select(aliased(place, "_place"))

@@ -1,4 +1,4 @@
-"""What windows that jump share (W3, W6, W11): the content at each jump, and its replacement by the next one."""
+"""The common part of windows that jump (W3, W6, W11): the content at each jump, and its replacement by the next one."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ INSTRUCTION_LIMIT = 100_000
 
 @dataclass(frozen=True, slots=True)
 class MatchSymbol:
-    """Take one row that can be this symbol, and go on with the next instruction."""
+    """Take one row that can be this symbol, and continue with the next instruction."""
 
     name: str
     excluded: bool = False

@@ -1,7 +1,7 @@
 """AFTER MATCH SKIP: where the search for the next match begins, one function a mode (SQL:2016; rule S3).
 
-A mode takes a match of one row or more and gives the index of the row to go on with. After an empty match the search
-always goes on at the next row.
+A mode takes a match of one row or more and gives the index of the row to continue with. After an empty match the search
+always continues at the next row.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def to_last(*symbols: str) -> Skip:
 
 
 def search_on(skip: Skip, match: PatternMatch) -> int:
-    """The row to go on with; raises SkipError for a mode that would not move on."""
+    """The row to continue with; raises SkipError for a mode that would not move on."""
     after = skip(match) if match.memberships else match.start + 1
     if after <= match.start:
         raise SkipError(f"{_shown(match)} would be found for ever: the search goes on at row {after}")
@@ -71,7 +71,7 @@ def _any(symbols: tuple[str, ...]) -> str:
 
 
 class After(enum.Enum):
-    """Where the search goes on after a match that is reported."""
+    """Where the search continues after a match that is reported."""
 
     PAST_LAST_ROW = "PAST LAST ROW"
     TO_NEXT_ROW = "TO NEXT ROW"

@@ -29,11 +29,11 @@ class Bridge(Definitions, Destinations, Pushes, Watching, Inspection):
         database: The open connection; `cep.database.execute(sql)` and `cep.database.fetch(sql)` run statements of your own.
         lateness: Milliseconds, or a text such as "5 S", that events may come out of order (rule T2).
         clock: "system" for time that passes by the wall clock, which also stamps events without a timestamp (rule T4).
-        durable: Keep the state in the database, where that is a file or a server, and go on from it (rules D1, D2). False:
+        durable: Keep the state in the database, where that is a file or a server, and continue from it (rules D1, D2). False:
             the state is of this object alone, and is removed when it is closed.
         fresh: Remove the state of an earlier bridge first.
         event_ids: How many ids of events are remembered, or for how long, such as "7 D"; by default 100,000 (rule D4).
-        standby: Wait for as long as another bridge is at work in the database, and go on where it ends (rule D9).
+        standby: Wait for as long as another bridge is at work in the database, and continue where it ends (rule D9).
         name: The name of the bridge, where several have their state in one database.
         schema: The schema of the bridge's tables (MariaDB: a database).
         linger: Milliseconds, or a text such as "5 MS", that an event may wait for others, to be pushed in one transaction with
@@ -96,7 +96,7 @@ class Bridge(Definitions, Destinations, Pushes, Watching, Inspection):
     def close(self, final: bool = False) -> None:
         """Ends the bridge and closes the connection. Closing twice does nothing.
 
-        The state of a durable bridge stays in the database; the next `bridge.connect` goes on from it, and `drop` removes it.
+        The state of a durable bridge stays in the database; the next `bridge.connect` continues from it, and `drop` removes it.
         Without a file or server, or with `durable=False`, the tables are dropped.
 
         In a process forked from the one that opened the bridge it does nothing: both belong to that process.

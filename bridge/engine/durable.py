@@ -1,7 +1,7 @@
 """What a durable bridge stores beside its state: how it was defined, and what its tables are called (rules D1, D6, D8).
 
 The tables `cep_definitions` and `cep_names` are the catalogue; with `cep_clock` and the tables of the operators they are
-all that a bridge needs to go on after its process has ended.
+all that a bridge needs to continue after its process has ended.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Failures:
 
     @property
     def are_possible(self) -> bool:
-        """Whether a push may go on without some query."""
+        """Whether a push may continue without some query."""
         return any(self._may_fail(entry) for entry in self._runner.catalogue.queries.values())
 
     def run_without(self, error: Exception, run: Run) -> Results:
@@ -67,7 +67,7 @@ class Failures:
             self._runner.exclude(())
 
     def _may_fail(self, entry: QueryEntry) -> bool:
-        """Whether a push may go on without a query and those that read it."""
+        """Whether a push may continue without a query and those that read it."""
         queries = self._runner.catalogue.queries
         if entry.is_internal or entry.stopped or entry.on_error == REFUSE:
             return False

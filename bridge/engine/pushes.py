@@ -119,7 +119,7 @@ class Pushes(Access):
         queue.push([EventBatch(entry, rows=[row])], 1, ts, ts, receipts)
 
     def position(self, source: str) -> int | str | None:
-        """Where a source goes on: the position of its last push that is in; None before the first (rule D4).
+        """Where a source continues: the position of its last push that is in; None before the first (rule D4).
 
         Args:
             source: The name that the pushes have given.
@@ -155,7 +155,7 @@ class Pushes(Access):
             source: Where the events come from, such as a topic or a file, where a push may be repeated.
             position: Where the source is after these events: a number that grows, or a text. What is at or before its stored
                 position is dropped, also in part where the process has ended within the push; `position(source)` says where
-                to go on (rule D4).
+                to continue (rule D4).
 
         Returns:
             The number of events; without those that were in already.

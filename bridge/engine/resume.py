@@ -1,4 +1,4 @@
-"""How a bridge goes on from the state that an earlier one has left in the database (rules D2, D8)."""
+"""How a bridge continues from the state that an earlier one has left in the database (rules D2, D8)."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Resumption:
             self._left.popleft()
 
     def end(self) -> None:
-        """All definitions are carried out: the bridge goes on from where the state ends."""
+        """All definitions are carried out: the bridge continues from where the state ends."""
         self._runner.end_resumption(self._now, self._seq)
 
     def _carry_out(self, definition: LoggedCall) -> None:

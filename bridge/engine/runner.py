@@ -333,7 +333,7 @@ class Runner(SmallPushes):
         self.now, self.seq = now, seq
 
     def end_resumption(self, now: int, seq: int) -> None:
-        """The definitions have been carried out over the tables of a state: goes on from there, without tables unclaimed."""
+        """The definitions have been carried out over the tables of a state: continues from there, without tables unclaimed."""
         self.network.names.resuming = False
         with self.transaction():
             for inbox in sorted(self._all_inboxes()):

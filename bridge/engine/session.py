@@ -137,7 +137,7 @@ class BridgeSession:
     def history_push(self, queries: Iterable[str], is_sequence: bool) -> HistoryPush | None:
         """The statements of queries over a history without state; None where they, or others, cannot do without it.
 
-        `is_sequence`: each slice of the history goes on from the one before it.
+        `is_sequence`: each slice of the history continues from the one before it.
         """
         is_encoded = any(any(entry.encoders) for entry in self.catalogue.streams.values())
         is_limited = any(entry.limits is not None for entry in self.catalogue.queries.values())

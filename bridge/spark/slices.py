@@ -1,7 +1,7 @@
 """The rows of one partition in overlapping slices of time, each searched for matches separately, and joined afterwards.
 
 A slice does not know at which row the search of the slice before it goes on, so it begins at its own first row. In the rows
-that two slices share, both report where a search began. From the first row at which both began one, they go on alike,
+that two slices share, both report where a search began. From the first row at which both began one, they continue alike,
 because what follows depends on the rows only (AFTER MATCH SKIP only says where the next search begins). There the slices are
 joined: matches before that row count in the first slice, the others in the second. See docs/spark.md, "One big partition".
 """

@@ -182,7 +182,7 @@ class SQLite(SQLiteDecimals, SQLiteJson, SQLiteTimes, Alchemy):
         return json_reader(type_name) if is_nested(type_name) else decoders.get(type_name)
 
     def exact(self, value: exp.Expr, type_name: str) -> exp.Expr:
-        """SQLite goes on with doubles where `+`, `-` and `*` overflow 64 bits."""
+        """SQLite continues with doubles where `+`, `-` and `*` overflow 64 bits."""
         return call("CEP_INTEGER", value) if type_name in ("SMALLINT", "INTEGER", "BIGINT") else value
 
     def _refused(self, error: Exception, sql: str = "") -> Refused:

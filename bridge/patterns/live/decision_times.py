@@ -61,7 +61,7 @@ class Searches(NamedTuple):
 
     @property
     def open(self) -> Ints:
-        """The starts of the searches that go on."""
+        """The starts of the searches that continue."""
         open_starts: Ints = self.starts[self.decisions.how == AT_THE_END]
         return open_starts
 

@@ -243,7 +243,7 @@ class Generator:
         return [f"{name} = saved_{name}[row]" for r in self.saved for name in self.register_code.locals(r)]
 
     def end_of_start(self, memo: bool) -> list[str]:
-        """Note the match of the start, if it has one, and go on to the next start."""
+        """Note the match of the start, if it has one, and continue to the next start."""
         # What failed under one limit, or with one match number, tells nothing of others.
         end = "end" if self.numbered else "best"
         return [

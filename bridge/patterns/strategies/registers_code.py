@@ -115,7 +115,7 @@ def onward(line: Instruction, number: int) -> tuple[int, ...]:
 
 
 START = "start"
-"""The first row of a match. As other text among registers: what must be alike for two ways to go on alike."""
+"""The first row of a match. As other text among registers: what must be alike for two ways to continue alike."""
 
 
 class UnknownExpression(Exception):

@@ -111,15 +111,15 @@ def _compared(node: exp.Expr) -> Iterable[tuple[bool, list[exp.Expr]]]:
         yield True, [*(branch.args["true"] for branch in node.args["ifs"]), *([] if default is None else [default])]
 
 
-def _make_alike(node: exp.Expr, member: exp.Expr, kind: str, wanted: str, is_value: bool) -> None:
+def _make_alike(node: exp.Expr, member: exp.Expr, kind: str, target: str, is_value: bool) -> None:
     """Replaces a text, or a date among timestamps; `is_value`: the type of `node` is that of its operands."""
     if _is_text(member):
         time = check_text_of_time(node, member)
-        if wanted == "DATE" and time.time() != datetime.time():
+        if target == "DATE" and time.time() != datetime.time():
             way_out = f"write '{time.date()}', or CAST(… AS TIMESTAMP)"
             message = f"{member.sql()} has a time of day, and is compared with a DATE: {way_out}"
             raise QueryError(message, position=place(node))
-        text = _text_of(time, wanted)
-        member.replace(exp.cast(text, wanted) if is_value else text)
-    elif kind == "DATE" and wanted == "TIMESTAMP":
+        text = _text_of(time, target)
+        member.replace(exp.cast(text, target) if is_value else text)
+    elif kind == "DATE" and target == "TIMESTAMP":
         member.replace(exp.cast(member.copy(), "TIMESTAMP"))

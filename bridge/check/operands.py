@@ -124,14 +124,14 @@ def _casts(left: exp.Expr, other: exp.Expr, first: str, kinds: tuple[str | None,
     return as_text if isinstance(text, exp.Literal) else f"CAST({source_text(text)} AS DOUBLE) or {as_text}"
 
 
-def _families_are(node: exp.Expr, operands: list[exp.Expr], wanted: tuple[str, ...], column_type: TypeOf) -> None:
+def _families_are(node: exp.Expr, operands: list[exp.Expr], families: tuple[str, ...], column_type: TypeOf) -> None:
     for operand in operands:
         found = type_of(operand, column_type)
-        if family(found) not in (None, *wanted):
+        if family(found) not in (None, *families):
             name = node.name if isinstance(node, exp.AnonymousAggFunc) else node.key
             name = "when" if _is_condition_of_case(node) else _SIGNS.get(type(node), name)
             way_out = "; a list's values have methods in EPL, xs.average()" if found.endswith("[]") else ""
             if isinstance(node, exp.Add) and found == "VARCHAR":
                 way_out = "; || joins texts"
-            message = f"{source_text(operand)} is {found}; {name.upper()} wants a {wanted[0]}{way_out}"
+            message = f"{source_text(operand)} is {found}; {name.upper()} wants a {families[0]}{way_out}"
             raise QueryError(message, position=place(node))

@@ -115,12 +115,12 @@ class CatalogueTables:
         where = f"{number} = {int(reference[0])} AND {part} = {int(reference[1])}"
         self._database.execute(f"DELETE FROM {self._table(DEFINITIONS)} WHERE {where}")
 
-    def change_names(self, gone: Sequence[str], come: Iterable[NameRow]) -> None:
-        """Removes the rows of the keys `gone`, and adds the rows `come`."""
+    def change_names(self, removed: Sequence[str], added: Iterable[NameRow]) -> None:
+        """Removes the rows of the keys `removed`, and adds the rows `added`."""
         text = f"DELETE FROM {self._table(NAMES)} WHERE {self._quoted('id')} = {self._database.placeholder}"
-        for key in gone:
+        for key in removed:
             self._database.execute_bound(text, [key])
-        if rows := list(come):
+        if rows := list(added):
             self._database.insert(self._table(NAMES), len(_COLUMNS[NAMES]), rows)
 
     def _rows(self, table: str) -> list[tuple[Any, ...]]:

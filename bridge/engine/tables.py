@@ -116,12 +116,12 @@ class Tables:
         found = self._database.fetch(f"SELECT {columns} FROM {self.quoted(self._clock)}")
         return next(((int(now), int(seq)) for now, seq in found), None)
 
-    def make(self, made: PlannedTable) -> None:
+    def make(self, planned: PlannedTable) -> None:
         """Creates a table of a plan, with its indexes, unless it is there, as the state is being resumed."""
-        if not self._is_left(made.name):
-            self._create(made.create())
-            self.names.append(made.name)
-        self.index(made.name, made.indexes)
+        if not self._is_left(planned.name):
+            self._create(planned.create())
+            self.names.append(planned.name)
+        self.index(planned.name, planned.indexes)
 
     def index(self, name: str, indexes: Sequence[Sequence[str]], done: int = 0) -> None:
         """Creates indexes over these columns of a table, without the first `done`, where the database uses indexes."""

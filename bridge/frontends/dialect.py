@@ -138,13 +138,13 @@ def _timestamp(dialect: str) -> Any:
     return exp.DataType.build("TIMESTAMP", dialect=dialect).this
 
 
-def _spell_map(made: exp.Expr) -> None:
+def _spell_map(node: exp.Expr) -> None:
     """Turns `MAP {'a': 1}` into `MAP(['a'], [1])`, as braces alone make an object."""
-    pairs = made.this.expressions if isinstance(made.this, exp.Struct) else []
+    pairs = node.this.expressions if isinstance(node.this, exp.Struct) else []
     if all(isinstance(pair, exp.PropertyEQ) for pair in pairs):
         keys, values = ([getattr(pair, side).pop() for pair in pairs] for side in ("this", "expression"))
         lists = [exp.Array(expressions=each) for each in (keys, values)]
-        made.replace(exp.Anonymous(this="MAP", expressions=lists))
+        node.replace(exp.Anonymous(this="MAP", expressions=lists))
 
 
 def _bind_variable(comprehension: exp.Expr) -> None:

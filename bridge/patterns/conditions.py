@@ -84,11 +84,11 @@ def conjoined(parts: Sequence[exp.Expr]) -> exp.Expr | None:
     return functools.reduce(lambda left, right: exp.And(this=left, expression=right), wrapped) if wrapped else None
 
 
-def of_row(valued: MatchExpression) -> exp.Expr | None:
+def of_row(match_expression: MatchExpression) -> exp.Expr | None:
     """The condition as an expression over the row, if it reads no other rows."""
-    if not valued.atoms:
-        return valued.expression
-    only = valued.only
+    if not match_expression.atoms:
+        return match_expression.expression
+    only = match_expression.only
     return only.row if isinstance(only, Value) and only.place == CURRENT else None
 
 

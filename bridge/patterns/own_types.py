@@ -95,10 +95,13 @@ _OF_ONE_ROW = (exp.Min, exp.Max, exp.First, exp.Last)
 """Aggregates whose value is one of those aggregated, and of their type."""
 
 
-def _cast(valued: MatchExpression, types: Mapping[exp.Expr, OwnType], keeps_collations: bool) -> MatchExpression:
-    own = {row: kind for row, kind in types.items() if not kind.within or _has(valued, kind.within)}
-    for atom in valued.atoms if any(kind.refused for kind in own.values()) else ():
-        _refuse(atom, own, valued)
+def _cast(
+    match_expression: MatchExpression, types: Mapping[exp.Expr, OwnType], keeps_collations: bool
+) -> MatchExpression:
+    """The expression with its values of own types cast to the types in which they are compared and computed."""
+    own = {row: kind for row, kind in types.items() if not kind.within or _has(match_expression, kind.within)}
+    for atom in match_expression.atoms if any(kind.refused for kind in own.values()) else ():
+        _refuse(atom, own, match_expression)
 
     def of_row(node: exp.Expr) -> exp.Expr:
         kind = types.get(node) if isinstance(node, exp.Column) else None
@@ -113,7 +116,7 @@ def _cast(valued: MatchExpression, types: Mapping[exp.Expr, OwnType], keeps_coll
             return _of_type(node.copy(), kind.cast) if keeps_collations else node
         return node if kind is None else _of_type(node.copy(), kind.cast)
 
-    named = {f"_v{place}": atom for place, atom in enumerate(valued.atoms)}
+    named = {f"_v{place}": atom for place, atom in enumerate(match_expression.atoms)}
 
     def aggregate(atom: MatchAggregate) -> MatchAggregate:
         call = atom.call.transform(of_row)
@@ -130,27 +133,27 @@ def _cast(valued: MatchExpression, types: Mapping[exp.Expr, OwnType], keeps_coll
         return dataclasses.replace(atom, row=as_type(atom.row, kind.leave_as))
 
     def changed(atom: Atom) -> Atom:
-        return (
-            aggregate(atom) if isinstance(atom, MatchAggregate) else leaving(atom) if isinstance(atom, Value) else atom
-        )
+        if isinstance(atom, MatchAggregate):
+            return aggregate(atom)
+        return leaving(atom) if isinstance(atom, Value) else atom
 
-    atoms = tuple(map(changed, valued.atoms))
-    expression = valued.expression if valued.only is not None else valued.expression.transform(of_atom)
-    return MatchExpression(expression, atoms)
+    atoms = tuple(map(changed, match_expression.atoms))
+    expression = match_expression.expression
+    return MatchExpression(expression if match_expression.only is not None else expression.transform(of_atom), atoms)
 
 
-def _refuse(atom: Atom, own: Mapping[exp.Expr, OwnType], valued: MatchExpression) -> None:
+def _refuse(atom: Atom, own: Mapping[exp.Expr, OwnType], match_expression: MatchExpression) -> None:
     """Raises QueryError for arithmetic with values that only the database can compute with."""
     rows = [atom.row] if isinstance(atom, Value) else []
     if isinstance(atom, MatchAggregate) and isinstance(atom.call, (exp.Sum, exp.Avg)):
         rows += map(column, atom.columns)
     is_aggregate = isinstance(atom, MatchAggregate)
     for kind in (own[row] for row in rows if row in own):
-        if kind.refused and (is_aggregate or _has(valued, ARITHMETIC)):
+        if kind.refused and (is_aggregate or _has(match_expression, ARITHMETIC)):
             raise QueryError(kind.refused)
 
 
-def _has(valued: MatchExpression, kinds: tuple[type[exp.Expr], ...]) -> bool:
+def _has(match_expression: MatchExpression, kinds: tuple[type[exp.Expr], ...]) -> bool:
     """Whether such a node is in an expression, or in an aggregate that it reads."""
-    calls = [atom.call for atom in valued.atoms if isinstance(atom, MatchAggregate)]
-    return any(each.find(*kinds) is not None for each in (valued.expression, *calls))
+    calls = [atom.call for atom in match_expression.atoms if isinstance(atom, MatchAggregate)]
+    return any(each.find(*kinds) is not None for each in (match_expression.expression, *calls))

@@ -313,10 +313,10 @@ class SortedRows:
         kind = self.leave_as.get(expression.name) if isinstance(expression, exp.Column) else None
         return expression if kind is None else as_type(expression, kind)
 
-    def where(self, condition: exp.Expr, values: Sequence[exp.Expr], shown: Sequence[exp.Expr]) -> list[Array]:
-        """The numbers of the rows for which a condition holds, and the expressions `shown` of them, in one statement.
+    def where(self, condition: exp.Expr, values: Sequence[exp.Expr], outputs: Sequence[exp.Expr]) -> list[Array]:
+        """The numbers of the rows for which a condition holds, and the values of `outputs` for them, in one statement.
 
-        The condition and `shown` are over the columns `_w0`, `_w1` …, which stand for `values`.
+        The condition and `outputs` are over the columns `_w0`, `_w1` …, which stand for `values`.
         """
         ranked = exp.Sub(this=exp.Window(this=exp.RowNumber()), expression=exp.Literal.number(1))
         number = (
@@ -327,7 +327,7 @@ class SortedRows:
         named = [exp.alias_(self._shifted(value), f"_w{place}", quoted=True) for place, value in enumerate(values)]
         inner = exp.select(exp.alias_(number, "_row", quoted=True), *named)
         of_rows = inner.from_(self._table()).subquery("h")
-        computed = [exp.alias_(e.copy(), f"_e{place}", quoted=True) for place, e in enumerate(shown)]
+        computed = [exp.alias_(e.copy(), f"_e{place}", quoted=True) for place, e in enumerate(outputs)]
         select = exp.select(column("_row"), *computed).from_(of_rows).where(condition.copy())
         if not self.database.insertion_ordered:
             select = select.order_by(column("_row"))

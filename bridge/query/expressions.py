@@ -145,14 +145,14 @@ def scalar(source: Scalar, dialect: str = "") -> exp.Expr:
     return parsed(source, dialect)
 
 
-def parsed(text: str, dialect: str = "", shown: str | None = None) -> exp.Expr:
-    """sqlglot's tree of `text`. A syntax error is a QueryError that points into `shown`, by default the text."""
+def parsed(text: str, dialect: str = "", original: str | None = None) -> exp.Expr:
+    """sqlglot's tree of `text`. A syntax error is a QueryError that points into `original`, by default the text."""
     try:
         tree = sqlglot.parse_one(text, dialect=dialect)
     except SqlglotError as error:
-        raise syntax_error(error, shown or text) from None
+        raise syntax_error(error, original or text) from None
     except RecursionError:
-        raise QueryError("the expression is nested too deeply", shown or text) from None
+        raise QueryError("the expression is nested too deeply", original or text) from None
     return tree
 
 
@@ -175,7 +175,7 @@ def projections(sources: Scalar | Iterable[Scalar] | Mapping[str, Scalar]) -> tu
 def in_order(term: exp.Expr | str) -> exp.Ordered:
     """A term of ORDER BY, from an expression or a text such as `"v DESC"`. NULL sorts as the least value."""
     if isinstance(term, str):
-        term = cast("exp.Select", parsed(f"SELECT 1 ORDER BY {term}", shown=term)).args["order"].expressions[0]
+        term = cast("exp.Select", parsed(f"SELECT 1 ORDER BY {term}", original=term)).args["order"].expressions[0]
     if not isinstance(term, exp.Ordered):
         return exp.Ordered(this=term, desc=False)
     return exp.Ordered(this=term.this, desc=bool(term.args.get("desc")))
@@ -184,7 +184,7 @@ def in_order(term: exp.Expr | str) -> exp.Ordered:
 def _projection(source: Scalar) -> exp.Expr:
     if isinstance(source, exp.Expr):
         return source
-    return cast("exp.Expr", cast("exp.Select", parsed("SELECT " + source, shown=source)).expressions[0])
+    return cast("exp.Expr", cast("exp.Select", parsed("SELECT " + source, original=source)).expressions[0])
 
 
 def _identifier(name: str) -> exp.Identifier:

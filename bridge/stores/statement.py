@@ -130,10 +130,10 @@ def columns(
     return tuple(found)
 
 
-def places(sql: Sql, wanted: Sequence[str], database: Database) -> list[int]:
+def places(sql: Sql, requested: Sequence[str], database: Database) -> list[int]:
     """At which place of a SELECT's rows each of these columns stands."""
     names = list(_given(sql, database, None))
-    return [names.index(name) for name in wanted]
+    return [names.index(name) for name in requested]
 
 
 def _type(kind: str | None) -> str | None:
@@ -255,7 +255,7 @@ def joins(sql: Sql, left: bool) -> bool:
 
 def joined(
     sql: Sql,
-    wanted: Sequence[str],
+    requested: Sequence[str],
     values: exp.Expr,
     alias: str,
     database: Database,
@@ -263,7 +263,7 @@ def joined(
 ) -> exp.Select:
     """The SELECT joined with a FROM item `alias` that holds the values as columns `PARAMETER…`.
 
-    Its columns are those `wanted`, by name; the caller adds those of the item.
+    Its columns are those `requested`, by name; the caller adds those of the item.
     """
     tree = sql.tree.copy()
     assert isinstance(tree, exp.Select)
@@ -291,9 +291,9 @@ def joined(
         for join in tree.args.get("joins") or []:
             select.append("joins", join.copy())
         select = select.where(where.this) if where is not None else select
-    chosen = [given[name.lower()] for name in wanted]
+    chosen = [given[name.lower()] for name in requested]
     values_ = (item.this if isinstance(item, exp.Alias) else item for item in chosen)
-    return select.select(*(aliased(value, name) for value, name in zip(values_, wanted, strict=True)))
+    return select.select(*(aliased(value, name) for value, name in zip(values_, requested, strict=True)))
 
 
 def _expanded(tree: exp.Select, scope: StatementTables) -> exp.Select:

@@ -140,15 +140,13 @@ class Stores:
 class Question:
     """A SELECT that is asked for many sets of values: for all at once where it allows that, else for each."""
 
-    def __init__(
-        self, sql: Sql, wanted: Sequence[str], kinds: Sequence[Any], database: Database, at_once: bool
-    ) -> None:
+    def __init__(self, sql: Sql, names: Sequence[str], kinds: Sequence[Any], database: Database, at_once: bool) -> None:
         self.at_once = at_once
         self._kinds = kinds
         self._single, self._order = database.parameterize(sql.tree, sql.count)
-        self._places = places(sql, wanted, database)
+        self._places = places(sql, names, database)
         self._sorted = not sql.tree.args.get("order")
-        self._many = database.render(self._joined(sql, wanted, database)) if at_once else ""
+        self._many = database.render(self._joined(sql, names, database)) if at_once else ""
         self._count = sql.count
 
     def answers(self, sets: Sequence[Values], database: Database) -> Answers:
@@ -186,9 +184,9 @@ class Question:
         return found
 
     @staticmethod
-    def _joined(sql: Sql, wanted: Sequence[str], database: Database) -> exp.Select:
+    def _joined(sql: Sql, names: Sequence[str], database: Database) -> exp.Select:
         values = exp.alias_(exp.to_table(exp.Table(this=exp.to_identifier(_VALUES, quoted=True))), "v", table=True)
-        select = joined(sql, wanted, values, "v", database, left=False)
+        select = joined(sql, names, values, "v", database, left=False)
         select.set("expressions", [aliased(column_of("v", "cep_number"), "cep_number"), *select.expressions])
         return select
 

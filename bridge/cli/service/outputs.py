@@ -77,10 +77,10 @@ class Outputs:
         names = [f"{OWN}notify {channel}" for channel in self._settings.channels_of(query, is_read)]
         return names + ([WEBHOOK] if self._settings.webhook_of(query) else [])
 
-    def _remove(self, query: str, wanted: Sequence[str]) -> None:
+    def _remove(self, query: str, names: Sequence[str]) -> None:
         """Removes the processors of a query that earlier starts have left."""
         for name in subscribers(self._cep, query):
-            if name.startswith(OWN) and name not in wanted:
+            if name.startswith(OWN) and name not in names:
                 Subscription(self._cep, query, name).remove()
 
     def _add(self, query: str, name: str) -> None:

@@ -177,28 +177,28 @@ def reported_changes(
     return reported(False) if which == "RSTREAM" else Union((reported(True), reported(False)))
 
 
-def _with_keys(made: Aggregate, listed: tuple[exp.Expr, ...]) -> Aggregate:
-    """The aggregate with the keys that are not among the listed columns as further columns."""
-    values = [column.unalias() for column in listed]
+def _with_keys(aggregate: Aggregate, columns: tuple[exp.Expr, ...]) -> Aggregate:
+    """The aggregate with those of its keys as further columns that are not among the columns."""
+    values = [column.unalias() for column in columns]
     hidden = tuple(
         exp.alias_(key.copy(), f"{_KEY}{place}", quoted=True)
-        for place, key in enumerate(made.group_by, 1)
+        for place, key in enumerate(aggregate.group_by, 1)
         if key not in values
     )
-    return dataclasses.replace(made, columns=(*made.columns, *hidden))
+    return dataclasses.replace(aggregate, columns=(*aggregate.columns, *hidden))
 
 
 def _with_values_before(
-    cursor: Cursor, which: str, made: Aggregate, listed: tuple[exp.Expr, ...]
+    cursor: Cursor, which: str, aggregate: Aggregate, columns: tuple[exp.Expr, ...]
 ) -> tuple[Node, dict[int, exp.Expr]]:
     """The aggregate with the values of each group's result before; and what reads these, by the number of the column."""
-    names = {column.unalias(): _alias_of(column) for column in made.columns}
-    keys = tuple(by_name(names[key]) for key in made.group_by)
-    node: Node = made
+    names = {column.unalias(): _alias_of(column) for column in aggregate.columns}
+    keys = tuple(by_name(names[key]) for key in aggregate.group_by)
+    node: Node = aggregate
     before: dict[int, exp.Expr] = {}
-    for place, item in enumerate(listed, 1):
+    for place, item in enumerate(columns, 1):
         value = item.unalias()
-        if value in made.group_by:
+        if value in aggregate.group_by:
             continue
         if not isinstance(value, exp.AggFunc):
             cursor.fail(

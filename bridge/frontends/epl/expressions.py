@@ -198,15 +198,15 @@ def _is_call_with_comma(cursor: Cursor, index: int, region: Region) -> bool:
 def with_chains(
     cursor: Cursor,
     expression: exp.Expr,
-    made: Callable[[list[epl_paths.Step]], exp.Expr | None] = epl_paths.as_column,
+    change: Callable[[list[epl_paths.Step]], exp.Expr | None] = epl_paths.as_column,
 ) -> exp.Expr:
-    """The expression with its chains of names, `a.b[0].c`, `made` into what the shared trees have."""
+    """The expression with its chains of names, such as `a.b[0].c`, changed into nodes of the shared trees by `change`."""
     holder = exp.Paren(this=expression)
     for node in list(holder.find_all(exp.Dot, exp.Bracket, exp.Anonymous, exp.Column)):
         if isinstance(node, exp.Column) and not node.db:
             continue
         if not epl_paths.in_chain(node) and (found := epl_paths.steps(cursor, node)) is not None:
-            node.replace(made(found) or node)
+            node.replace(change(found) or node)
     result: exp.Expr = holder.this.pop()
     return result
 

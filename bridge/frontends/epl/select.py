@@ -155,12 +155,12 @@ def _projected(
     columns: tuple[exp.Expr, ...],
     names: Qualifiers,
     distinct: bool,
-    keyed: ContextSource,
+    context: ContextSource,
     known_variables: tuple[str, ...],
     stream_keyword: str,
 ) -> Node:
     """The list of columns, and what follows it; the rows have the values of `known_variables` already."""
-    keys: tuple[exp.Expr, ...] = keyed.keys
+    keys: tuple[exp.Expr, ...] = context.keys
     grouped = cursor.take("GROUP BY")
     if grouped and cursor.word() in ("ROLLUP", "CUBE", "GROUPING SETS", "GROUPING"):
         cursor.fail(f"{cursor.word().lower()} is not supported: a statement for each list of columns")
@@ -177,7 +177,7 @@ def _projected(
     if clauses.rate is not None and changing:
         cursor.fail("output with a variable that changes is not supported: insert into names it", clauses.rate.position)
     aggregating = grouped or any(column.find(exp.AggFunc) for column in (*columns, *having))
-    keyed.check_output(node, clauses, aggregating)
+    context.check_output(node, clauses, aggregating)
     if clauses.rate is not None and clauses.rate.kind == "snapshot":
         node, clauses = snapshot(cursor, node, clauses.rate, aggregating), dataclasses.replace(clauses, rate=None)
     if aggregating:
@@ -188,7 +188,7 @@ def _projected(
         _refuse_arranged(cursor, f"{stream_keyword.lower()} of a join", bool(having), clauses, at)
         return of_join(node, columns, stream_keyword == "IRSTREAM")
     node = with_variables(node, (name for name in changing if name not in known_variables))
-    return single_events(cursor, node, columns, clauses, keyed.keys, having[0] if having else None)
+    return single_events(cursor, node, columns, clauses, context.keys, having[0] if having else None)
 
 
 def _aggregated(

@@ -65,13 +65,13 @@ class Subqueries:
         marked, region = self._marked(region)
         return epl_scalars.expression_list(marked, region, what, self._with_operands)
 
-    def over(self, node: Node, names: Qualifiers, keyed: ContextSource) -> Node:
+    def over(self, node: Node, names: Qualifiers, context: ContextSource) -> Node:
         """The node with what they find, of the same keys in a context."""
         node = self.each.over(node, names)
         for cut in self.calls:
             operand = None if cut.operand is None else resolve(self.cursor, [cut.operand], names)[0]
             condition, value = (self._resolved(part, cut, names) for part in (cut.condition, cut.value))
-            source, condition = keyed.lookup(cut.source, cut.name, condition, cut.position)
+            source, condition = context.lookup(cut.source, cut.name, condition, cut.position)
             node = SubqueryColumn(node, cut.name, source, condition, value, operand)
         return node
 

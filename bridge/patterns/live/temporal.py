@@ -88,10 +88,10 @@ class EventReader:
         """The input whose events can be of a kind."""
         return next(one for one in self.inputs if kind in one.kinds)
 
-    def function(self, valued: MatchExpression) -> Callable[[Bound], Any]:
+    def function(self, match_expression: MatchExpression) -> Callable[[Bound], Any]:
         """The value of an expression over bound events."""
-        readers = [self._reader(atom) for atom in valued.atoms if isinstance(atom, Value)]
-        return evaluator(valued.expression, readers, self.database)
+        readers = [self._reader(atom) for atom in match_expression.atoms if isinstance(atom, Value)]
+        return evaluator(match_expression.expression, readers, self.database)
 
     def equality(self, kind: int, condition: MatchExpression | None) -> Equality | None:
         """The first conjunct of a condition that compares a column with one of an earlier event for equality."""
@@ -317,14 +317,14 @@ def _events_of(inputs: Sequence[Rows]) -> list[PatternEvent]:
     return several[0] if len(several) == 1 else list(heapq.merge(*several, key=_row_id_of))
 
 
-def _flatten(item: Any, lines: list[tuple[int, int]], held: dict[tuple[int, RowId], int]) -> None:
-    """Nested lists as lines: a number (0), a list with its length (1), an event by its number in `held` (2)."""
+def _flatten(item: Any, lines: list[tuple[int, int]], numbers: dict[tuple[int, RowId], int]) -> None:
+    """Nested lists as lines: a number (0), a list with its length (1), an event by its number in `numbers` (2)."""
     if isinstance(item, PatternEvent):
-        lines.append((2, held.setdefault((item.source, item.row_id), len(held))))
+        lines.append((2, numbers.setdefault((item.source, item.row_id), len(numbers))))
     elif isinstance(item, list):
         lines.append((1, len(item)))
         for one in item:
-            _flatten(one, lines, held)
+            _flatten(one, lines, numbers)
     else:
         lines.append((0, item))
 

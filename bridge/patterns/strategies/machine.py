@@ -147,10 +147,13 @@ class PathConditions:
         value, symbol = self.value(condition.rest), condition.symbol
         return lambda row, path: bool(value(path.take(symbol, row, row)))
 
-    def value(self, valued: MatchExpression) -> Callable[[Path[int]], Any]:
+    def value(self, match_expression: MatchExpression) -> Callable[[Path[int]], Any]:
         """The value of an expression over a path that ends with the current row."""
-        readers, types = [self._reader(atom) for atom in valued.atoms], [self._type(atom) for atom in valued.atoms]
-        return evaluator(valued.expression, readers, self.task.database, types)
+        readers, types = (
+            [self._reader(atom) for atom in match_expression.atoms],
+            [self._type(atom) for atom in match_expression.atoms],
+        )
+        return evaluator(match_expression.expression, readers, self.task.database, types)
 
     def _type(self, atom: Atom) -> pa.DataType | None:
         """The type of an atom's values in Arrow, if it is known."""

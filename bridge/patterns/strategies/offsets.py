@@ -261,14 +261,14 @@ class DistanceColumns:
         value = shifted(row.copy(), by + distance) if by + distance else row.copy()
         return column(self.values.setdefault(value, f"_w{len(self.values)}"))
 
-    def computed(self, valued: MatchExpression, taken_by_now: int) -> exp.Expr:
-        """An expression over values of the match's first rows."""
-        atoms = {f"_v{number}": self._atom(atom, taken_by_now) for number, atom in enumerate(valued.atoms)}
+    def computed(self, match_expression: MatchExpression, taken_by_now: int) -> exp.Expr:
+        """An match_expression over values of the match's first rows."""
+        atoms = {f"_v{number}": self._atom(atom, taken_by_now) for number, atom in enumerate(match_expression.atoms)}
 
         def put(node: exp.Expr) -> exp.Expr:
             return atoms[node.name].copy() if isinstance(node, exp.Column) else node
 
-        return exp.Paren(this=valued.expression.transform(put))
+        return exp.Paren(this=match_expression.expression.transform(put))
 
     def _atom(self, atom: Atom, taken_by_now: int) -> exp.Expr:
         assert isinstance(atom, (Value, Classifier))
@@ -337,12 +337,12 @@ def _condition(task: Task, columns: DistanceColumns) -> exp.Expr:
 
 
 def _table(
-    task: Task, measures: Sequence[MatchExpression], rows: Ints, shown: Sequence[Array], step: int
+    task: Task, measures: Sequence[MatchExpression], rows: Ints, outputs: Sequence[Array], step: int
 ) -> tuple[pa.Table, int]:
     kept = _non_overlapping(rows, step)
     if len(kept) < len(rows):
-        rows, shown = rows[kept], [take(array, kept) for array in shown]
-    given = iter(shown)
+        rows, outputs = rows[kept], [take(array, kept) for array in outputs]
+    given = iter(outputs)
     computed = [
         pa.array(match_numbers(rows, task.ends)) if isinstance(m.only, MatchNumber) else next(given) for m in measures
     ]

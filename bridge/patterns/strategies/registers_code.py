@@ -67,10 +67,10 @@ def reads(conditions: Iterable[Condition], clause: RowPattern) -> dict[str, Slot
     }
 
 
-def before(symbol: str, wanted: Slots) -> Slots:
+def before(symbol: str, after: Slots) -> Slots:
     """The slots that must be known before a row is taken as a symbol, so that these are known after it."""
     found = set()
-    for slot in wanted:
+    for slot in after:
         if slot.first:
             # Whether this row is the one depends on how many there were.
             found |= {slot._replace(place=place) for place in range(slot.place + 1)}
@@ -289,13 +289,13 @@ class RegisterCode:
         ]
         return [*lines, f"n{old}n = {old}n + (at is not None)"] if total.is_mean else lines
 
-    def updates(self, symbol: str, wanted: Sequence[Register], known: frozenset[Register]) -> list[str]:
+    def updates(self, symbol: str, requested: Sequence[Register], known: frozenset[Register]) -> list[str]:
         """The lines that update the requested registers by the row at hand; the totals `known` are in `n...` already."""
         lines: list[str] = []
-        for slot in sorted((r for r in wanted if isinstance(r, Slot)), key=lambda slot: -slot.place):
+        for slot in sorted((r for r in requested if isinstance(r, Slot)), key=lambda slot: -slot.place):
             if slot.takes(symbol):
                 lines += self.moved(slot)
-        for total in (r for r in wanted if isinstance(r, RunningTotal) and r.takes(symbol)):
+        for total in (r for r in requested if isinstance(r, RunningTotal) and r.takes(symbol)):
             lines += [] if total in known else self.renewed(total, symbol)
             lines += [f"{local} = n{local}" for local in self.locals(total)]
         return lines

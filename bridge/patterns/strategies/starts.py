@@ -72,11 +72,11 @@ def symbol_sets_at(task: Task) -> SymbolSetsAt:
         return lambda starts, rows, wanted: symbol_sets.take(rows)
     kind = symbol_sets.dtype.type
 
-    def symbol_sets_in_match(starts: Ints, rows: Ints, wanted: int) -> SymbolSets:
+    def symbol_sets_in_match(starts: Ints, rows: Ints, requested: int) -> SymbolSets:
         found = symbol_sets.take(rows)
         cache: ValueCache = {}
         for place, holds, always in rests:
-            if not wanted >> place & 1:
+            if not requested >> place & 1:
                 continue
             if always:
                 found &= ~((~holds(starts, rows, cache)).astype(kind) << kind(place))

@@ -287,7 +287,7 @@ class Alter:
         return "\n".join([*parts, *(f"{pretty(text)};" for text in selects)])
 
 
-def run_bound(database: Database, marked: Marked, values: Sequence[Any]) -> None:
+def run_bound(database: Database, statement: Marked, values: Sequence[Any]) -> None:
     """Run a statement whose marks take these values."""
-    text, order = marked
+    text, order = statement
     database.execute_bound(text, [values[place] for place in order])

@@ -262,7 +262,7 @@ class DistanceColumns:
         return column(self.values.setdefault(value, f"_w{len(self.values)}"))
 
     def computed(self, match_expression: MatchExpression, taken_by_now: int) -> exp.Expr:
-        """An match_expression over values of the match's first rows."""
+        """An expression over values of the match's first rows."""
         atoms = {f"_v{number}": self._atom(atom, taken_by_now) for number, atom in enumerate(match_expression.atoms)}
 
         def put(node: exp.Expr) -> exp.Expr:

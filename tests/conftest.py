@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.databases import DATABASES, is_in_turn, one_of, refuse_missing
 from tests.support.memory import folder_in_memory
-from tests.support.shared_duckdb import share_instance
+from tests.support.shared_duckdb import share_instances
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -30,7 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if folder is not None and config.option.markexpr == "not long":
         os.environ.setdefault("TMPDIR", folder)
         tempfile.tempdir = None  # asks TMPDIR anew
-    share_instance()
+    share_instances()
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -1,14 +1,15 @@
-"""Databases of DuckDB in memory in one instance of it: making one takes a few milliseconds, an instance 25.
+"""Databases of DuckDB in memory in one instance per URL: making a database takes a few milliseconds, an instance 25.
 
-Settings may be those of the instance, and so are the databases that a test attaches. Once a test has changed either, the next
-database gets a new instance.
+Settings may be those of the instance, and so are the databases that a test attaches. After a test that has changed either,
+the next one gets a new instance.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 
@@ -16,50 +17,77 @@ from windows.databases import duckdb as product
 from windows.databases.duckdb_connection import opened
 
 
-class SharedInstance:
-    """Opens connections to databases in memory that are attached to one instance."""
+class SharedInstance(NamedTuple):
+    """An instance to which databases in memory are attached, and its state when it was new."""
+
+    connection: duckdb.DuckDBPyConnection
+    state: Any
+
+    @classmethod
+    def made(cls, place: str) -> SharedInstance:
+        """A new instance with the settings that `place` has after its `?`."""
+        connection = opened(place)[0]
+        connection.execute("PREPARE settings AS SELECT name, value FROM duckdb_settings()")
+        return cls(connection, _state_of(connection))
+
+    def is_as_made(self) -> bool:
+        """Whether no setting of it was changed, and no other database attached."""
+        return bool(_state_of(self.connection) == self.state)
+
+
+def _state_of(instance: duckdb.DuckDBPyConnection) -> Any:
+    """The settings of an instance, and the databases that `SharedInstances` has not attached."""
+    databases = {name for (name,) in instance.execute("SELECT database_name FROM duckdb_databases()").fetchall()}
+    return instance.execute("EXECUTE settings").fetchall(), {
+        name for name in databases if not name.startswith("memory_")
+    }
+
+
+class SharedInstances:
+    """Opens connections to databases in memory: those whose URLs have the same settings are attached to one instance."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._instance: duckdb.DuckDBPyConnection | None = None
-        self._state: Any = None
-        self._names: dict[int, str] = {}
-        """The names of the databases, by the ids of their open connections."""
+        self._instances: dict[str, SharedInstance] = {}
+        self._attached: dict[int, tuple[SharedInstance, str]] = {}
+        """The databases: their instances and names, by the ids of their open connections."""
         self._number = 0
+        self._test: str | None = None
 
     def opened(self, place: str) -> tuple[duckdb.DuckDBPyConnection, str]:
-        """As `opened` of the product, which opens files, and what has settings of its own."""
-        if place:
+        """As `opened` of the product, which opens files."""
+        file, _, settings = place.partition("?")
+        if file:
             return opened(place)
         with self._lock:
-            if self._instance is None or self._state_of(self._instance) != self._state:
-                self._names.clear()
-                self._instance = opened("")[0]
-                self._state = self._state_of(self._instance)
+            self._forget_changed()
+            if (instance := self._instances.get(settings)) is None:
+                instance = self._instances[settings] = SharedInstance.made(place)
             self._number += 1
-            name, connection = f"memory_{self._number}", self._instance.cursor()
+            name, connection = f"memory_{self._number}", instance.connection.cursor()
             connection.execute(f"ATTACH ':memory:' AS {name}")
             connection.execute(f"USE {name}")
-            self._names[id(connection)] = name
+            self._attached[id(connection)] = instance, name
         return connection, "in memory"
+
+    def _forget_changed(self) -> None:
+        """Leaves instances that an earlier test has changed: once per test, as to ask for all settings takes milliseconds."""
+        test = os.environ.get("PYTEST_CURRENT_TEST")
+        if test != self._test:
+            self._test = test
+            self._instances = {key: instance for key, instance in self._instances.items() if instance.is_as_made()}
 
     def closed(self, connection: duckdb.DuckDBPyConnection) -> None:
         """A connection has been closed: its database goes."""
         with self._lock, contextlib.suppress(duckdb.Error):
-            name = self._names.pop(id(connection), None)
-            if name is not None and self._instance is not None:
-                self._instance.execute(f"DETACH {name}")
-
-    def _state_of(self, instance: duckdb.DuckDBPyConnection) -> Any:
-        """The settings of an instance, and the databases that are not of this object."""
-        databases = {name for (name,) in instance.execute("SELECT database_name FROM duckdb_databases()").fetchall()}
-        settings = instance.execute("SELECT name, value FROM duckdb_settings()").fetchall()
-        return settings, {name for name in databases if not name.startswith("memory_")}
+            instance, name = self._attached.pop(id(connection), (None, ""))
+            if instance is not None:
+                instance.connection.execute(f"DETACH {name}")
 
 
-def share_instance() -> None:
-    """From now on databases in memory share an instance."""
-    shared, close = SharedInstance(), product.DuckDB.close
+def share_instances() -> None:
+    """From now on databases in memory whose URLs have the same settings share an instance."""
+    shared, close = SharedInstances(), product.DuckDB.close
 
     def close_and_detach(self: product.DuckDB) -> None:
         close(self)

@@ -161,6 +161,10 @@ def declare(cep: Any, case: Case) -> None:
     """The streams and queries of a case."""
     for name, schema in case.streams.items():
         cep.register_stream(name, schema)
+    create_queries(cep, case)
+
+
+def create_queries(cep: Any, case: Case) -> None:
     for name, text in case.queries.items():
         cep.create_query(name, text, language=case.languages[name])
 

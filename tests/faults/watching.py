@@ -4,14 +4,17 @@
 
 WHAT is `rows` (eight threads insert rows) or `changes` (four threads insert, update and delete). STEPS is how many rows, or
 statements, all threads together make. The table is new; nothing else may be in the database. The process is killed (SIGKILL)
-at random moments as long as the others write, at most KILLS times.
+at random moments as long as the others write, at most KILLS times. `further` counts the runs that had read rows when they were
+killed: where that are few, the next runs live longer.
 """
 
 from __future__ import annotations
 
 import functools
 import json
+import mmap
 import os
+import struct
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -48,26 +51,49 @@ def opened(url: str, what: str) -> bridge.Bridge:
     return cep
 
 
+position = mmap.mmap(-1, 8)
+"""Where the table was read up to when the newest run began, as both processes see it."""
+
+SHORTEST, LONGEST = 0.4, 20.0
+"""Seconds that a run lives at most, at first and where runs get no further."""
+
+
 def watch(url: str, what: str) -> None:
     cep = opened(url, what)
+    struct.pack_into("q", position, 0, int(cep.position("orders") or 0))
     runs.phase[0] = runs.PUSHING
     cep.run(poll="2 MS")
 
 
-def kill_again_and_again(url: str, what: str, write: Callable[[], object], most: int) -> int:
-    """Runs the process, and kills it after a random time, as long as another one writes; gives how often.
+def import_all() -> None:
+    """Reads a small table: what that imports takes a second, and the runs that are forked from this process have it then."""
+    with bridge.connect("sqlite://") as cep:
+        cep.database.execute("CREATE TABLE small (id BIGINT, word VARCHAR)")
+        cep.database.insert("small", 2, [(number, "a") for number in range(5_000)])
+        cep.register_stream("small", table="small", position="id", since="beginning")
+        cep.poll()
 
-    This process has no connection open, as a process with one of SQLite must not be forked.
+
+def kill_again_and_again(url: str, what: str, write: Callable[[], object], most: int) -> tuple[int, int]:
+    """Runs the process, and kills it after a random time, as long as another one writes.
+
+    Gives how often, and how many of the runs before the last one had read rows. This process has no connection open, as a process
+    with one of SQLite must not be forked.
     """
+    import_all()
     opened(url, what).close()
     writer = runs.forked(write)
-    kills = 0
+    kills, further, longest, begun = 0, 0, SHORTEST, None
     while kills < most and not runs.has_ended(writer):
         kills += 1
-        runs.killed(functools.partial(watch, url, what), kills, 0.4, True)
+        runs.killed(functools.partial(watch, url, what), kills, longest, True)
+        (found,) = struct.unpack_from("q", position, 0)
+        has_read = begun is not None and found > begun
+        further, begun = further + has_read, found
+        longest = max(longest / 1.2, SHORTEST) if has_read else min(longest * 1.2, LONGEST)
     if os.waitpid(writer, 0)[1] != 0:
         raise SystemExit("a writer failed")
-    return kills
+    return kills, further
 
 
 def check_rows(url: str) -> int:
@@ -140,8 +166,10 @@ def main(what: str, url: str, kills: str, steps: str) -> None:
     engine = engine_of(url)
     writers.create(engine, "orders")
     engine.dispose()
-    done = kill_again_and_again(url, what, functools.partial(write, url, what, int(steps), int(kills)), int(kills))
-    print(json.dumps({"kills": done, "events": check_rows(url) if what == "rows" else check_changes(url)}))
+    write_all = functools.partial(write, url, what, int(steps), int(kills))
+    done, further = kill_again_and_again(url, what, write_all, int(kills))
+    events = check_rows(url) if what == "rows" else check_changes(url)
+    print(json.dumps({"kills": done, "further": further, "events": events}))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ def test_rows_of_eight_writers(shared: Database, tmp_path: pathlib.Path, kills: 
     url = shared.durable(tmp_path)
     found = figures_of("tests.faults.watching", "rows", url, kills, rows, within=120 + 10 * kills)
     assert found["kills"] >= kills / 2
+    assert found["further"] >= (kills - 2) / 4
     assert found["events"] >= rows
 
 

@@ -15,6 +15,7 @@ import pytest
 
 import bridge
 from bridge.engine.session import session_of
+from bridge.rewrite.settings import Settings
 from tests.support.cases_format import THE_QUERY, Advance, Case, Push, agree, declared, load_all, printed, report
 from tests.support.databases import tables_of
 from windows.databases import open_database
@@ -129,13 +130,18 @@ def run(case: Case, database: Database, *drives: str) -> Iterator[tuple[str, dic
         for drive in drives:
             if drive != drives[0] and before is not None:
                 before.restore()
-            results: dict[str, list[Any]] = {name: [] for name in case.expect}
-            handles = [cep.add_output_processor(name, received.append) for name, received in results.items()]
-            DRIVES[drive](cep, case.events)
-            check_tables(cep, case)
-            yield drive, results
-            for handle in handles:
-                cep.remove_output_processor(handle)
+            yield drive, results_of(cep, case, drive)
+
+
+def results_of(cep: Any, case: Case, drive: str) -> dict[str, list[Any]]:
+    """The results of each query of which the case expects something, on a bridge that has had no event."""
+    results: dict[str, list[Any]] = {name: [] for name in case.expect}
+    handles = [cep.add_output_processor(name, received.append) for name, received in results.items()]
+    DRIVES[drive](cep, case.events)
+    check_tables(cep, case)
+    for handle in handles:
+        cep.remove_output_processor(handle)
+    return results
 
 
 def check_tables(cep: Any, case: Case) -> None:
@@ -213,6 +219,7 @@ def allow_not_yet(request: pytest.FixtureRequest, case: Case, database: Database
 
 
 EACH = [pytest.param(case, id=case.id) for case in CASES]
+REPLAYED = [pytest.param(case, id=case.id) for case in CASES if case.events and not case.error]
 
 
 @pytest.mark.parametrize("case", EACH)
@@ -226,11 +233,20 @@ def test_case_on_a_server(case: Case, server: Database, request: pytest.FixtureR
     check(case, server, request, "push", "at_once")
 
 
-RESUMED = [pytest.param(case, id=case.id) for case in CASES if case.events and not case.error]
+@pytest.mark.some_databases(1)
+@pytest.mark.parametrize("case", REPLAYED)
+def test_case_as_a_replay(case: Case, database: Database, request: pytest.FixtureRequest) -> None:
+    """No other query follows, and row patterns are matched as those of many events."""
+    allow_not_yet(request, case, database)
+    for drive in ("batches", "at_once"):
+        with contextlib.closing(database.connect(Settings(bulk_events=2))) as cep:
+            with session_of(cep).of_replay():
+                prepare(cep, case)
+            check_results(case, drive, results_of(cep, case, drive))
 
 
 @pytest.mark.some_databases(2)
-@pytest.mark.parametrize("case", RESUMED)
+@pytest.mark.parametrize("case", REPLAYED)
 def test_case_resumed(case: Case, embedded: Database, tmp_path: pathlib.Path, request: pytest.FixtureRequest) -> None:
     """D2: the process dies after some of the events, and another one goes on.
 
@@ -246,7 +262,7 @@ def test_case_resumed(case: Case, embedded: Database, tmp_path: pathlib.Path, re
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("case", RESUMED)
+@pytest.mark.parametrize("case", REPLAYED)
 def test_case_resumed_after_each_event(
     case: Case, database: Database, tmp_path: pathlib.Path, request: pytest.FixtureRequest
 ) -> None:
@@ -299,9 +315,14 @@ def check(case: Case, database: Database, request: pytest.FixtureRequest, *drive
             check_refusal(case, database, drive)
         return
     for drive, results in run(case, database, *drives):
-        for name, actual in results.items():
-            if not agree(case.expect[name], actual):
-                pytest.fail(f"{drive}: {report(case, name, actual)}", pytrace=False)
+        check_results(case, drive, results)
+
+
+def check_results(case: Case, drive: str, results: Mapping[str, list[Any]]) -> None:
+    """Fails where the results are not those that the case expects."""
+    for name, actual in results.items():
+        if not agree(case.expect[name], actual):
+            pytest.fail(f"{drive}: {report(case, name, actual)}", pytrace=False)
 
 
 def check_refusal(case: Case, database: Database, drive: str) -> None:

@@ -7,6 +7,7 @@ its window ("No Pane, No Gain": Li, Maier, Tufte, Papadimos and Tucker 2005).
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
 from sqlglot import exp
 
@@ -32,6 +33,8 @@ def over_panes(node: query.Aggregate, network: Network) -> tuple[query.Aggregate
         return None
     if node.on_change or node.every_change or parts.own or not all(map(parts.is_exact, parts.calls)):
         return None
+    if any(_reads_time(value) for value in (*parts.calls.values(), *node.group_by, *_above_window(node.input))):
+        return None  # above the window `ts` is the time of the jump, which a pane does not know
     below = network.rewrite(query.without_window(node.input), Need.ARRIVALS)
     if below.timed or below.order:
         return None
@@ -52,6 +55,17 @@ def _consists_of_panes(window: query.Window) -> bool:
     return (
         isinstance(extent, Range) and extent.slide is not None and not extent.first and extent.size % extent.slide == 0
     )
+
+
+def _above_window(node: query.Node) -> Iterator[exp.Expr]:
+    """The expressions of the filters and maps that an aggregate has above its window."""
+    while isinstance(node, (query.Filter, query.Map)):
+        yield from (node.condition,) if isinstance(node, query.Filter) else node.columns
+        node = node.input
+
+
+def _reads_time(value: exp.Expr) -> bool:
+    return any(each.name == "ts" for each in value.find_all(exp.Column))
 
 
 def _panes(node: query.Aggregate, window: query.Window, below: Flow, parts: Partials) -> Flow:

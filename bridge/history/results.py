@@ -1,21 +1,18 @@
 """The results of queries: as Arrow tables, as files, or as lines of NDJSON.
 
-In NDJSON `ts` is milliseconds, dates and timestamps are ISO 8601 texts, decimals are texts with all digits, and NaN and the
-infinities, which JSON does not have, are null. In CSV objects and lists are texts of JSON.
+In CSV objects and lists are texts of JSON.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, Self
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
 from bridge.engine.bridge import Bridge
@@ -23,6 +20,7 @@ from bridge.engine.catalogue import Processor
 from bridge.engine.result_set import arrow_table
 from bridge.engine.session import session_of
 from bridge.errors import BridgeError, SourceError
+from bridge.history.lines import json_values, ndjson, refuse_keys
 from windows.arrow import values_of
 
 FORMATS = ("ndjson", "csv", "parquet")
@@ -38,6 +36,22 @@ def file_name(name: str, format: str) -> str:
     'dip_1.parquet'
     """
     return "".join(c if c.isalnum() or c in "._- " else "_" for c in name) + f".{format}"
+
+
+def refuse_equal_files(names: Iterable[str]) -> None:
+    """Raises BridgeError for two queries whose results would be in the same file.
+
+    >>> refuse_equal_files(["dip/1", "dip:1"])
+    Traceback (most recent call last):
+    bridge.errors.BridgeError: the results of 'dip/1' and 'dip:1' would both be in dip_1.parquet: rename one of the queries
+    """
+    known: dict[str, str] = {}
+    for name in names:
+        file = file_name(name, "parquet")
+        if (other := known.setdefault(file.lower(), name)) != name:
+            raise BridgeError(
+                f"the results of {other!r} and {name!r} would both be in {file}: rename one of the queries"
+            )
 
 
 class ResultTables:
@@ -99,14 +113,17 @@ class ResultTables:
 
 
 class ResultLines(ResultTables):
-    """Writes results as lines of NDJSON with the keys `query`, `ts` and the columns, as soon as they are reported."""
+    """Writes results as lines of NDJSON with the keys `query`, `ts` and the columns, as soon as they are reported.
+
+    Raises BridgeError for a column `query`, as no key can be in a line twice.
+    """
 
     def __init__(self, write: Callable[[str], Any]) -> None:
         super().__init__()
         self._write = write
 
     def start(self, name: str, empty: pa.Table) -> None:
-        """Writes nothing."""
+        refuse_keys(name, empty.column_names, ("query",))
 
     def add(self, name: str, table: pa.Table) -> None:
         self._write(ndjson(table, {"query": name}))
@@ -129,6 +146,12 @@ class ResultFiles(ResultTables):
         except (OSError, ValueError) as error:  # a path with a NUL
             reason = getattr(error, "strerror", None) or error
             raise SourceError(f"results cannot be written to {directory}: {reason}") from None
+
+    def begin(self, cep: Bridge, queries: Iterable[str]) -> None:
+        """Starts a file for each of these queries. Raises BridgeError for two that would be the same file."""
+        names = list(queries)
+        refuse_equal_files(names)
+        super().begin(cep, names)
 
     def path(self, name: str) -> Path:
         """The file of a query."""
@@ -251,7 +274,7 @@ class _Csv(_FileWriter):
             column = table.column(place)
             texts = [
                 None if value is None else text
-                for value, text in zip(values_of(column), _json_values(column), strict=True)
+                for value, text in zip(values_of(column), json_values(column), strict=True)
             ]
             table = table.set_column(place, table.column_names[place], pa.array(texts, pa.string()))
         return table
@@ -318,38 +341,6 @@ class FileSink:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def ndjson(table: pa.Table, first: dict[str, str]) -> str:
-    """The rows of a table as lines of NDJSON, each beginning with the keys and values of `first`.
-
-    >>> print(ndjson(pa.table({"ts": [1], "a": [float("nan")]}), {"query": "q"}), end="")
-    {"query": "q", "ts": 1, "a": null}
-    """
-    keys = [json.dumps(name, ensure_ascii=False).replace("%", "%%") + ": %s" for name in table.column_names]
-    fixed = [f"{json.dumps(k)}: {json.dumps(v, ensure_ascii=False)}".replace("%", "%%") for k, v in first.items()]
-    template = "{" + ", ".join([*fixed, *keys]) + "}\n"
-    return "".join([template % row for row in zip(*map(_json_values, table.columns), strict=True)])
-
-
-def _json_values(column: Any) -> list[str]:
-    """The values of a column as JSON texts."""
-    kind = column.type
-    if pa.types.is_floating(kind):
-        column = pc.if_else(pc.is_finite(column), column, None)
-    write: Callable[[Any], str] = json.dumps
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        write = repr
-    elif pa.types.is_string(kind):
-        write = functools.partial(json.dumps, ensure_ascii=False)
-    elif not (pa.types.is_boolean(kind) or pa.types.is_null(kind)):
-        write = _json_text
-    return ["null" if value is None else write(value) for value in values_of(column)]
-
-
-def _json_text(value: Any) -> str:
-    text = value.isoformat() if hasattr(value, "isoformat") else value
-    return json.dumps(text, ensure_ascii=False, default=str)
 
 
 def _concatenate(parts: list[pa.Table]) -> pa.Table:

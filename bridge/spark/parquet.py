@@ -15,6 +15,7 @@ from pyarrow import fs
 
 from bridge import errors
 from bridge.errors import SourceError
+from bridge.history.results import refuse_equal_files
 from bridge.spark.big_partitions import NO_BIG_PARTITIONS
 from bridge.spark.columns import ORDER, spark_schema
 from bridge.spark.events import column
@@ -134,6 +135,7 @@ def write(replay: Replay, out: str, run: str | None = None) -> list[WriteStatist
 
     When everything is computed, the script's writes to databases are carried out under the name `run`.
     """
+    refuse_equal_files(replay.job.names)
     directory = ResultDirectory(out)
     try:
         lines = [line for group in replay.groups() for line in _write_group(replay, group, directory)]

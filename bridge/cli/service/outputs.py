@@ -16,11 +16,15 @@ from bridge.engine.named_processors import Result
 from bridge.engine.session import session_of
 from bridge.engine.subscription import Subscription, subscribers
 from bridge.errors import ProcessorError, SourceError
+from bridge.history.lines import refuse_keys
 
 OWN = "watch:"
 """The beginning of the names of the processors of `cepbridge watch`."""
 
 PRINTED, WEBHOOK = OWN + "printed", OWN + "webhook"
+
+KEYS = ("query", "result_id")
+"""The keys of a line beside `ts` and the columns."""
 
 LONGEST = 7_900
 """Bytes of a notification; PostgreSQL takes fewer than 8,000."""
@@ -69,6 +73,8 @@ class Outputs:
             names = self._named_by_options(query, is_read)
             if not names and not is_read and query.lower() not in in_tables:
                 names = [PRINTED]
+            if names:
+                refuse_keys(query, session_of(self._cep).catalogue.query_entry(query).names, KEYS)
             self._remove(query, names)
             for name in names:
                 self._add(query, name)

@@ -269,6 +269,15 @@ def test_what_cannot_be_is_told_in_one_error(place: Path, arguments: list[str], 
     assert "Traceback" not in said
 
 
+def test_a_column_with_the_name_of_a_key_is_told(place: Path) -> None:
+    Path("query.sql").write_text("SELECT symbol AS query, price FROM trades")
+    result = _call("run", "query.sql", "-e", "trades=trades.csv", code=1)
+    assert result.stdout == ""
+    assert "error: 'query' has a column 'query', which is a key of each line already: give it another" in result.stderr
+    _call("run", "query.sql", "-e", "trades=trades.csv", "--out", "out", "--format", "ndjson")
+    assert json.loads(Path("out/query.ndjson").read_text().splitlines()[0])["query"]
+
+
 def test_several_streams_want_their_names(place: Path) -> None:
     Path("queries.sql").write_text("CREATE QUERY q AS SELECT x, y FROM a WINDOW(NOW), b WINDOW(NOW)")
     _, said = _run("-e", "trades.csv", code=2)

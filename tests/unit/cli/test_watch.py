@@ -318,6 +318,17 @@ def test_check_refuses_what_the_start_refuses(tmp_path: pathlib.Path, before: st
     assert "remove_stream" not in output
 
 
+def test_a_column_with_the_name_of_a_key_is_refused(tmp_path: pathlib.Path) -> None:
+    url = f"sqlite:///{tmp_path}/shop.db"
+    with bridge.connect(url) as cep:
+        cep.database.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, amount INTEGER)")
+    declared = "CREATE STREAM orders FROM TABLE orders (POSITION id);"
+    code, output = check(url, tmp_path, f"{declared} CREATE QUERY big AS SELECT amount AS result_id FROM orders")
+    assert (code, "'big' has a column 'result_id', which is a key of each line already" in output) == (1, True)
+    query = "CREATE QUERY big INTO TABLE found AS SELECT amount AS result_id FROM orders"
+    assert check(url, tmp_path, f"{declared} {query}")[0] == 0
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

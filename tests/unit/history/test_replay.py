@@ -203,6 +203,13 @@ def test_out_writes_a_file_a_query_and_nothing_half_made(tmp_path: Path) -> None
     assert list((tmp_path / "wrong").iterdir()) == []
 
 
+def test_queries_whose_results_would_be_one_file_are_refused(tmp_path: Path) -> None:
+    high = HIGH["high"]
+    with pytest.raises(bridge.BridgeError, match=r"'a/b' and 'A:b' would both be in A_b\.parquet: rename one"):
+        bridge.replay({"trades": TRADES}, {"a/b": high, "A:b": high}, out=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [

@@ -61,6 +61,7 @@ class ResultTables:
         self.counts: dict[str, int] = {}
         self._parts: dict[str, list[pa.Table]] = {}
         self._handles: list[Processor] = []
+        self._problem: BridgeError | None = None
 
     def attach(self, cep: Bridge, queries: Iterable[str]) -> None:
         """Adds itself as an output processor of these queries."""
@@ -103,13 +104,19 @@ class ResultTables:
     def take(self, name: str, table: pa.Table) -> None:
         """Takes the next results of a query."""
         self.counts[name] += table.num_rows
-        self.add(name, table)
+        try:
+            self.add(name, table)
+        except BridgeError as error:
+            self._problem = error
+            raise
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close(keep=kind is None)
+        if kind is not None and self._problem is not None:
+            raise self._problem from None  # in place of the error that wraps what a processor raises
 
 
 class ResultLines(ResultTables):
@@ -158,10 +165,14 @@ class ResultFiles(ResultTables):
         return self._directory / file_name(name, self._format)
 
     def start(self, name: str, empty: pa.Table) -> None:
-        self._writers[name] = _WRITERS[self._format](_unfinished(self.path(name)), empty.schema)
+        path = self.path(name)
+        self._writers[name] = _WRITERS[self._format](_unfinished(path), empty.schema, path.name)
 
     def add(self, name: str, table: pa.Table) -> None:
-        self._writers[name].write(table)
+        try:
+            self._writers[name].write(table)
+        except OSError as error:
+            raise _not_written(self.path(name), error) from None
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
@@ -171,12 +182,19 @@ class ResultFiles(ResultTables):
         if self._closed:
             return
         self._closed = True
+        problem: SourceError | None = None
         for name, writer in self._writers.items():
-            writer.close()
-            if keep:
-                os.replace(_unfinished(self.path(name)), self.path(name))
+            try:
+                writer.close()
+            except OSError as error:
+                problem = problem or _not_written(self.path(name), error)
+        for path in map(self.path, self._writers):
+            if keep and problem is None:
+                os.replace(_unfinished(path), path)
             else:
-                _unfinished(self.path(name)).unlink(missing_ok=True)
+                _unfinished(path).unlink(missing_ok=True)
+        if keep and problem is not None:
+            raise problem
 
 
 class ParquetTables(Mapping[str, pa.Table]):
@@ -205,10 +223,10 @@ class ParquetTables(Mapping[str, pa.Table]):
 
 
 class _FileWriter:
-    """A file of results, in the types of the first results."""
+    """A file of results, in the types of the first results. `title`: its name when it is complete."""
 
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
-        self.path, self.schema = path, schema
+    def __init__(self, path: Path, schema: pa.Schema, title: str) -> None:
+        self.path, self.schema, self._title = path, schema, title
         self._open = False
 
     def write(self, table: pa.Table) -> None:
@@ -219,12 +237,20 @@ class _FileWriter:
             )
             self.open()
             self._open = True
-        try:
-            self.append(table.cast(self.schema))
-        except pa.ArrowException as error:
-            raise BridgeError(
-                f"{self.path.stem}: a result does not fit the types of the results before it: {error}"
-            ) from None
+        self.append(self._cast(table))
+
+    def _cast(self, table: pa.Table) -> pa.Table:
+        """The results in the types of the file."""
+        columns = []
+        for field, column in zip(self.schema, table.columns, strict=True):
+            try:
+                columns.append(column.cast(field.type))
+            except pa.ArrowException as error:
+                raise BridgeError(
+                    f"{self._title}: a value of the column {field.name!r} does not fit its type in the file, {field.type}: "
+                    f"{error}; the query may CAST it, whole numbers beyond 64 bits to DECIMAL(38, 0)"
+                ) from None
+        return pa.Table.from_arrays(columns, schema=self.schema)
 
     def close(self) -> None:
         if not self._open:
@@ -320,18 +346,21 @@ class FileSink:
         try:
             if self._writer is None:
                 place = _unfinished(self._path) if self._format == "parquet" else self._path
-                self._writer = _WRITERS[self._format](place, table.schema)
+                self._writer = _WRITERS[self._format](place, table.schema, self._path.name)
             self._writer.write(table)
         except OSError as error:
             if not self._has_written:
                 self._writer = None
-            raise SourceError(f"results cannot be written to {self._path}: {error.strerror or error}") from None
+            raise _not_written(self._path, error) from None
         self._has_written = True
 
     def close(self) -> None:
-        """Completes the file. A second call does nothing."""
+        """Completes the file. A second call does nothing. Raises SourceError where it cannot be written."""
         if self._writer is not None and not self._closed:
-            self._writer.close()
+            try:
+                self._writer.close()
+            except OSError as error:
+                raise _not_written(self._path, error) from None
             if self._format == "parquet":
                 os.replace(_unfinished(self._path), self._path)
         self._closed = True
@@ -341,6 +370,10 @@ class FileSink:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _not_written(path: Path, error: OSError) -> SourceError:
+    return SourceError(f"results cannot be written to {path}: {error.strerror or error}")
 
 
 def _concatenate(parts: list[pa.Table]) -> pa.Table:

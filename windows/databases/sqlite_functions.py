@@ -55,7 +55,8 @@ def exact_total(before: int | None, high: int | None, low: int | None) -> int | 
     """A total and the sum of further numbers, given by the sums of their upper and lower 32 bits; None for none.
 
     Raises:
-        OverflowError: It is beyond 64 bits, or a number was, which SQLite has rounded to a double.
+        ValueError: It is beyond 64 bits, or a number was, which SQLite has rounded to a double. (The driver has other words
+            for an OverflowError: a text too long.)
 
     >>> exact_total(-(2**63), 2**31, 7), exact_total(None, -1, 2**32 - 1), exact_total(5, None, None)
     (7, -1, 5)
@@ -64,7 +65,7 @@ def exact_total(before: int | None, high: int | None, low: int | None) -> int | 
         return before
     total = (before or 0) + (high << 32) + low
     if type(total) is not int or not -(2**63) <= total < 2**63:
-        raise OverflowError
+        raise ValueError
     return total
 
 

@@ -210,6 +210,35 @@ def test_queries_whose_results_would_be_one_file_are_refused(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("database", ["duckdb://:memory:", "duckdb://"])
+@pytest.mark.parametrize("window", ["UNBOUNDED", "RANGE 2 MS"])
+def test_a_result_that_does_not_fit_its_file_says_what_the_query_may_do(
+    database: str, window: str, tmp_path: Path
+) -> None:
+    wide = pa.table({"ts": [1, 2], "v": pa.array([2**63 - 1] * 2, pa.int64())})
+    total = "SELECT SUM(v) AS total FROM s WINDOW({})"
+    with pytest.raises(bridge.BridgeError) as told:
+        bridge.replay({"s": wide}, {"q": total.format(window)}, out=tmp_path, database=database)
+    assert str(told.value).startswith(
+        "q.parquet: a value of the column 'total' does not fit its type in the file, int64"
+    )
+    assert list(tmp_path.iterdir()) == []
+    cast = total.format(window).replace("SUM(v)", "CAST(SUM(v) AS DECIMAL(38, 0))")
+    written = bridge.replay({"s": wide}, {"q": cast}, out=tmp_path, database=database)
+    assert written["q"]["total"].to_pylist() == [2**63 - 1, 2**64 - 2]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+@pytest.mark.parametrize("events", [3, 300_000])
+@pytest.mark.parametrize("query", ["SELECT a FROM s", "SELECT SUM(a) AS t FROM s WINDOW(UNBOUNDED)"])
+def test_a_full_disk_is_told_and_leaves_no_file(query: str, events: int, tmp_path: Path) -> None:
+    (tmp_path / ".q.parquet.part").symlink_to("/dev/full")
+    source = pa.table({"ts": range(events), "a": range(events)})
+    with pytest.raises(bridge.SourceError, match=r"results cannot be written to .*q\.parquet: No space left on device"):
+        bridge.replay({"s": source}, {"p": query, "q": query}, out=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [

@@ -416,6 +416,13 @@ def test_many_rows_come_in_and_go_out_as_they_are(cep: Bridge) -> None:
     assert list(zip(*(column.to_pylist() for column in tables[0].columns[1:]), strict=True)) == [*values, (None,) * 4]
 
 
+@pytest.mark.parametrize("total", [f"CEP_TOTAL({2**63 - 1}, 0, 1)", "CEP_TOTAL(NULL, 1e30, 1)", "CEP_INTEGER(1e30)"])
+def test_a_number_beyond_64_bits_is_said_to_be_one(total: str) -> None:
+    overflow = pytest.raises(Refused, match="integer overflow: a result is beyond 64 bits")
+    with contextlib.closing(open_database("sqlite://")) as database, overflow:
+        database.fetch(f"SELECT {total}")
+
+
 def test_refused_is_told_with_the_statement(cep: Bridge) -> None:
     with pytest.raises(Refused, match="SELECT nothing FROM nowhere"):
         cep.database.fetch("SELECT nothing FROM nowhere")

@@ -49,9 +49,17 @@ QUERIES = {
         "select a.symbol as symbol from pattern [every a=trades(price > 900) -> b=trades(symbol = a.symbol, price < 100) "
         "where timer:within(1 sec)]",
     ),
+    "quotes that change": (
+        "epl",
+        "select irstream symbol, stddev(price) as deviation from quotes#length(100) group by symbol",
+    ),
+    "quotes that expire": (
+        "epl",
+        "select symbol, max(price * 2) as most from quotes#time(1 hour) group by symbol output first every 1 hour",
+    ),
     "timers": ("epl", "select count(*) as n from pattern [every timer:interval(1 sec)]"),
 }
-"""The language and the text of each query."""
+"""The language and the text of each query. Two read quotes, of which none comes any more while trades are measured."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,11 +77,13 @@ def measure(url: str, query: str, sizes: tuple[int, ...], seconds: float, runs: 
     clock = time.process_time if url.startswith(("duckdb", "sqlite")) else time.perf_counter
     with bridge.connect(url) as cep, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        cep.register_stream("trades", "symbol VARCHAR, price DOUBLE")
+        for stream in ("trades", "quotes"):
+            cep.register_stream(stream, "symbol VARCHAR, price DOUBLE")
         language, text = QUERIES[query]
         cep.create_query("q", text, language=language)
         cep.add_output_processor("q", lambda event: None)
         events, found = _events(), dict[int, list[float]]()
+        cep.push_events("quotes", [next(events) for _ in range(1_000)])
         _push(cep, events, 1_000, 1)  # the window is full from the start
         for _ in range(runs):
             for size in sizes:

@@ -1,8 +1,12 @@
-"""Patterns of timers alone: no event concerns them, so until one of their timers is due, a small push leaves them out."""
+"""Operators that an event of a stream does not concern: until one of them is due by time, its push leaves them out.
+
+They are patterns of timers alone, which read no stream, and what reports by time of other streams. These know when
+something is due next: by the memory of machines, or by statements, which are asked again after events of those streams.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol, TypeGuard
 
 from bridge.engine.results import ResultStatement
@@ -12,13 +16,37 @@ from windows.times import BEGINNING
 
 
 class DormantOperators:
-    """The operators that read no stream, if machines know when each of them has something to do; else none."""
+    """The operators that run as time passes and read none of the events of a stream, if all know when they are due; else none.
 
-    def __init__(self, operators: Iterable[Operator], database: Database) -> None:
-        found = [operator for operator in operators if operator.timed and not operator.sources]
-        self._database = database
-        self._operators = found if all(map(_has_known_deadlines, found)) else []
-        self._machines = [step for operator in self._operators for step in operator.steps if _is_machine(step)]
+    Args:
+        operators: All operators.
+        database: Their database.
+        stream: The name of the stream; None: the operators that read no stream.
+        next_due: The next time at which some operators are due, as their statements say.
+    """
+
+    def __init__(
+        self,
+        operators: Iterable[Operator],
+        database: Database,
+        stream: str | None = None,
+        next_due: Callable[[Sequence[Operator]], int | None] = lambda operators: None,
+    ) -> None:
+        timed = [operator for operator in operators if operator.timed]
+        if stream is None:
+            found = [operator for operator in timed if not operator.sources]
+            are_known = not any(_has_statement(operator) or operator.boundaries is not None for operator in found)
+        else:
+            found = [operator for operator in timed if stream not in operator.sources]
+            are_known = True
+        self._database, self._stream, self._next_due = database, stream, next_due
+        self.operators = found if are_known and not any(map(_has_unknown_time, found)) else []
+        steps = [step for operator in self.operators for step in operator.steps]
+        self._machines = [step for step in steps if _is_machine(step)]
+        self._asks = any(map(_has_statement, self.operators))
+        self._sources = frozenset[str]().union(*(operator.sources for operator in self.operators))
+        self._due: int | None = None
+        self._is_known = False
 
     def are_due(self, before: int, now: int) -> bool:
         """Whether one may do something as time passes from `before` to `now`."""
@@ -28,23 +56,42 @@ class DormantOperators:
             due = machine.next_deadline(self._database, before)
             if due is not None and due <= now:
                 return True
-        return False
+        if not self._asks:
+            return False
+        if before == BEGINNING:
+            return True
+        if not self._is_known:
+            self._due, self._is_known = self._next_due(self.operators), True
+        return self._due is not None and self._due <= now
+
+    def outdate(self, streams: Collection[str] | None = None) -> None:
+        """Events of these streams have come, or (None) anything may have changed: they may be due at another time."""
+        if self._is_known and (streams is None or not self._sources.isdisjoint(streams)):
+            self._is_known = False
 
     def without(self, operators: Iterable[Operator]) -> list[Operator]:
         """The operators that are not dormant."""
-        dormant = set(map(id, self._operators))
+        dormant = set(map(id, self.operators))
         return [operator for operator in operators if id(operator) not in dormant]
 
     def without_results(self, results: Sequence[ResultStatement]) -> Sequence[ResultStatement]:
         """The statements that read results of other operators, too."""
-        return [result for result in results if result.sources] if self._operators else results
+        if not self.operators:
+            return results
+        return [each for each in results if (each.sources if self._stream is None else self._stream in each.sources)]
 
 
-def _has_known_deadlines(operator: Operator) -> bool:
-    """Whether the times at which it does something are those of its machines, or of what it reads."""
-    if operator.deadlines or operator.boundaries is not None:
-        return False
-    return all(isinstance(step, (Insert, Purge)) or _is_machine(step) for step in operator.steps)
+def _has_unknown_time(operator: Operator) -> bool:
+    """Whether it may report something at a time that it does not know: an answer of another database that is late."""
+    from bridge.rewrite.tables.read_store import Read  # which loads what reads stores
+
+    return any(isinstance(step, Read) and step.waiting is not None for step in operator.steps)
+
+
+def _has_statement(operator: Operator) -> bool:
+    """Whether a statement says when it is due."""
+    timed = (step for step in operator.steps if isinstance(step, TimedCall))
+    return bool(operator.deadlines) or any(not _is_machine(step) for step in timed)
 
 
 def _is_machine(step: Insert | Purge | Call) -> TypeGuard[_Machine]:

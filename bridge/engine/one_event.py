@@ -164,6 +164,14 @@ class OneEventPlan:
         """The earlier rows that machines read."""
         return [each for step in self.steps if isinstance(step, MachineStep) for each in step.previous]
 
+    @functools.cached_property
+    def statements_of_event(self) -> int:
+        """The number of statements that run for an event before the next boundary; none where this process computes it."""
+        if self.in_process is not None or self.can_wait:
+            return 0
+        steps = [step for step in self.steps if isinstance(step, EventStatement)]
+        return sum(each.quiet is not None for each in [*steps, *(each for _, each in self.results)])
+
     @property
     def keeps_rows(self) -> bool:
         """Whether rows of tables may be in memory."""

@@ -26,18 +26,21 @@ class OneEventPlans:
         results: ResultStatements,
         streams: Mapping[str, StreamEntry],
         in_memory: Callable[[], bool],
+        next_due: Callable[[Sequence[Operator]], int | None],
     ) -> None:
         self._database, self._operators, self._results, self._streams = database, operators, results, streams
-        self._in_memory = in_memory
+        self._in_memory, self._next_due = in_memory, next_due
         self._known: dict[str, OneEventPlan | None] = {}
         self._bound: dict[str, tuple[StreamEntry, BoundStatements]] = {}
         self._memory = WindowMemory(self._filled)
-        self._dormant: DormantOperators | None = None
+        self._timers: DormantOperators | None = None
+        self._dormant: dict[str, DormantOperators] = {}
 
     def clear(self) -> None:
         """Forgets all plans, as operators or result statements have changed."""
         self._known.clear()
-        self._dormant = None
+        self._timers = None
+        self._dormant.clear()
         self._memory.clear()
 
     def unbind(self) -> None:
@@ -51,6 +54,7 @@ class OneEventPlans:
             if plan is not None and (streams is None or name in streams):
                 plan.forget()
         self._memory.forget(streams)
+        self.outdate(streams)
 
     def note(
         self, batches: Sequence[EventBatch], streams: Collection[str], most: Callable[[OneEventPlan], int]
@@ -67,12 +71,15 @@ class OneEventPlans:
         else:
             self.forget(streams)
 
-    @property
-    def dormant(self) -> DormantOperators:
-        """The operators that plans leave out. Where one is due, a push runs all steps instead of a plan."""
-        if self._dormant is None:
-            self._dormant = DormantOperators(self._operators(), self._database)
-        return self._dormant
+    def dormant(self, stream: StreamEntry) -> DormantOperators:
+        """The operators that the plan for an event of a stream leaves out. Where one is due, a push runs all steps instead."""
+        self.of(stream)
+        return self._dormant[stream.name.lower()]
+
+    def outdate(self, streams: Collection[str] | None = None) -> None:
+        """Events of these streams have come, or (None) all steps have run: dormant operators may be due at another time."""
+        for dormant in self._dormant.values():
+            dormant.outdate(streams)
 
     @property
     def known(self) -> list[OneEventPlan]:
@@ -88,16 +95,27 @@ class OneEventPlans:
         """The plan for an event of this stream; None where something needs its inbox."""
         name = stream.name.lower()
         if name not in self._known:
-            streams = frozenset([name])
-            operators = self._operators()
-            concerned = [operator for operator in self.dormant.without(operators) if operator.concerned(streams)]
-            results = self.dormant.without_results(self._results.concerned(streams, 1, final=False))
-            others = {other.inbox for other in self._streams.values()} - {stream.inbox}
-            bound = self._bound_of(stream)
-            self._known[name] = one_event_plan(
-                stream, concerned, results, others, self._database, bound, self._memory if self._in_memory() else None
-            )
+            if self._timers is None:
+                self._timers = DormantOperators(self._operators(), self._database)
+            plan, dormant = self._without(stream, self._timers), self._timers
+            if plan is None or plan.statements_of_event:
+                others = DormantOperators(self._operators(), self._database, name, self._next_due)
+                if len(others.operators) > len(self._timers.operators):
+                    shorter = self._without(stream, others)
+                    if shorter is not None and (plan is None or shorter.statements_of_event < plan.statements_of_event):
+                        plan, dormant = shorter, others
+            self._known[name], self._dormant[name] = plan, dormant
         return self._known[name]
+
+    def _without(self, stream: StreamEntry, dormant: DormantOperators) -> OneEventPlan | None:
+        """The plan for an event of a stream, of the operators that it concerns and that are not dormant."""
+        streams = frozenset([stream.name.lower()])
+        operators = [operator for operator in dormant.without(self._operators()) if operator.concerned(streams)]
+        results = dormant.without_results(self._results.concerned(streams, 1, final=False))
+        others = {other.inbox for other in self._streams.values()} - {stream.inbox}
+        others |= {inbox for operator in dormant.operators for inbox in operator.inboxes}
+        memory = self._memory if self._in_memory() else None
+        return one_event_plan(stream, operators, results, others, self._database, self._bound_of(stream), memory)
 
     def _filled(self, table: str) -> FilledWindow | None:
         """What fills a window table."""

@@ -225,6 +225,7 @@ class Runner(SmallPushes):
             housekeeping.purge()
         self._inboxes.skipped = batches[0] if one is not None else None
         self._inboxes.filled, housekeeping.since_purge = filled, 0 if due else housekeeping.since_purge + count
+        self._one_event_plans.outdate(None if one is None else streams)
         self.seq += count
         self.now = ts
         self._was_used = False
@@ -232,7 +233,7 @@ class Runner(SmallPushes):
 
     def _one_event_plan(self, batches: Sequence[EventBatch], ts: int) -> OneEventPlan | None:
         """The plan for an event, where that is all that is due by its time."""
-        if not batches[0].rows or self._one_event_plans.dormant.are_due(self.now, ts):
+        if not batches[0].rows or self._one_event_plans.dormant(batches[0].stream).are_due(self.now, ts):
             return None
         return self._one_event_plans.of(batches[0].stream)
 

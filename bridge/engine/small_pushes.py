@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from bridge.engine.intake import EventBatch
 from bridge.engine.one_event import OneEventPlan
@@ -14,6 +15,7 @@ from bridge.engine.results import Results
 from bridge.engine.transactions import Transactions
 from bridge.query.nodes import Node
 from bridge.rewrite.conflicts import conflicts, written_tables
+from bridge.rewrite.plan import Operator
 from windows.databases import Database
 from windows.databases.base import PREFIX
 from windows.times import BEGINNING
@@ -25,7 +27,12 @@ class SmallPushes(Transactions):
     def __init__(self, database: Database, durable: bool = False) -> None:
         super().__init__(database, durable)
         self._one_event_plans = OneEventPlans(
-            database, self.active_operators, self.results, self.catalogue.streams, lambda: bool(self.most_in_process)
+            database,
+            self.active_operators,
+            self.results,
+            self.catalogue.streams,
+            lambda: bool(self.most_in_process),
+            self.next_deadline,
         )
         self._serial: bool | None = None
         self._is_written: bool | None = None
@@ -50,6 +57,10 @@ class SmallPushes(Transactions):
             self._one_event_plans.forget()
             if is_lasting:
                 self._one_event_plans.clear()
+
+    @abc.abstractmethod
+    def next_deadline(self, operators: Iterable[Operator] | None = None) -> int | None:
+        """The next time at which these operators, or any, may report something though no event comes."""
 
     def _follow_settings(self) -> None:
         """A program may have changed how the database compares, such as by a collation."""
@@ -120,7 +131,7 @@ class SmallPushes(Transactions):
         plan = self._plan_of(batches, count)
         if plan is None or self._inboxes.registered or self._was_used:
             return None
-        if self._one_event_plans.dormant.are_due(self.now, ts):
+        if self._one_event_plans.dormant(batches[0].stream).are_due(self.now, ts):
             return None
         is_computed = plan.is_computed
         is_passed = bool(plan.boundaries) and plan.boundaries.are_passed(self.now, ts, batches[0].rows)
@@ -181,6 +192,7 @@ class SmallPushes(Transactions):
         """Notes that the events of a batch have taken effect, and fill no inbox."""
         self._inboxes.skipped, self.seq, self.now = batch, self.seq + len(batch.rows), ts
         self._housekeeping.since_purge += len(batch.rows)
+        self._one_event_plans.outdate([batch.stream.name.lower()])
 
     def _let_wait(self, plan: OneEventPlan, batch: EventBatch, ts: int) -> Results:
         """Events that nothing reads before the next boundary."""

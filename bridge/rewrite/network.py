@@ -16,10 +16,8 @@ from sqlglot import exp
 from bridge import query
 from bridge.errors import QueryError
 from bridge.query.codec import fingerprint
-from bridge.query.epl_output import RStream, Snapshot
 from bridge.query.epl_state import StateTable
 from bridge.query.nodes import Node
-from bridge.query.scripts import ReadSQL
 from bridge.rewrite.derived_window import leaving_with, purge_expired_results
 from bridge.rewrite.flow import TIMES, Flow, Need, Selection
 from bridge.rewrite.names import TableNames
@@ -27,7 +25,7 @@ from bridge.rewrite.plan import Insert, Operator
 from bridge.rewrite.settings import Settings
 from bridge.rewrite.state_changes import StateChanges
 from bridge.rewrite.state_tables import add_table, expired, indexed_by
-from nfa.temporal.tree import is_timed
+from bridge.rewrite.timed import reports_by_time
 from windows.databases.base import Database
 from windows.sql import column, row_number, table
 
@@ -364,14 +362,7 @@ class Network:
                 source = self.source(below.name)
                 streams |= source.sources
                 timed |= source.timed
-            timed |= isinstance(below, query.Window) and below.extent.is_timed
-            timed |= isinstance(below, query.Aggregate) and (below.on_change or below.every_change)
-            timed |= isinstance(below, RStream)
-            timed |= isinstance(below, Snapshot) and below.time is not None
-            timed |= isinstance(below, ReadSQL) and below.store is not None  # what waited for the store
-            timed |= isinstance(below, query.MatchRecognize) and below.pattern.within is not None
-            timed |= isinstance(below, query.EagerMatch) and below.interval is not None
-            timed |= isinstance(below, query.TemporalMatch) and is_timed(below.pattern)
+            timed |= reports_by_time(below)
         return frozenset(streams), timed
 
 

@@ -89,3 +89,63 @@ def test_after_a_push_that_failed_timers_are_read_again(embedded: Database, monk
         cep.push_event("s", [1, 4], 90)
         cep.push_event("s", [1, 4], 120)
     assert found == [101]
+
+
+REPORTS = {
+    "expiries": "select irstream v from s#time(40 msec)",
+    "evictions": "select rstream v from s#length(3)",
+    "groups that change": "select irstream k, stddev(v) as a from s#length(4) group by k",
+    "pauses": "select k, sum(v) as a from s#time(30 msec) group by k output first every 50 msec",
+    "filtered changes": "select k, max(v * 2) as a from s#time(30 msec) group by k having max(v * 2) > 7",
+}
+
+
+def mixed(database: Database, text: str, sizes: list[int]) -> list[Any]:
+    """The results of a query over one stream, where so many events of it and of another one are pushed at once, in turns."""
+    random, found, ts = Random(text), list[Any](), 0
+    events: list[Any] = []
+    for place in range(90):
+        ts += random.choice([0, 1, 5, 20])
+        stream = "s" if random.random() < 0.4 or place < 5 else "u"
+        events.append((stream, [place % 3, place % 7], ts))
+    with database.connect() as cep:
+        for stream in ("s", "u"):
+            cep.register_stream(stream, "k INTEGER, v INTEGER")
+        cep.create_query("q", text, language="epl")
+        cep.create_query("others", "select v from u where v > 3", language="epl")
+        cep.add_output_processor("q", lambda e: found.append((e.timestamp, *e.payload.values())))
+        turn = 0
+        while events:
+            size = sizes[turn % len(sizes)]
+            if size == 1:
+                cep.push_event(*events[0])
+            else:
+                cep.push_all(events[:size])
+            events, turn = events[size:], turn + 1
+        cep.advance_time(ts + 500)
+    return found
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_what_another_stream_reports_by_time_comes_when_it_is_due(name: str, embedded: Database) -> None:
+    sizes = [Random(name).choice([1, 1, 1, 2, 5]) for _ in range(20)]
+    at_once = mixed(embedded, REPORTS[name], [90])
+    assert at_once
+    assert mixed(embedded, REPORTS[name], [1]) == mixed(embedded, REPORTS[name], sizes) == at_once
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_an_event_of_another_stream_runs_no_statement_before_something_is_due(name: str, embedded: Database) -> None:
+    found: list[int] = []
+    with embedded.connect() as cep:
+        for stream in ("s", "u"):
+            cep.register_stream(stream, "k INTEGER, v INTEGER")
+        cep.create_query("q", REPORTS[name], language="epl")
+        cep.add_output_processor("q", lambda e: found.append(e.timestamp))
+        for place in range(5):
+            cep.push_event("s", [1, place + 1], 1000 + place)
+        cep.push_event("u", [1, 1], 1004)
+        statements, before = traced(cep), len(found)
+        for ts in range(1005, 1025):
+            cep.push_event("u", [1, 1], ts)
+        assert (reads_and_writes(statements), len(found)) == ([], before)

@@ -219,7 +219,7 @@ def allow_not_yet(request: pytest.FixtureRequest, case: Case, database: Database
 
 
 EACH = [pytest.param(case, id=case.id) for case in CASES]
-REPLAYED = [pytest.param(case, id=case.id) for case in CASES if case.events and not case.error]
+WITH_RESULTS = [pytest.param(case, id=case.id) for case in CASES if case.events and not case.error]
 
 
 @pytest.mark.parametrize("case", EACH)
@@ -234,7 +234,7 @@ def test_case_on_a_server(case: Case, server: Database, request: pytest.FixtureR
 
 
 @pytest.mark.some_databases(1)
-@pytest.mark.parametrize("case", REPLAYED)
+@pytest.mark.parametrize("case", WITH_RESULTS)
 def test_case_as_a_replay(case: Case, database: Database, request: pytest.FixtureRequest) -> None:
     """No other query follows, and row patterns are matched as those of many events."""
     allow_not_yet(request, case, database)
@@ -246,7 +246,7 @@ def test_case_as_a_replay(case: Case, database: Database, request: pytest.Fixtur
 
 
 @pytest.mark.some_databases(2)
-@pytest.mark.parametrize("case", REPLAYED)
+@pytest.mark.parametrize("case", WITH_RESULTS)
 def test_case_resumed(case: Case, embedded: Database, tmp_path: pathlib.Path, request: pytest.FixtureRequest) -> None:
     """D2: the process dies after some of the events, and another one goes on.
 
@@ -262,7 +262,7 @@ def test_case_resumed(case: Case, embedded: Database, tmp_path: pathlib.Path, re
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("case", REPLAYED)
+@pytest.mark.parametrize("case", WITH_RESULTS)
 def test_case_resumed_after_each_event(
     case: Case, database: Database, tmp_path: pathlib.Path, request: pytest.FixtureRequest
 ) -> None:

@@ -7,15 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.cases_format import Advance, Case, Push, agree, report
-from tests.test_cases import RESUMED, allow_not_yet, check_tables, create_queries, make_table, open_store
+from tests.support.cases_format import Advance, Case, Push
+from tests.test_cases import (
+    WITH_RESULTS,
+    allow_not_yet,
+    check_results,
+    check_tables,
+    create_queries,
+    make_table,
+    open_store,
+)
 
 if TYPE_CHECKING:
     from tests.support.databases import Database
 
 WATCHED = [
     pytest.param(case, id=case.id)
-    for case in (each.values[0] for each in RESUMED)
+    for case in (each.values[0] for each in WITH_RESULTS)
     if {item.stream for item in case.events if isinstance(item, Push)} <= case.streams.keys()
     and not any(sign in kind for schema in case.streams.values() for kind in schema.values() for sign in "[(")
 ]
@@ -59,6 +67,4 @@ def check_watched(case: Case, database: Database, request: pytest.FixtureRequest
             cep.database.insert(watched[item.stream], len(row), [row])
             assert cep.poll() == 1
         check_tables(cep, case)
-    for name, actual in results.items():
-        if not agree(case.expect[name], actual):
-            pytest.fail(report(case, name, actual), pytrace=False)
+    check_results(case, "watched", results)

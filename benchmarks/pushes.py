@@ -49,6 +49,23 @@ QUERIES = {
         "select a.symbol as symbol from pattern [every a=trades(price > 900) -> b=trades(symbol = a.symbol, price < 100) "
         "where timer:within(1 sec)]",
     ),
+    "irstream of time": ("epl", "select irstream symbol, price from trades#time(1 sec)"),
+    "rstream of rows": ("epl", "select rstream symbol, price from trades#length(100)"),
+    "SUM by key, irstream": (
+        "epl",
+        "select irstream symbol, sum(price) as total from trades#length(100) group by symbol",
+    ),
+    "SUM by key, first": (
+        "epl",
+        "select symbol, sum(price) as total from trades#time(1 sec) group by symbol output first every 1 sec",
+    ),
+    "previous price": ("epl", "select symbol, prev(1, price) as before from trades#length(100)"),
+    "greatest prices": ("epl", "select min(price) as least, count(*) as n from trades#sort(100, price desc)"),
+    "prices in a range": (
+        "sql",
+        "SELECT t.symbol, q.price FROM trades WINDOW(RANGE 1 S) t, trades WINDOW(ROWS 500) q "
+        "WHERE t.price < q.price AND t.price > q.price - 1",
+    ),
     "quotes that change": (
         "epl",
         "select irstream symbol, stddev(price) as deviation from quotes#length(100) group by symbol",

@@ -71,15 +71,17 @@ class BoundStatements:
 
     def __init__(self, stream: StreamEntry, row: OneRow | None, database: Database) -> None:
         self.row, self.stream = row, stream.name.lower()
-        self._types, self._database = _types(stream), database
+        self.columns = ["ts", "seq", *(attribute.name for attribute in stream.schema)]
+        """The names of the columns of an event's row, of these `types`."""
+        self.types, self.database = _types(stream), database
         self._known: dict[int, _Source] = {}
         self._before: dict[int, _Source] = {}
 
     @functools.cached_property
     def are_sums_safe(self) -> bool:
         """Whether sums of an event's values cannot leave the range of their type, by the attributes' types."""
-        attributes = set(self._types[2:])
-        return KINDS.keys() >= attributes and not (self._database.sums_in_64_bits and "BIGINT" in attributes)
+        attributes = set(self.types[2:])
+        return KINDS.keys() >= attributes and not (self.database.sums_in_64_bits and "BIGINT" in attributes)
 
     def begin(self) -> None:
         """A plan begins; what it does not ask for is forgotten with the next one."""
@@ -95,7 +97,7 @@ class BoundStatements:
         key = found.tables.intersection(empty)
         if key not in found.bound:
             tree, found.tree = found.tree or write(), None
-            found.bound[key] = _bound(tree, Facts(key, self.row), self._types, self._database)
+            found.bound[key] = _bound(tree, Facts(key, self.row), self.types, self.database)
         return found.bound[key]
 
     def reads_rows(self, select: exp.Expr, empty: Collection[str]) -> bool:
@@ -113,17 +115,17 @@ class BoundStatements:
         previous = previous_rows(arrivals, self.filled(insertion))
         if previous is None:
             raise Unbound
-        marks, types = dict[exp.Expr, exp.Expr](), list(self._types)
+        marks, types = dict[exp.Expr, exp.Expr](), list(self.types)
         for each in arrivals.previous:
             kind = types[insertion.places[each.column]]
             marks[each.placeholder] = self._mark_value(len(types), kind)
             types.append(kind)
         facts = Facts(frozenset(empty), self.row)
-        return _bound(arrivals.select.copy(), facts, types, self._database, marks), previous
+        return _bound(arrivals.select.copy(), facts, types, self.database, marks), previous
 
     def _mark_value(self, place: int, kind: str) -> exp.Expr:
         """The parameter at a place, cast to the type of the database for values of this type."""
-        return _parameter(place, str(self._database.value_type(Attribute("value", kind))), self._database)
+        return _parameter(place, str(self.database.value_type(Attribute("value", kind))), self.database)
 
     def insertion(self, source: object, write: Callable[[], exp.Expr]) -> WindowInsertion | None:
         """The row that an INSERT adds for an event; None where it adds more than a row of its values."""
@@ -134,25 +136,25 @@ class BoundStatements:
         return found.insertion[0]
 
     def _insertion_of(self, tree: exp.Expr) -> WindowInsertion | None:
-        insertion = insertion_of(tree, _place_of)
+        insertion = insertion_of(tree, place_of_value)
         if insertion is None or insertion.condition is None:
             return insertion
         select = exp.select(exp.Literal.number(1)).where(insertion.condition.copy())
-        is_safe = computed(select, _place_of, self._types, self._database.python_types) is not None
+        is_safe = computed(select, place_of_value, self.types, self.database.python_types) is not None
         return insertion._replace(is_safe=insertion.is_safe and is_safe)
 
     def arriving(self, insertion: WindowInsertion, names: Sequence[str]) -> Compute | None:
         """A function that computes these columns of the row that an event adds; None where only the database can."""
         try:
-            select = arriving_row(insertion, names, self._types, _mark)
+            select = arriving_row(insertion, names, self.types, marked_value)
         except UnknownFormError:
             return None
-        return computed(select, _place_of, self._types, self._database.python_types)
+        return computed(select, place_of_value, self.types, self.database.python_types)
 
     def filled(self, insertion: WindowInsertion) -> FilledWindow:
         """The window table that an INSERT of this stream's events alone fills."""
         changes = functools.partial(self.changes, insertions={insertion.table: insertion})
-        return FilledWindow(self.stream, insertion, self._types, functools.partial(self.arriving, insertion), changes)
+        return FilledWindow(self.stream, insertion, self.types, functools.partial(self.arriving, insertion), changes)
 
     def join(
         self, source: object, write: Callable[[], exp.Expr], memory: WindowMemory, empty: Collection[str]
@@ -163,8 +165,8 @@ class BoundStatements:
             tree = optimize(write().copy(), Facts(found.tables.intersection(empty), self.row))
             known = None
             if tree is not None:
-                proven = self._database.python_types
-                known = window_join(tree, memory, _place_of, _mark, self._types, proven, self.stream)
+                proven = self.database.python_types
+                known = window_join(tree, memory, place_of_value, marked_value, self.types, proven, self.stream)
             found.join = (known,)
         if (join := found.join[0]) is not None:
             join.forget()
@@ -189,13 +191,13 @@ class BoundStatements:
         found = self._source(source, write)
         if found.aggregate is None:
             tree = optimize(write().copy(), Facts(found.tables.intersection(empty), self.row))
-            database, known = self._database, None
+            database, known = self.database, None
             if tree is not None:
                 functions = AggregateFunctions(
                     database.python_types, database.compensates_sums, database.python_aggregates
                 )
                 known = window_aggregate(
-                    tree, insertions, _place_of, _mark, self._types, functions, updates, memory, leaving
+                    tree, insertions, place_of_value, marked_value, self.types, functions, updates, memory, leaving
                 )
             found.aggregate = (known,)
         if (aggregate := found.aggregate[0]) is not None:
@@ -214,12 +216,43 @@ class BoundStatements:
         found = self.aggregate(source, write, insertions, (), leaving=leaving)
         return found if isinstance(found, WindowChanges) else None
 
+    def changes_of(self, step: Insert, filled: Callable[[str], FilledWindow | None]) -> WindowChanges | None:
+        """The same of what an INSERT adds to a table of results, by its SELECT of what an event alone reports.
+
+        `filled`: what fills a window table. The expiry of the results is not among their columns.
+        """
+        if step.variants.entering is None:
+            return None
+        entering = dataclasses.replace(step.variants.entering)  # not the same: its rows in memory are of one reader
+        insertions = self._insertions(entering, step.variants.of("entering"), filled)
+        if insertions is None:
+            return None
+        return self.changes(entering, functools.partial(_without_expiry, step.variants.of("entering")), insertions)
+
+    def aggregate_of(self, step: Insert, filled: Callable[[str], FilledWindow | None]) -> WindowAggregate | None:
+        """An aggregate over a window in memory that an INSERT adds to a table of results, without the results' expiry."""
+        write, source = step.variants.of("one"), dataclasses.replace(step.variants)
+        insertions = self._insertions(source, write, filled)
+        if insertions is None:
+            return None
+        return self.aggregate(source, functools.partial(_without_expiry, write), insertions, ())
+
+    def _insertions(
+        self, source: object, write: Callable[[], exp.Expr], filled: Callable[[str], FilledWindow | None]
+    ) -> dict[str, WindowInsertion] | None:
+        """What events add to the window tables of a SELECT, by the tables; None where others than this stream's do."""
+        if self.row is None or source is None:
+            return None
+        windows = [filled(table) for table in self.tables(source, write) - {self.row.table}]
+        found = {each.insertion.table: each.insertion for each in windows if each and each.stream == self.stream}
+        return found if len(found) == len(windows) else None
+
     def totals_update(self, step: UpdateRows, empty: Collection[str]) -> TotalsUpdate | None:
         """The row that an event adds to a table of totals; None where that is more than a row of its values."""
         tree = self._values_of(step, empty)
         if tree is None or not has_only_values(tree):
             return None
-        places = {item.alias_or_name: _place_of(item.unalias()) for item in tree.expressions}
+        places = {item.alias_or_name: place_of_value(item.unalias()) for item in tree.expressions}
         return TotalsUpdate(step.table, tree, step.calls, {name: at for name, at in places.items() if at is not None})
 
     def is_one_row(self, step: Insert, empty: Collection[str]) -> bool:
@@ -267,6 +300,15 @@ class _Source:
     join: tuple[WindowJoin | None] | None = None
 
 
+def _without_expiry(write: Callable[[], exp.Expr]) -> exp.Expr:
+    """A SELECT without the column of the expiry."""
+    select = write()
+    if not isinstance(select, exp.Select):
+        return select
+    kept = [item for item in select.selects if item.alias_or_name != "_expires"]
+    return select.copy().select(*kept, append=False)
+
+
 def facts_of(stream: StreamEntry, empty: Collection[str], database: Database) -> Facts | None:
     """The facts of a push of one event: its row, and the `empty` inboxes; None where it must go through its inbox."""
     row = row_of(stream, database)
@@ -301,13 +343,13 @@ def _types(stream: StreamEntry) -> list[str]:
     return ["BIGINT", "BIGINT", *(attribute.type for attribute in stream.schema)]
 
 
-def _place_of(node: exp.Expr) -> int | None:
+def place_of_value(node: exp.Expr) -> int | None:
     """The place of an event's value in its row, for a parameter cast to the type of its column."""
     mark = _MARK.fullmatch(node.this.name) if isinstance(node, exp.Cast) and isinstance(node.this, exp.Var) else None
     return None if mark is None else int(mark[1])
 
 
-def _mark(place: int, kind: str) -> exp.Expr:
+def marked_value(place: int, kind: str) -> exp.Expr:
     """The expression that stands for a value at a place of an event's row."""
     return exp.Cast(this=exp.var(f"cep_value_{place}_cep"), to=exp.DataType.build(kind))
 
@@ -332,7 +374,7 @@ def _bound(
         optimized = optimized.transform(lambda node: marks[node].copy() if node in marks else node)
     compute = None
     if has_only_values(optimized):
-        compute = computed(optimized, _place_of, types, database.python_types)
+        compute = computed(optimized, place_of_value, types, database.python_types)
     return _marked(database.render(optimized), database.placeholder)._replace(compute=compute)
 
 

@@ -1,8 +1,8 @@
 """A SELECT over the values of one event, computed in this process where that proves equal to what the database computes.
 
 Such a SELECT has no FROM: values of the event, whole numbers, and conditions. It is computed where all it does is to compare
-values of one kind: whole numbers with whole numbers, doubles with doubles that are not NaN, texts for equality. For what is
-beyond that (arithmetic, other types, NaN) the database is needed.
+values of one kind: whole numbers with whole numbers, doubles with doubles that are not NaN, sums and differences of numbers that
+are not too large, texts for equality. For what is beyond that (other arithmetic, other types, NaN) the database is needed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LARGEST = {"int": 2**63 - 1, "float": 2**53}
 _DIGITS = 15
 """The digits up to which every database reads a number with a decimal point as the nearest double."""
 
-_BUILTINS = {"type": type, "int": int, "float": float, "str": str, "bool": bool}
+_BUILTINS = {"all": all, "zip": zip, "type": type, "int": int, "float": float, "str": str, "bool": bool}
 
 
 class _OtherwiseError(Exception):
@@ -48,6 +48,30 @@ def has_only_values(statement: exp.Expr) -> TypeGuard[exp.Select]:
     return isinstance(statement, exp.Select) and not any(
         value for part, value in statement.args.items() if part not in _CLAUSES
     )
+
+
+Joined: TypeAlias = Callable[[Row, Sequence["list[Any]"]], "list[Row] | None"]
+"""The rows of the SELECT for an event's row and each row of a window, whose values are in lists by column."""
+
+_BOUNDS = {"int": 2**53, "float": 1e300}
+"""The magnitudes of numbers of which few may be added up without leaving their types."""
+
+
+def joined(
+    select: exp.Select, place_of: Callable[[exp.Expr], int | None], types: Sequence[str], proven: Collection[str], width: int
+) -> Joined | None:  # fmt: skip
+    """The function that computes a SELECT of an event's values, the first `width`, and those of a row of a window.
+
+    >>> from sqlglot import parse_one
+    >>> rows = joined(parse_one("SELECT b AS x WHERE a > b - 2"), lambda node: {"a": 0, "b": 1}.get(node.sql()),
+    ...               ["BIGINT", "BIGINT"], {"BIGINT"}, 1)
+    >>> rows((4,), [[3, 7, 5, None]]), rows((2**60,), [[3]])
+    ([(3,), (5,)], [(3,)])
+    """
+    try:
+        return _Selection(place_of, types, proven).function_over(select, width)
+    except (_OtherwiseError, SyntaxError, MemoryError, RecursionError):
+        return None
 
 
 def computed(
@@ -81,6 +105,28 @@ class _Selection:
     ) -> None:
         self._place_of, self._types, self._proven = place_of, types, proven
         self._read: set[int] = set()
+        self._added: set[int] = set()
+        """The places of the values that are added or subtracted."""
+
+    def function_over(self, select: exp.Select, width: int) -> Joined:
+        """The function over an event's values and the rows of a window, whose values have the types of their columns."""
+        from bridge.patterns.evaluate.python import HELPERS
+
+        items = "".join(f"{self._item(item.unalias())}, " for item in select.expressions)
+        where = select.args.get("where")
+        condition = "" if where is None else f" if {self._truth(where.this)}"
+        names = [f"_v{place}" for place in range(len(self._types))]
+        checks = [self._check(place) for place in sorted(self._read) if place < width]
+        added = [place for place in sorted(self._added) if place >= width]
+        checks += [
+            f"all(_v is None or {self._bounded(place, '_v')} for _v in _columns[{place - width}])" for place in added
+        ]
+        rows = f"[({items}) for {', '.join(names[width:])}, in zip(*_columns){condition}]"
+        source = (
+            f"lambda {', '.join([*names[:width], '_columns'])}: {rows} if {' and '.join(checks) or 'True'} else None"
+        )
+        function: Callable[..., Any] = eval(source, {**HELPERS, **_BUILTINS})
+        return lambda row, columns: function(*row, columns)
 
     def function(self, select: exp.Select) -> Compute:
         from bridge.patterns.evaluate.python import HELPERS  # which loads Arrow
@@ -98,7 +144,12 @@ class _Selection:
         """Whether a value is NULL or of its column's type, and not NaN."""
         name, kind = f"_v{place}", _KINDS[self._types[place]]
         is_number = f" and {name} == {name}" if kind == "float" else ""
-        return f"({name} is None or (type({name}) is {kind}{is_number}))"
+        is_small = f" and {self._bounded(place, name)}" if place in self._added else ""
+        return f"({name} is None or (type({name}) is {kind}{is_number}{is_small}))"
+
+    def _bounded(self, place: int, name: str) -> str:
+        bound = _BOUNDS[_KINDS[self._types[place]]]
+        return f"-{bound} < {name} < {bound}"
 
     def _item(self, node: exp.Expr) -> str:
         """A value of the event, perhaps on a condition, a whole number, or a sum of numbers that conditions choose."""
@@ -106,8 +157,15 @@ class _Selection:
             return self._item(node.this)
         if isinstance(node, exp.Null):
             return "None"
+        if isinstance(node, exp.Boolean) and "BOOLEAN" in self._proven:
+            return str(bool(node.this))
         if self._place_of(node) is not None:
             return self._value(node)
+        if isinstance(node, exp.Coalesce) and len(node.expressions) == 1 and self._place_of(node.this) is not None:
+            value = self._value(node.this)
+            if _KINDS[self._types[int(value[2:])]] != "int":
+                raise _OtherwiseError
+            return f"({_whole(node.expressions[0])} if {value} is None else {value})"
         if (
             isinstance(node, exp.Case)
             and node.this is None
@@ -190,14 +248,22 @@ class _Selection:
 
     def _kind(self, node: exp.Expr) -> str | None:
         """The kind of an event's value."""
-        if isinstance(node, exp.Paren):
-            return self._kind(node.this)
+        if isinstance(node, exp.Paren | exp.Add | exp.Sub):
+            return self._kind(node.this) or (None if isinstance(node, exp.Paren) else self._kind(node.expression))
         return _KINDS[self._types[int(node.name[2:])]] if isinstance(node, exp.Column) else None
 
     def _is_of(self, node: exp.Expr, kind: str) -> bool:
         """Whether it is an event's value of this kind, or a literal that the database reads as such a value."""
         if isinstance(node, exp.Paren):
             return self._is_of(node.this, kind)
+        if isinstance(node, exp.Add | exp.Sub):
+            columns = list(node.find_all(exp.Column))
+            self._added |= {int(column.name[2:]) for column in columns}
+            literals = [literal.name.partition(".")[0] for literal in node.find_all(exp.Literal)]
+            is_small = all(whole.isdecimal() and int(whole) < _BOUNDS["int"] for whole in literals)
+            # The sum of two literals is a DECIMAL in databases.
+            is_number = kind in _BOUNDS and is_small and bool(columns)
+            return is_number and self._is_of(node.this, kind) and self._is_of(node.expression, kind)
         if isinstance(node, exp.Column):
             return self._kind(node) == kind
         if isinstance(node, exp.Neg):

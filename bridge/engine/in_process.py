@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from bridge.engine.computed import Compute, Row
+from bridge.engine.derived_results import DerivedResults, ResultsInTime
 from bridge.engine.reports import ReportReader
 from bridge.engine.results import Results, ResultStatement
 from bridge.engine.window_aggregates import WindowAggregate
@@ -19,8 +20,11 @@ from windows.databases import Database
 if TYPE_CHECKING:
     import pyarrow as pa
 
-WindowReader = WindowAggregate | WindowJoin | LeavingRows
+WindowReader = WindowAggregate | WindowJoin | LeavingRows | DerivedResults | ResultsInTime
 """A reader of results from rows of windows in memory."""
+
+ByTime = WindowChanges | LeavingRows | DerivedResults | ResultsInTime
+"""A reader of results that come as time passes, too."""
 
 Reader = Compute | WindowReader | ReportReader
 """A reader of the results of one statement."""
@@ -31,13 +35,23 @@ class InProcess:
     """The readers of the result statements of a plan, without the database. Its tables are written with a later transaction.
 
     `memory`: the windows in memory that events of `stream` fill, for those of other streams, too. `checks`: aggregates that
-    are written then, and that the database cannot compute of all values.
+    are written then, and that the database cannot compute of all values. `waits`: all steps run then, for all events since.
+    `is_by_time`: events of the stream add nothing to tables, only the time that they bring may.
     """
 
     readers: Sequence[tuple[ResultStatement, Reader]]
     memory: WindowMemory | None
     stream: str
     checks: Sequence[WindowAggregate] = ()
+    waits: bool = False
+    is_by_time: bool = False
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether the last events have added nothing to tables."""
+        if not self.is_by_time:
+            return False
+        return not any(isinstance(reader, ResultsInTime) and reader.has_left for _, reader in self.readers)
 
     @functools.cached_property
     def _windows(self) -> list[WindowReader]:
@@ -74,7 +88,7 @@ class InProcess:
         `before`: the newest time before them.
         """
         for _, changes in self.readers:
-            if isinstance(changes, WindowChanges | LeavingRows):
+            if isinstance(changes, ByTime):
                 changes.begin(before)
         found: Results = []
         several = [

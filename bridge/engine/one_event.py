@@ -125,7 +125,8 @@ class OneEventPlan:
     later, as the database has to compute something. `timed`: whether a statement reads the clock. `binds`: whether a
     statement reads the event, not only machines. `boundaries`: those of windows that jump; `late_inboxes` are filled only
     when one is passed. `in_process`: what reads the results without the database, before the next boundary; None where only
-    the database can.
+    the database can. `can_wait`: nothing reads an event before the next boundary. `may_run_later`: no step can fail, so all
+    may run later than the push.
     """
 
     steps: Sequence[EventStatement | BoundaryCall | MachineStep]
@@ -139,6 +140,7 @@ class OneEventPlan:
     boundaries: NextBoundaries
     in_process: InProcess | None = None
     can_wait: bool = False
+    may_run_later: bool = False
 
     @functools.cached_property
     def machines(self) -> list[RowCall]:
@@ -171,6 +173,11 @@ class OneEventPlan:
             return 0
         steps = [step for step in self.steps if isinstance(step, EventStatement)]
         return sum(each.quiet is not None for each in [*steps, *(each for _, each in self.results)])
+
+    @property
+    def is_ready_in_process(self) -> bool:
+        """Whether the rows are in memory from which this process computes the results."""
+        return self.in_process is not None and self.in_process.is_ready
 
     @property
     def keeps_rows(self) -> bool:

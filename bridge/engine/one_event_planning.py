@@ -12,6 +12,7 @@ from bridge.engine.added_rows import added_rows
 from bridge.engine.bound_statements import BoundStatements, Unbound, row_of
 from bridge.engine.boundaries import NextBoundaries, RowNumbers
 from bridge.engine.catalogue import ResultQuery, StreamEntry
+from bridge.engine.derived_results import DerivedResults, ResultsInTime
 from bridge.engine.in_process import InProcess, Reader
 from bridge.engine.one_event import BoundaryCall, EventStatement, MachineReader, MachineStep, OneEventPlan
 from bridge.engine.postponed import is_unfailing
@@ -24,7 +25,7 @@ from bridge.engine.window_memory import FilledWindow, WindowMemory
 from bridge.patterns.live.statements import Arrivals
 from bridge.rewrite.aggregates.snapshot import PeriodicReports
 from bridge.rewrite.flow import Boundaries
-from bridge.rewrite.plan import Insert, InsertMissing, Operator, Purge, RowCall, UpdateRows
+from bridge.rewrite.plan import Call, Insert, InsertMissing, Operator, Purge, RowCall, UpdateRows
 from bridge.rewrite.state_tables import CLOCK
 from windows.databases import Database
 from windows.sql import table_names
@@ -52,6 +53,54 @@ def one_event_plan(
         return _Planning(operators, empty, bound, database, memory).plan(results)
     except Unbound:
         return None
+
+
+def waiting_plan(
+    operators: Sequence[Operator],
+    results: Sequence[ResultStatement],
+    empty: Collection[str],
+    bound: BoundStatements,
+    memory: WindowMemory,
+    derived: Callable[[ResultStatement], DerivedResults | None],
+) -> OneEventPlan | None:
+    """The plan for an event of a stream whose results this process computes, and whose steps all run later; None: there is none.
+
+    Args:
+        operators: The operators that it concerns.
+        results: The statements of the results that it may have.
+        empty: The inboxes of the other streams.
+        bound: The statements that are bound for the stream.
+        memory: What this process has in memory of tables.
+        derived: What computes a statement over one stream for its events; None where only the database can.
+    """
+    steps = [step for operator in operators for step in operator.steps]
+    is_jumping = any(operator.boundaries is not None for operator in operators)
+    if bound.row is None or is_jumping or not bound.are_sums_safe or not all(map(_may_run_later, steps)):
+        return None
+    readers: list[tuple[ResultStatement, Reader]] = []
+    for result in results:
+        reader = derived(result)
+        if reader is not None:
+            is_own = bound.stream in result.sources
+            readers.append((result, reader if is_own else ResultsInTime(reader)))
+            continue
+        statement = bound.of(result, functools.partial(_of_one_event, result), empty)
+        if statement is not None and statement.compute is None:
+            return None
+        if statement is not None and statement.compute is not None:
+            readers.append((result, statement.compute))
+    is_by_time = not any(operator.steps for operator in operators if bound.stream in operator.sources)
+    in_process = InProcess(readers, memory, bound.stream, waits=True, is_by_time=is_by_time)
+    nothing: frozenset[str] = frozenset()
+    boundaries = NextBoundaries((), (), bound.database)
+    return OneEventPlan((), (), nothing, nothing, (), False, True, False, boundaries, in_process)
+
+
+def _may_run_later(step: Insert | Purge | Call) -> bool:
+    """Whether a step cannot fail, and knows the events that it is for when others have come."""
+    if isinstance(step, Insert):
+        return all(is_unfailing(step.statement(push)) for push, _ in step.variants.items())
+    return is_unfailing(step.statement()) if isinstance(step, Purge) else getattr(step, "is_unfailing", False)
 
 
 class _Planning:

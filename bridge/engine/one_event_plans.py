@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from bridge.engine.bound_statements import BoundStatements, row_of
 from bridge.engine.catalogue import StreamEntry
+from bridge.engine.derived_recognition import derived_results
+from bridge.engine.derived_results import DerivedResults
 from bridge.engine.dormant import DormantOperators
 from bridge.engine.intake import EventBatch
 from bridge.engine.one_event import OneEventPlan
-from bridge.engine.one_event_planning import filled_window, one_event_plan
-from bridge.engine.results import ResultStatements
+from bridge.engine.one_event_planning import filled_window, one_event_plan, waiting_plan
+from bridge.engine.results import ResultStatement, ResultStatements
 from bridge.engine.window_memory import FilledWindow, WindowMemory
 from bridge.rewrite.plan import Operator
 from windows.databases import Database
@@ -31,6 +34,8 @@ class OneEventPlans:
         self._database, self._operators, self._results, self._streams = database, operators, results, streams
         self._in_memory, self._next_due = in_memory, next_due
         self._known: dict[str, OneEventPlan | None] = {}
+        self._waiting: dict[str, OneEventPlan | None] = {}
+        self._derived: dict[int, tuple[ResultStatement, DerivedResults | None]] = {}
         self._bound: dict[str, tuple[StreamEntry, BoundStatements]] = {}
         self._memory = WindowMemory(self._filled)
         self._timers: DormantOperators | None = None
@@ -39,6 +44,8 @@ class OneEventPlans:
     def clear(self) -> None:
         """Forgets all plans, as operators or result statements have changed."""
         self._known.clear()
+        self._waiting.clear()
+        self._derived.clear()
         self._timers = None
         self._dormant.clear()
         self._memory.clear()
@@ -50,7 +57,7 @@ class OneEventPlans:
 
     def forget(self, streams: Collection[str] | None = None) -> None:
         """Forgets what is in memory of tables that events of these streams, or of any, have changed otherwise."""
-        for name, plan in self._known.items():
+        for name, plan in itertools.chain(self._known.items(), self._waiting.items()):
             if plan is not None and (streams is None or name in streams):
                 plan.forget()
         self._memory.forget(streams)
@@ -64,17 +71,27 @@ class OneEventPlans:
         `most`: the number of events of a push up to which the rows of a plan are added to those in memory.
         """
         name = batches[0].stream.name.lower() if len(batches) == 1 else ""
-        plan = self._known.get(name)
-        if plan is not None and plan.keeps_rows and 0 < len(batches[0].rows) <= most(plan):
+        found = [plan for plan in (self._known.get(name), self._waiting.get(name)) if plan is not None]
+        plans = [plan for plan in found if plan.keeps_rows]
+        if plans and 0 < len(batches[0].rows) <= min(map(most, plans)):
             self._memory.note(name, batches[0].rows)
-            plan.note(self._database, batches[0].rows)
+            for plan in plans:
+                plan.note(self._database, batches[0].rows)
         else:
             self.forget(streams)
 
-    def dormant(self, stream: StreamEntry) -> DormantOperators:
-        """The operators that the plan for an event of a stream leaves out. Where one is due, a push runs all steps instead."""
-        self.of(stream)
-        return self._dormant[stream.name.lower()]
+    def dormant(self, stream: StreamEntry, plan: OneEventPlan | None) -> DormantOperators:
+        """The operators that a plan for an event of a stream leaves out. Where one is due, a push runs all steps instead."""
+        name = stream.name.lower()
+        is_waiting = plan is not None and plan is self._waiting.get(name)
+        return self._timers_alone if is_waiting else self._dormant[name]
+
+    @property
+    def _timers_alone(self) -> DormantOperators:
+        """The operators that read no stream."""
+        if self._timers is None:
+            self._timers = DormantOperators(self._operators(), self._database)
+        return self._timers
 
     def outdate(self, streams: Collection[str] | None = None) -> None:
         """Events of these streams have come, or (None) all steps have run: dormant operators may be due at another time."""
@@ -89,33 +106,71 @@ class OneEventPlans:
     @property
     def let_wait(self) -> bool:
         """Whether events of some stream can only wait for the next boundary, so that others that can do wait with them."""
-        return any(plan.can_wait and plan.in_process is None for plan in self.known)
+        waiting = any(plan is not None for plan in self._waiting.values())
+        return waiting or any(plan.can_wait and plan.in_process is None for plan in self.known)
 
     def of(self, stream: StreamEntry) -> OneEventPlan | None:
         """The plan for an event of this stream; None where something needs its inbox."""
         name = stream.name.lower()
         if name not in self._known:
-            if self._timers is None:
-                self._timers = DormantOperators(self._operators(), self._database)
-            plan, dormant = self._without(stream, self._timers), self._timers
+            timers = self._timers_alone
+            plan, dormant = self._without(stream, timers), timers
             if plan is None or plan.statements_of_event:
                 others = DormantOperators(self._operators(), self._database, name, self._next_due)
-                if len(others.operators) > len(self._timers.operators):
+                if len(others.operators) > len(timers.operators):
                     shorter = self._without(stream, others)
                     if shorter is not None and (plan is None or shorter.statements_of_event < plan.statements_of_event):
                         plan, dormant = shorter, others
             self._known[name], self._dormant[name] = plan, dormant
         return self._known[name]
 
-    def _without(self, stream: StreamEntry, dormant: DormantOperators) -> OneEventPlan | None:
-        """The plan for an event of a stream, of the operators that it concerns and that are not dormant."""
+    def waiting(self, stream: StreamEntry) -> OneEventPlan | None:
+        """The plan that computes the results of an event of this stream in this process, and lets all steps wait.
+
+        None where another plan is as fast, or one of the results is only known to the database.
+        """
+        name = stream.name.lower()
+        if name not in self._waiting:
+            plan, found = self.of(stream), None
+            asks = plan is None or plan.statements_of_event > 0 or self._dormant[name] is not self._timers_alone
+            if self._in_memory() and asks:
+                operators, results = self._concerned(stream, self._timers_alone)
+                bound = self._bound_of(stream)
+                found = waiting_plan(
+                    operators, results, self._others(stream), bound, self._memory, self._derived_results
+                )
+            self._waiting[name] = found
+        return self._waiting[name]
+
+    def _derived_results(self, result: ResultStatement) -> DerivedResults | None:
+        """What computes a statement over one stream for its events; None where only the database can."""
+        known = self._derived.get(id(result))
+        if known is None:
+            bound = self._bound_of_name(next(iter(result.sources))) if len(result.sources) == 1 else None
+            found = None
+            if bound is not None and len(result.members) == 1:
+                found = derived_results(result.statement, self._operators(), bound, self._filled, self._database)
+            known = self._derived[id(result)] = result, found
+        return known[1]
+
+    def _concerned(
+        self, stream: StreamEntry, dormant: DormantOperators
+    ) -> tuple[list[Operator], Sequence[ResultStatement]]:
+        """The operators and the result statements of a plan for an event of a stream."""
         streams = frozenset([stream.name.lower()])
         operators = [operator for operator in dormant.without(self._operators()) if operator.concerned(streams)]
-        results = dormant.without_results(self._results.concerned(streams, 1, final=False))
-        others = {other.inbox for other in self._streams.values()} - {stream.inbox}
-        others |= {inbox for operator in dormant.operators for inbox in operator.inboxes}
+        return operators, dormant.without_results(self._results.concerned(streams, 1, final=False))
+
+    def _others(self, stream: StreamEntry) -> set[str]:
+        """The inboxes of other streams, which are empty."""
+        return {other.inbox for other in self._streams.values()} - {stream.inbox}
+
+    def _without(self, stream: StreamEntry, dormant: DormantOperators) -> OneEventPlan | None:
+        """The plan for an event of a stream, of the operators that it concerns and that are not dormant."""
+        operators, results = self._concerned(stream, dormant)
+        empty = self._others(stream) | {inbox for operator in dormant.operators for inbox in operator.inboxes}
         memory = self._memory if self._in_memory() else None
-        return one_event_plan(stream, operators, results, others, self._database, self._bound_of(stream), memory)
+        return one_event_plan(stream, operators, results, empty, self._database, self._bound_of(stream), memory)
 
     def _filled(self, table: str) -> FilledWindow | None:
         """What fills a window table."""

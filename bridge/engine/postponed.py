@@ -34,8 +34,11 @@ _UNFAILING = (
 )  # fmt: skip
 """Parts of statements that fail for no value of a column; of casts and of arithmetic not all are among them."""
 
-_TIMES = ("ts", "seq", "before", "now")
+_TIMES = ("ts", "seq", "before", "now", "_nth")
 """Columns whose values are so far from the ends of BIGINT that sums of them and lengths of windows are in its range."""
+
+_NUMBERS = (exp.RowNumber, exp.Count)
+"""Window functions of which the same is true."""
 
 
 def is_unfailing(statement: exp.Expr) -> bool:
@@ -51,7 +54,8 @@ def is_unfailing(statement: exp.Expr) -> bool:
 def _is_unfailing(node: exp.Expr) -> bool:
     match node:
         case exp.Add() | exp.Sub() | exp.Neg():
-            return all(column.name in _TIMES for column in node.find_all(exp.Column))
+            parts = list(node.walk(prune=lambda part: isinstance(part, exp.Window) and isinstance(part.this, _NUMBERS)))
+            return all(part.name in _TIMES for part in parts if isinstance(part, exp.Column))
         case exp.Cast():
             return isinstance(node.this, exp.Literal) or bool(node.to.is_type(*exp.DataType.TEXT_TYPES))
         case exp.Table():
@@ -62,7 +66,7 @@ def _is_unfailing(node: exp.Expr) -> bool:
 class PostponedEvent(NamedTuple):
     """The events of a push, the newest time before them, the plan that they have run, and what machines have still to write.
 
-    `waits`: they have run nothing.
+    `waits`: they have run no step. `is_noted`: the rows in memory are up to date with them nevertheless.
     """
 
     batch: EventBatch
@@ -70,6 +74,7 @@ class PostponedEvent(NamedTuple):
     before: int
     progress: Sequence[tuple[RowCall, Rows]] = ()
     waits: bool = False
+    is_noted: bool = False
 
     @property
     def seq(self) -> int:
@@ -82,12 +87,12 @@ class PostponedEvents:
     """The events that the tables lack, in their order.
 
     `process`: runs all steps for events that wait, by their streams, and gives the inboxes of results that it has filled.
-    Its other argument is the newest time before them.
+    Its other arguments are the newest time before them, and the streams of those that the rows in memory lack.
     """
 
     def __init__(
         self, database: Database, inboxes: Inboxes, tables: Tables, network: Network,
-        process: Callable[[Sequence[EventBatch], int], set[str]],
+        process: Callable[[Sequence[EventBatch], int, set[str]], set[str]],
     ) -> None:  # fmt: skip
         self._database, self._inboxes, self._tables, self._network = database, inboxes, tables, network
         self._process = process
@@ -140,10 +145,12 @@ class PostponedEvents:
             machine.write_progress(self._database, written)
 
     def _process_all(self) -> None:
-        rows: dict[str, EventBatch] = {}
-        for batch, *_ in self._events:
-            name = batch.stream.name.lower()
+        rows, lacking = dict[str, EventBatch](), set[str]()
+        for event in self._events:
+            batch, name = event.batch, event.batch.stream.name.lower()
+            if not event.is_noted:
+                lacking.add(name)
             known = rows.get(name)
             rows[name] = batch if known is None else EventBatch(batch.stream, rows=[*known.rows, *batch.rows])
-        for inbox in self._process(list(rows.values()), self._events[0].before):
+        for inbox in self._process(list(rows.values()), self._events[0].before, lacking):
             self._database.execute(self._tables.emptying(inbox))

@@ -233,9 +233,10 @@ class Runner(SmallPushes):
 
     def _one_event_plan(self, batches: Sequence[EventBatch], ts: int) -> OneEventPlan | None:
         """The plan for an event, where that is all that is due by its time."""
-        if not batches[0].rows or self._one_event_plans.dormant(batches[0].stream).are_due(self.now, ts):
+        if not batches[0].rows:
             return None
-        return self._one_event_plans.of(batches[0].stream)
+        plan = self._one_event_plans.of(batches[0].stream)
+        return None if self._one_event_plans.dormant(batches[0].stream, plan).are_due(self.now, ts) else plan
 
     def _run_steps(self, steps: Sequence[str | Call], ts: int, seq: int, final: bool) -> None:
         for step in steps:
@@ -244,14 +245,16 @@ class Runner(SmallPushes):
             else:
                 step.run(self.database, ts, seq, final)
 
-    def _process_waiting(self, batches: Sequence[EventBatch], before: int) -> set[str]:
+    def _process_waiting(self, batches: Sequence[EventBatch], before: int, lacking: set[str]) -> set[str]:
         streams = frozenset(batch.stream.name.lower() for batch in batches)
         newest = max(batches, key=lambda batch: int(batch.rows[-1][1])).rows[-1]
         filled = self._inboxes.fill(batches)
         plan = self._steps(streams, False, self.network.settings.kind(sum(batch.count for batch in batches)))
         self._tables.set_clock(before, newest[0], newest[1])
         self._run_steps(plan.steps, newest[0], newest[1], False)
-        self._one_event_plans.forget(streams)
+        if lacking:
+            self._one_event_plans.forget(lacking)
+        self._one_event_plans.outdate(streams)
         return filled | plan.inboxes
 
     def next_deadline(self, operators: Iterable[Operator] | None = None) -> int | None:

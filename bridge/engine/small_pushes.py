@@ -7,6 +7,7 @@ import contextlib
 import functools
 from collections.abc import Iterable, Sequence
 
+from bridge.engine.in_process import InProcess
 from bridge.engine.intake import EventBatch
 from bridge.engine.one_event import OneEventPlan
 from bridge.engine.one_event_plans import OneEventPlans
@@ -131,15 +132,15 @@ class SmallPushes(Transactions):
         plan = self._plan_of(batches, count)
         if plan is None or self._inboxes.registered or self._was_used:
             return None
-        if self._one_event_plans.dormant(batches[0].stream).are_due(self.now, ts):
+        if self._one_event_plans.dormant(batches[0].stream, plan).are_due(self.now, ts):
             return None
         is_computed = plan.is_computed
         is_passed = bool(plan.boundaries) and plan.boundaries.are_passed(self.now, ts, batches[0].rows)
         in_process = plan.in_process if count <= self.most_of(plan) and not is_passed else None
         may_postpone = self.has_connection_alone and not (is_computed or is_noted or is_passed or self._one_by_one())
-        waits = plan.can_wait and (in_process is None or self._one_event_plans.let_wait)
+        waits = self._waits(plan, in_process)
         may_postpone = may_postpone and self._postponed.take(waits)
-        if may_postpone and waits and not self._housekeeping.is_due_with(self.seq, count):
+        if may_postpone and waits and plan.can_wait and not self._housekeeping.is_due_with(self.seq, count):
             return self._let_wait(plan, batches[0], ts)
         can_postpone = may_postpone and plan.can_store_later(in_process, batches[0].rows)
         is_in_process = can_postpone and in_process is not None
@@ -148,7 +149,7 @@ class SmallPushes(Transactions):
                 return None
             self._purge_before()
         if is_in_process:
-            return self._run_postponed(plan, batches[0], ts, is_in_process)
+            return self._run_postponed(plan, batches[0], ts, is_in_process, waits)
         # Panes can be made later, unless a statement reads them.
         if not is_computed and self._housekeeping.pane_inserts(self.seq, count):
             return None
@@ -161,12 +162,23 @@ class SmallPushes(Transactions):
             return self._run_postponed(plan, batches[0], ts, is_in_process)
         return None
 
+    def _waits(self, plan: OneEventPlan, in_process: InProcess | None) -> bool:
+        """Whether all steps run later for an event: where it can only wait, or others that can do."""
+        if in_process is not None and in_process.waits:
+            return True
+        if in_process is None:
+            return plan.can_wait
+        return (plan.can_wait or plan.may_run_later) and self._one_event_plans.let_wait
+
     def _plan_of(self, batches: Sequence[EventBatch], count: int) -> OneEventPlan | None:
         """The plan that runs these events without a transaction, if there is one."""
         few = self.network.settings.few
         is_small = count == 1 or count <= max(few, self.most_of_any_plan)
         if not is_small or len(batches) != 1 or not batches[0].rows or not self.results.are_current("few"):
             return None
+        waiting = self._one_event_plans.waiting(batches[0].stream)
+        if waiting is not None and waiting.is_ready_in_process and count <= self.most_of(waiting):
+            return waiting
         plan = self._one_event_plans.of(batches[0].stream)
         if plan is None or count == 1:
             return plan
@@ -207,10 +219,12 @@ class SmallPushes(Transactions):
             self._inboxes.filled = set()
         self.has_committed = False
 
-    def _run_postponed(self, plan: OneEventPlan, batch: EventBatch, ts: int, in_process: bool) -> Results | None:
+    def _run_postponed(
+        self, plan: OneEventPlan, batch: EventBatch, ts: int, in_process: bool, waits: bool = False
+    ) -> Results | None:
         """Events that are stored with later ones; a transaction begins with the first results of a machine.
 
-        None where the database has to compute some.
+        None where the database has to compute some. `waits`: all steps run then.
         """
         remembered, seq = self._position(), self.seq + len(batch.rows)
         try:
@@ -220,7 +234,9 @@ class SmallPushes(Transactions):
                 outcome = run(self.database, batch.rows, ts, seq, begin)
                 if outcome is None:
                     return None
-                self._postponed.add(PostponedEvent(batch, plan, self.now, outcome.progress))
+                if not (waits and plan.in_process is not None and plan.in_process.changes_nothing):
+                    event = PostponedEvent(batch, plan, self.now, outcome.progress, waits, is_noted=True)
+                    self._postponed.add(event)
                 self._inboxes.filled = self._inboxes.filled | outcome.filled
                 self._pass(batch, ts)
                 self.uncommitted = outcome.results

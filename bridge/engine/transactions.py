@@ -45,8 +45,11 @@ class Transactions(Plans):
         """Whether a push is rolled back at its end."""
 
     @abc.abstractmethod
-    def _process_waiting(self, batches: Sequence[EventBatch], before: int) -> set[str]:
-        """Runs the steps for events that wait, after the time `before`; gives the inboxes that have rows then."""
+    def _process_waiting(self, batches: Sequence[EventBatch], before: int, lacking: set[str]) -> set[str]:
+        """Runs the steps for events that wait, after the time `before`; gives the inboxes that have rows then.
+
+        `lacking`: the streams of events that the rows in memory lack.
+        """
 
     @contextlib.contextmanager
     def transaction(self, registered: Mapping[str, Any] = NOTHING, stores_postponed: bool = True) -> Iterator[None]:

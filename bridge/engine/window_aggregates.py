@@ -94,6 +94,8 @@ class WindowAggregate(MaintainedRows):
         """Gives an empty row for each row of the SELECT; None where that takes more than to know what the event adds."""
         self.is_safe = arriving is not None and all(each.is_safe for each in aggregates)
         """Whether the database can compute it for any event, so that it may do so later."""
+        self.items: Mapping[str, str | None] = {}
+        """The columns of the SELECT, with the types of those that are values of the event or aggregates."""
         self._none = KeyRows(len(columns)) if reports_empty else None
         self._columns = columns
         places = [None if each.column is None else columns.index(each.column) for each in aggregates]

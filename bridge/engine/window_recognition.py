@@ -107,9 +107,12 @@ def window_aggregate(
         leaving: How groups are reported that lose rows; None where they are not.
     """
     try:
-        return _Recognition(insertions, place_of, mark, types, functions, updates, memory).aggregate(statement, leaving)
+        recognition = _Recognition(insertions, place_of, mark, types, functions, updates, memory)
+        found = recognition.aggregate(statement, leaving)
     except UnknownFormError:
         return None
+    found.items = recognition.item_types
+    return found
 
 
 class _Recognition:
@@ -128,6 +131,8 @@ class _Recognition:
         self._conditions: list[exp.Expr] = []
         self._content: WindowContent | None = None
         self._reports_empty = False
+        self.item_types: dict[str, str | None] = {}
+        """The types of the columns of the SELECT, where these are known."""
 
     def aggregate(self, statement: exp.Expr, leaving: Leaving | None) -> WindowAggregate:
         items = self._items(statement)
@@ -140,6 +145,8 @@ class _Recognition:
         if content is None or any(v.find(exp.Column, exp.AggFunc) for v in [*items.values(), *self._conditions]):
             raise UnknownFormError
         types, proven = [*self._types, *(each.type for each in self._aggregates)], self._functions.proven
+        places = {name: self._place_of(value) for name, value in items.items()}
+        self.item_types = {name: None if place is None else types[place] for name, place in places.items()}
         finish = computed(select, self._place_of, types, proven)
         columns = list(dict.fromkeys(each.column for each in self._aggregates if each.column is not None))
         arrive = self._arriving(content, [*content.columns, *columns])

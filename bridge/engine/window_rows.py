@@ -79,6 +79,8 @@ class WindowRows:
     """
 
     _rows: dict[Any, KeyRows]
+    _order: Sequence[str] = ("seq",)
+    """The columns that order the rows of the table."""
 
     def __init__(
         self, name: str, keys: Sequence[str], columns: Sequence[str], kinds: Sequence[type],
@@ -114,19 +116,25 @@ class WindowRows:
     def prepare(self, database: Database, ts: int, seq: int) -> None:
         """Reads the rows of the table when enough single events have come; it has those up to the event `seq`."""
         self._wait -= 1
-        if self._wait >= 0:
-            return
+        if self._wait < 0:
+            self.load(database, ts, seq)
+
+    def load(self, database: Database, ts: int, seq: int) -> bool:
+        """Reads the rows of the table, which has those up to the event `seq`; tells whether they are in memory then."""
+        self._empty()
         self.is_loaded = self._load(database, ts, seq)
         if not self.is_loaded:
             self._give_up(RETRY)
-            return
+            return False
         self._newest = seq
         self._rows_of_key = self._size() / max(1, self._count_keys())
+        return True
 
     def _load(self, database: Database, ts: int, seq: int) -> bool:
         """Reads the rows of the table; False where there are too many, or other ones than were pushed."""
         names = ("ts", "seq", *self._names)
-        select = exp.select(*map(column, names)).from_(table(self._name)).order_by(column("seq")).limit(MOST_ROWS + 1)
+        select = exp.select(*map(column, names)).from_(table(self._name)).order_by(*map(column, self._order))
+        select = select.limit(MOST_ROWS + 1)
         if self._span is not None:
             select = select.where(exp.GT(this=column("ts"), expression=exp.Literal.number(ts - self._span)))
         rows = database.fetch(database.render(select))

@@ -164,7 +164,10 @@ class Purge:
 
 
 class Call(Protocol):
-    """A step that is not one statement: it reads tables, and writes one."""
+    """A step that is not one statement: it reads tables, and writes one.
+
+    One that cannot fail, so that it may run after its push has succeeded, has `is_unfailing`.
+    """
 
     table: str
 

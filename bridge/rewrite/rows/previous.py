@@ -9,6 +9,7 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from bridge import query
+from bridge.rewrite.computable import EarlierValue, RowsBefore
 from bridge.rewrite.flow import Flow, Need, Selection
 from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.plan import Insert, Operator
@@ -60,29 +61,34 @@ def with_rows_before(
         all_but_newest(raw, map(column, keys), max(before.rows for before in values.values()), below.key)
     )
     newest = _Newest(raw, tuple(keys), below.key)
-    source = node.input if isinstance(node, query.PreviousRow) else node
     held = StoredTable(raw, {**{name: name for name in (*own, *keys)}, **stored})
-    operator.stored = StoredState(
-        ("rows before", source, tuple(partition_by)), {"rows": held}, (max(before.rows for before in values.values()),)
-    )
+    operator.stored = _stored_state(node, partition_by, held, max(before.rows for before in values.values()))
 
     def with_values(source: exp.Expr, at: Callable[[str, int], exp.Expr]) -> exp.Select:
         found = {name: _value(before, stored[before.value], at) for name, before in values.items()}
         return exp.select(*map(column, own), *(aliased(value, name) for name, value in found.items())).from_(source)
 
+    earlier = {name: EarlierValue(stored[each.value], each.rows, each.within) for name, each in values.items()}
+    mark = RowsBefore(raw, rows, tuple(keys), below.key, earlier)
+
     def by_window_functions() -> Selection:
         known = derived_table(with_values(table(raw), newest.by_lag), "k")
-        select = exp.select(*map(column, (*own, *values))).from_(known).where(arrived("k", below))
+        select = mark.of(exp.select(*map(column, (*own, *values))).from_(known).where(arrived("k", below)))
         return Selection.of(exp.Subquery(this=select), [*own, *values])
 
     def one_by_one() -> Selection:
-        select = with_values(aliased_table(raw, "k"), newest.by_index).where(arrived("k", below))
+        select = mark.of(with_values(aliased_table(raw, "k"), newest.by_index).where(arrived("k", below)))
         return Selection.of(exp.Subquery(this=select), [*own, *values])
 
     every = StatementWriter(by_window_functions, "window functions")
     variants = Variants(every, few=StatementWriter(one_by_one, "an index")) if by_index else None
     names = (*names, *values)
     return Flow(names, by_window_functions(), order=below.order, timed=below.timed, variants=variants)
+
+
+def _stored_state(node: query.Node, keys: Sequence[exp.Expr], held: StoredTable, most: int) -> StoredState:
+    source = node.input if isinstance(node, query.PreviousRow) else node
+    return StoredState(("rows before", source, tuple(keys)), {"rows": held}, (most,))
 
 
 @dataclasses.dataclass(frozen=True)

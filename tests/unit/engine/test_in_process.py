@@ -12,7 +12,15 @@ import pyarrow
 import pytest
 
 import bridge
-from bridge.engine import boundaries, one_event_planning, running_totals, totals_table, window_aggregates, window_rows
+from bridge.engine import (
+    boundaries,
+    one_event_planning,
+    one_event_plans,
+    running_totals,
+    totals_table,
+    window_aggregates,
+    window_rows,
+)
 from bridge.engine.window_aggregates import WindowAggregate
 from bridge.rewrite.settings import Settings
 from tests.support.some_events import push_some
@@ -155,6 +163,7 @@ def _fail(*arguments: Any) -> None:
 def leave_to_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on each event is a transaction, and nothing waits for a boundary."""
     monkeypatch.setattr(one_event_planning._Planning, "_in_process", lambda self, *arguments: None)
+    monkeypatch.setattr(one_event_plans, "waiting_plan", lambda *arguments: None)
     monkeypatch.setattr(boundaries.NextBoundaries, "are_passed", lambda self, before, now, rows: True)
 
 
@@ -216,6 +225,7 @@ def test_sub_queries_are_what_the_database_makes_of_them(
     is_stored = any("from s#" in text for text in texts)
     found, in_process = result_of(random.Random(seed), database, texts, events, "epl", is_stored)
     monkeypatch.setattr(one_event_planning._Planning, "_in_process", lambda self, *arguments: None)
+    monkeypatch.setattr(one_event_plans, "waiting_plan", lambda *arguments: None)
     expected, _ = result_of(random.Random(seed), database, texts, events, "epl", is_stored)
     assert found == expected, (texts, in_process)
 

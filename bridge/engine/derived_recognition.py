@@ -1,0 +1,327 @@
+"""Results of several steps, recognised by the SELECTs of the steps and of the results, so that this process can compute them."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+
+from sqlglot import exp
+
+from bridge.engine.bound_statements import BoundStatements, marked_value, place_of_value
+from bridge.engine.computed import KINDS, Row, computed
+from bridge.engine.derived_results import DerivedResults
+from bridge.engine.derived_rows import (
+    AggregatedRows,
+    ChangedGroups,
+    ChosenRows,
+    EarlierRows,
+    EventRows,
+    LastReports,
+    LeavingRows,
+    LeftOfWindow,
+    Memory,
+    Moment,
+    NumberedRows,
+    Rows,
+    RowsAfterPauses,
+    RowsWithEarlier,
+    SortedRows,
+    TableRows,
+    UnionRows,
+    UnknownRowsError,
+    values_of,
+)
+from bridge.engine.window_aggregates import WindowAggregate
+from bridge.engine.window_content import UnknownFormError, has_other_clauses, refuse_other_clauses
+from bridge.engine.window_memory import FilledWindow
+from bridge.engine.window_rows import WindowRows
+from bridge.rewrite.computable import COMPUTABLE, AfterPauses, LeftRows, RowsBefore
+from bridge.rewrite.plan import Insert, Operator
+from windows.databases import Database
+
+
+def derived_results(
+    statement: exp.Expr,
+    operators: Sequence[Operator],
+    bound: BoundStatements,
+    filled: Callable[[str], FilledWindow | None],
+    database: Database,
+) -> DerivedResults | None:
+    """What computes a statement of results for events of one stream; None where only the database can.
+
+    Args:
+        statement: The SELECT.
+        operators: Those that fill the tables.
+        bound: The statements that are bound for events of this stream.
+        filled: What fills a window table.
+        database: The database.
+    """
+    if bound.row is None:
+        return None
+    try:
+        return _Recognition(operators, bound, filled, database).results(statement)
+    except UnknownFormError:
+        return None
+
+
+class _Recognition:
+    """Takes SELECTs apart, down to the event, tables of results and marked SELECTs."""
+
+    def __init__(
+        self, operators: Sequence[Operator], bound: BoundStatements, filled: Callable[[str], FilledWindow | None],
+        database: Database,
+    ) -> None:  # fmt: skip
+        self._inboxes = {inbox for operator in operators for inbox in operator.inboxes}
+        self._steps = [step for operator in operators for step in operator.steps if isinstance(step, Insert)]
+        self._bound, self._filled, self._database = bound, filled, database
+        self._proven = {kind for kind in database.python_types if kind in KINDS}
+        self._tables: dict[str, Rows] = {}
+        self._memories: list[Memory] = []
+        self._aggregates: list[WindowAggregate] = []
+
+    def results(self, statement: exp.Expr) -> DerivedResults:
+        """What computes a statement of results; raises UnknownFormError where only the database can."""
+        rows = self._rows(statement)
+        names = _names(statement)
+        if list(rows.columns) != names:
+            raise UnknownFormError
+        return DerivedResults(self._tables, rows, self._memories, self._aggregates)
+
+    def _rows(self, select: exp.Expr) -> Rows:
+        match select.meta.get(COMPUTABLE):
+            case LeftRows() as left:
+                return self._left(left)
+            case RowsBefore() as before:
+                return self._before(before)
+            case AfterPauses() as pauses:
+                memory = LastReports(pauses.last, pauses.time)
+                self._memories.append(memory)
+                rows = self._rows(pauses.rows)
+                _require(rows, [*pauses.keys, *pauses.order])
+                return RowsAfterPauses(rows, memory, pauses)
+        if isinstance(select, exp.Union):
+            return self._union(select)
+        if not isinstance(select, exp.Select):
+            raise UnknownFormError
+        refuse_other_clauses(select, ("expressions", "from_", "where", "order", "kind"))
+        return self._selected(select, self._source(select))
+
+    def _source(self, select: exp.Select) -> Rows:
+        """The rows that a SELECT reads."""
+        source = select.args["from_"].this if select.args.get("from_") else None
+        if isinstance(source, exp.Subquery):
+            return self._rows(source.this)
+        if not isinstance(source, exp.Table) or self._bound.row is None:
+            raise UnknownFormError
+        if source.name == self._bound.row.table:
+            return self._event()
+        if source.name not in self._inboxes:
+            raise UnknownFormError
+        if source.name not in self._tables:
+            self._tables[source.name] = self._added(source.name)
+        return TableRows(source.name, self._tables[source.name].columns)
+
+    def _event(self) -> EventRows:
+        """The event, with the columns whose values the database gives as Python has them."""
+        types = self._bound.types
+        columns = {name: kind for name, kind in zip(self._bound.columns, types, strict=True) if kind in self._proven}
+        places = [place for place, kind in enumerate(types) if kind in self._proven]
+        select = exp.select(*(exp.alias_(marked_value(place, types[place]), f"_{place}") for place in places))
+        compute = computed(select, place_of_value, types, self._proven)
+        if compute is None or list(columns)[:2] != ["ts", "seq"]:
+            raise UnknownFormError
+        return EventRows(columns, compute)
+
+    def _added(self, table: str) -> Rows:
+        """The rows that an event adds to a table of results."""
+        steps = [step for step in self._steps if step.table == table]
+        if len(steps) != 1:
+            raise UnknownFormError
+        step = steps[0]
+        if step.variants.entering is None:
+            aggregate = self._bound.aggregate_of(step, self._filled)
+            if aggregate is None:
+                return self._rows(step.variants.of("any")())
+            if not isinstance(aggregate.rows, WindowRows):
+                raise UnknownFormError
+            self._aggregates.append(aggregate)
+            return AggregatedRows(aggregate.items, aggregate)
+        changes = self._bound.changes_of(step, self._filled)
+        if changes is None:
+            raise UnknownFormError
+        self._aggregates.append(changes)
+        kept = [(place, name) for place, name in enumerate(changes.items) if name != "_place"]
+        if [name for _, name in kept][:2] != ["ts", "seq"]:
+            raise UnknownFormError
+        columns = {name: changes.items[name] for _, name in kept}
+        return ChangedGroups(columns, changes, [place for place, _ in kept])
+
+    def _union(self, union: exp.Union) -> Rows:
+        if union.args.get("distinct") or has_other_clauses(union, ("this", "expression", "distinct")):
+            raise UnknownFormError
+        left, right = self._rows(union.this), self._rows(union.expression)
+        places = {name: place for place, name in enumerate(_names(union.this))}
+        others = _names(union.expression)
+        names = [name for name in left.columns if others[places[name]] in right.columns]
+        kinds = {name: (left.columns[name], right.columns[others[places[name]]]) for name in names}
+        columns = {name: one if one == other else None for name, (one, other) in kinds.items()}
+        parts = [_only(left, names), _only(right, [others[places[name]] for name in names])]
+        return UnionRows(columns, parts)
+
+    # Columns --------------------------------------------------------------------------------------------------------
+
+    def _selected(self, select: exp.Select, source: Rows) -> Rows:
+        """The columns of a SELECT that can be computed; what is not among them may not be read."""
+        if select.args.get("where"):
+            source = self._computed(
+                source, {name: exp.column(name) for name in source.columns}, select.args["where"].this
+            )
+        if select.args.get("order"):
+            terms = select.args["order"].expressions
+            if any(term.args.get("desc") for term in terms):
+                raise UnknownFormError
+            source = SortedRows(source, _require(source, [_name(term.this) for term in terms]))
+        items: dict[str, exp.Expr] = {}
+        for item in select.expressions:
+            value, name = item.unalias(), item.alias_or_name
+            if isinstance(value, exp.Window):
+                source, value = self._numbered(source, value, len(items))
+            if self._is_known(value, source):
+                items[name] = value
+        return self._computed(source, items)
+
+    def _numbered(self, source: Rows, window: exp.Window, at: int) -> tuple[Rows, exp.Expr]:
+        """The rows with a further column for ROW_NUMBER, and that column."""
+        order = window.args["order"].expressions if window.args.get("order") else []
+        keys = window.args.get("partition_by") or []
+        if not isinstance(window.this, exp.RowNumber) or any(term.args.get("desc") for term in order):
+            raise UnknownFormError
+        names = _require(source, [*map(_name, keys), *(_name(term.this) for term in order)])
+        name = f"number {at}"
+        return NumberedRows(source, name, names[: len(keys)], names[len(keys) :]), exp.column(name)
+
+    def _is_known(self, value: exp.Expr, source: Rows) -> bool:
+        if isinstance(value, exp.Column):
+            return value.name in source.columns
+        try:
+            self._computed(source, {"value": value})
+        except UnknownFormError:
+            return False
+        return True
+
+    def _computed(self, source: Rows, items: Mapping[str, exp.Expr], where: exp.Expr | None = None) -> Rows:
+        """Expressions over the columns of rows, perhaps of those for which a condition holds."""
+        columns = {name: self._type(value, source) for name, value in items.items()}
+        if where is None and all(isinstance(value, exp.Column) for value in items.values()):
+            return _renamed(source, {name: value.name for name, value in items.items()}, columns)
+        places = source.places
+
+        def marked(node: exp.Expr) -> exp.Expr:
+            if not isinstance(node, exp.Column):
+                return node
+            if node.name not in places:
+                raise UnknownFormError
+            return marked_value(places[node.name], source.columns[node.name] or "")
+
+        if place_of_any(items.values()):
+            raise UnknownFormError
+        select = exp.select(*(exp.alias_(value.transform(marked), f"_{at}") for at, value in enumerate(items.values())))
+        if where is not None:
+            select = select.where(where.transform(marked))
+        types = [kind or "" for kind in source.columns.values()]
+        compute = computed(select, place_of_value, types, self._proven)
+        if compute is None:
+            raise UnknownFormError
+
+        def choose(row: Row) -> list[Row]:
+            if (found := compute(row)) is None:
+                raise UnknownRowsError
+            return found
+
+        return ChosenRows(columns, source, choose)
+
+    def _type(self, value: exp.Expr, source: Rows) -> str | None:
+        match value:
+            case exp.Column():
+                return source.columns.get(value.name)
+            case exp.Boolean():
+                return "BOOLEAN"
+            case exp.Literal() | exp.Cast(this=exp.Literal()):
+                return "BIGINT"
+        return None
+
+    # Marked SELECTs -------------------------------------------------------------------------------------------------
+
+    def _left(self, mark: LeftRows) -> Rows:
+        window = self._filled(mark.table)
+        if window is None or window.stream != self._bound.stream:
+            raise UnknownFormError
+        trees = [*mark.values.values(), *mark.conditions]
+        read = dict.fromkeys(column.name for tree in trees for column in tree.find_all(exp.Column))
+        names = [*mark.keys, *(name for name in read if name not in mark.keys)]
+        types = [window.type_of(name) for name in names]
+        arrive = window.arriving(names)
+        if arrive is None or not self._proven.issuperset(types):
+            raise UnknownFormError
+        columns = dict(zip(names, types, strict=True))
+        where = exp.and_(*(condition.copy() for condition in mark.conditions)) if mark.conditions else None
+        chosen = self._computed(TableRows("", columns), mark.values, where)
+        kinds = [KINDS[kind or ""] for kind in types]
+        memory = LeavingRows(mark.table, mark.keys, names[len(mark.keys) :], kinds, mark.span, mark.count)
+        self._memories.append(memory)
+        return LeftOfWindow(chosen.columns, memory, mark.span, arrive, functools.partial(_of_row, chosen))
+
+    def _before(self, mark: RowsBefore) -> Rows:
+        rows = self._rows(mark.rows)
+        stored = list(dict.fromkeys(each.column for each in mark.values.values()))
+        _require(rows, [*mark.keys, *mark.order, *stored])
+        types = [rows.columns[name] for name in (*mark.keys, *stored)]
+        if list(rows.columns)[:1] != ["ts"] or not self._proven.issuperset(types):
+            raise UnknownFormError
+        most = max(each.back for each in mark.values.values())
+        kinds = [KINDS[kind or ""] for kind in types]
+        memory = EarlierRows(mark.order, mark.table, list(mark.keys), stored, kinds, None, most)
+        self._memories.append(memory)
+        return RowsWithEarlier(rows, memory, mark.keys, mark.order, stored, mark.values)
+
+
+def place_of_any(trees: object) -> bool:
+    """Whether a tree has a value of the event, which stands for a column of another place there."""
+    nodes = itertools.chain.from_iterable(tree.walk() for tree in trees)  # type: ignore[attr-defined]
+    return any(place_of_value(node) is not None for node in nodes)
+
+
+def _of_row(chosen: Rows, row: Row) -> list[Row]:
+    return chosen.of(Moment(None, 0, {"": [row]}))
+
+
+def _only(rows: Rows, names: Sequence[str]) -> Rows:
+    """These columns of rows, in this order."""
+    return _renamed(rows, {name: name for name in names}, {name: rows.columns[name] for name in names})
+
+
+def _renamed(rows: Rows, names: Mapping[str, str], columns: Mapping[str, str | None]) -> Rows:
+    """Columns of rows under other names, in this order."""
+    read = _require(rows, list(names.values()))
+    if list(rows.columns) == read:
+        rows.columns, rows.places = dict(columns), {name: place for place, name in enumerate(columns)}
+        return rows
+    values = values_of(rows, read)
+    return ChosenRows(columns, rows, lambda row: [values(row)])
+
+
+def _names(select: exp.Expr) -> list[str]:
+    return [item.alias_or_name for item in select.selects] if isinstance(select, exp.Query) else []
+
+
+def _name(node: exp.Expr) -> str:
+    if not isinstance(node, exp.Column):
+        raise UnknownFormError
+    return node.name
+
+
+def _require(rows: Rows, names: Sequence[str]) -> list[str]:
+    if not rows.columns.keys() >= set(names):
+        raise UnknownFormError
+    return list(names)

@@ -1,0 +1,124 @@
+"""Results of several steps that this process computes for single events.
+
+All rows that the steps read are those of the event, results that it has just added to tables, or in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from bridge.engine.computed import Row
+from bridge.engine.derived_rows import Memory, Moment, Rows, UnknownRowsError
+from bridge.engine.window_aggregates import WindowAggregate
+from bridge.engine.window_rows import RETRY, WindowRows
+from windows.databases import Database
+from windows.times import BEGINNING
+
+
+class DerivedResults:
+    """The results of one statement, for events of the only stream that it reads; `leave` gives those at another time.
+
+    `tables`: the rows that are added to tables of results, in the order of the steps. `memories`: what they need of the
+    tables. `aggregates`: those among them, whose memory is their own.
+    """
+
+    is_joined = has_few_rows = False
+
+    def __init__(
+        self,
+        tables: Mapping[str, Rows],
+        results: Rows,
+        memories: Sequence[Memory],
+        aggregates: Sequence[WindowAggregate],
+    ) -> None:
+        self._tables, self._results = tables, results
+        self._memories: list[Memory | WindowRows] = [*memories, *(each.rows for each in aggregates)]
+        self.is_loaded = False
+        self.has_left = False
+        """Whether something was added to tables, or reported, since `begin`."""
+        self._wait = 1
+
+    def begin(self, before: int) -> None:
+        """What left a window up to this time has been reported: only the memory lacks it where the database did that."""
+        if self.is_loaded and before != BEGINNING:
+            self.leave(before)
+        self.has_left = False
+
+    def take(self, row: Row) -> list[Row] | None:
+        """The results of an event; None where the database has to compute some."""
+        return self._of(Moment(row, row[0], {}))
+
+    def leave(self, until: int) -> list[Row] | None:
+        """The results at times up to this one, without an event; None where the database has to compute some."""
+        return self._of(Moment(None, until, {}))
+
+    def _of(self, moment: Moment) -> list[Row] | None:
+        if not self.is_loaded:
+            return None
+        try:
+            for name, rows in self._tables.items():
+                moment.tables[name] = rows.of(moment)
+            results = self._results.of(moment)
+            self.has_left |= bool(results) or any(moment.tables.values())
+            return results
+        except (UnknownRowsError, ArithmeticError, TypeError):
+            self.forget()
+            return None
+
+    def prepare(self, database: Database, rows: Sequence[Row]) -> None:
+        """Takes events that the database has processed, inside their transaction; or reads the tables."""
+        if self.is_loaded:
+            for row in rows:
+                self.take(row)
+            return
+        self._wait -= 1
+        if self._wait >= 0:
+            return
+        ts, seq = rows[-1][:2]
+        self.is_loaded = all(memory.load(database, ts, seq) for memory in self._memories)
+        if not self.is_loaded:
+            self._give_up(RETRY)
+
+    def forget(self) -> None:
+        """The tables have changed otherwise."""
+        if self.is_loaded:
+            self._give_up(1)
+
+    def _give_up(self, wait: int) -> None:
+        self.is_loaded, self._wait = False, wait
+        for memory in self._memories:
+            memory.forget()
+
+
+class ResultsInTime:
+    """What a statement over another stream reports at the time of an event."""
+
+    is_joined = has_few_rows = False
+
+    def __init__(self, results: DerivedResults) -> None:
+        self._results = results
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the rows are in memory, which they are by events of the other stream."""
+        return self._results.is_loaded
+
+    @property
+    def has_left(self) -> bool:
+        """Whether something was reported, or added to tables, since `begin`."""
+        return self._results.has_left
+
+    def begin(self, before: int) -> None:
+        """What left a window up to this time has been reported."""
+        self._results.begin(before)
+
+    def take(self, row: Row) -> list[Row] | None:
+        """What is reported at an event; None where the database has to compute it."""
+        return self._results.leave(row[0])
+
+    def prepare(self, database: Database, rows: Sequence[Row]) -> None:
+        """What left a window up to the last of these events has been reported."""
+        self._results.leave(rows[-1][0])
+
+    def forget(self) -> None:
+        """Nothing: these events change no table."""

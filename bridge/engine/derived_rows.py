@@ -1,0 +1,351 @@
+"""Rows that an event, or the time it brings, adds to tables of results, computed in this process for SELECTs over these.
+
+Such a SELECT filters, names, numbers and sorts rows, or is the union of several; or it gives rows with values of earlier
+ones, the first rows after pauses, or rows that leave a window.
+"""
+
+from __future__ import annotations
+
+import abc
+import collections
+import itertools
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from bridge.engine.computed import Compute, Row
+from bridge.engine.window_aggregates import WindowAggregate
+from bridge.engine.window_changes import EvictionChanges, WindowChanges
+from bridge.engine.window_rows import MOST_ROWS, SWEEP, WindowRows
+from bridge.rewrite.computable import AfterPauses, EarlierValue
+from windows.databases import Database
+
+
+class UnknownRowsError(Exception):
+    """Only the database can compute the rows."""
+
+
+class Moment(NamedTuple):
+    """An event, or (None) a time without one, and the rows that it has added to tables of results so far.
+
+    What left a window up to `until`, and has not been reported, is reported first.
+    """
+
+    row: Row | None
+    until: int
+    tables: dict[str, list[Row]]
+
+
+class Rows(abc.ABC):
+    """The rows of a SELECT. `columns`: their names in order, with their types where these are known."""
+
+    def __init__(self, columns: Mapping[str, str | None]) -> None:
+        self.columns = dict(columns)
+        self.places = {name: place for place, name in enumerate(columns)}
+
+    @abc.abstractmethod
+    def of(self, moment: Moment) -> list[Row]:
+        """The rows; raises UnknownRowsError where only the database knows them."""
+
+
+class Memory(abc.ABC):
+    """Rows of a table in memory."""
+
+    @abc.abstractmethod
+    def load(self, database: Database, ts: int, seq: int) -> bool:
+        """Reads the table, which has the rows up to the event `seq`; tells whether they are in memory then."""
+
+    @abc.abstractmethod
+    def forget(self) -> None:
+        """The table has changed otherwise."""
+
+
+def computed_rows(compute: Compute, row: Row) -> list[Row]:
+    """The rows that a function gives; raises UnknownRowsError where the database has to compute them."""
+    if (found := compute(row)) is None:
+        raise UnknownRowsError
+    return found
+
+
+class EventRows(Rows):
+    """The event itself, as a row."""
+
+    def __init__(self, columns: Mapping[str, str | None], compute: Compute) -> None:
+        super().__init__(columns)
+        self._compute = compute
+
+    def of(self, moment: Moment) -> list[Row]:
+        return [] if moment.row is None else computed_rows(self._compute, moment.row)
+
+
+class TableRows(Rows):
+    """The rows that the event has added to a table of results."""
+
+    def __init__(self, table: str, columns: Mapping[str, str | None]) -> None:
+        super().__init__(columns)
+        self._table = table
+
+    def of(self, moment: Moment) -> list[Row]:
+        return moment.tables.get(self._table, [])
+
+
+class UnionRows(Rows):
+    """The rows of several SELECTs, with the same columns."""
+
+    def __init__(self, columns: Mapping[str, str | None], parts: Sequence[Rows]) -> None:
+        super().__init__(columns)
+        self._parts = parts
+
+    def of(self, moment: Moment) -> list[Row]:
+        return [row for part in self._parts for row in part.of(moment)]
+
+
+class ChosenRows(Rows):
+    """Columns of the rows of another SELECT, computed for each row."""
+
+    def __init__(self, columns: Mapping[str, str | None], source: Rows, choose: Callable[[Row], list[Row]]) -> None:
+        super().__init__(columns)
+        self._source, self._choose = source, choose
+
+    def of(self, moment: Moment) -> list[Row]:
+        return [found for row in self._source.of(moment) for found in self._choose(row)]
+
+
+class NumberedRows(Rows):
+    """Rows with a further column: the number of each among those of equal values, in an order of whole numbers."""
+
+    def __init__(self, source: Rows, name: str, keys: Sequence[str], order: Sequence[str]) -> None:
+        super().__init__({**source.columns, name: "BIGINT"})
+        self._source = source
+        self._key, self._order = values_of(source, keys), values_of(source, order)
+
+    def of(self, moment: Moment) -> list[Row]:
+        rows, numbers = self._source.of(moment), dict[Row, int]()
+        if len(rows) == 1:
+            return [(*rows[0], 1)]
+        placed: list[tuple[int, Row]] = []
+        for place in sorted(range(len(rows)), key=lambda place: self._order(rows[place])):
+            key = self._key(rows[place])
+            numbers[key] = number = numbers.get(key, 0) + 1
+            placed.append((place, (*rows[place], number)))
+        return [row for _, row in sorted(placed, key=operator.itemgetter(0))]
+
+
+class SortedRows(Rows):
+    """Rows in an order of whole numbers."""
+
+    def __init__(self, source: Rows, order: Sequence[str]) -> None:
+        super().__init__(source.columns)
+        self._source, self._order = source, values_of(source, order)
+
+    def of(self, moment: Moment) -> list[Row]:
+        return sorted(self._source.of(moment), key=self._order)
+
+
+def values_of(source: Rows, names: Sequence[str]) -> Callable[[Row], Row]:
+    """A function that gives these columns of a row."""
+    places = [source.places[name] for name in names]
+    return lambda row: tuple([row[place] for place in places])
+
+
+class AggregatedRows(Rows):
+    """The results of an aggregate over a window, at an event."""
+
+    def __init__(self, columns: Mapping[str, str | None], aggregate: WindowAggregate) -> None:
+        super().__init__(columns)
+        self._aggregate = aggregate
+
+    def of(self, moment: Moment) -> list[Row]:
+        return [] if moment.row is None else computed_rows(self._aggregate.take, moment.row)
+
+
+class ChangedGroups(Rows):
+    """The results of an aggregate that reports at every change of its window, numbered within an event or a timestamp.
+
+    `kept`: the places of the columns, of which the first two are time and number of the event.
+    """
+
+    def __init__(self, columns: Mapping[str, str | None], changes: WindowChanges, kept: Sequence[int]) -> None:
+        super().__init__({**columns, "_place": "BIGINT"})
+        self._changes, self._kept = changes, kept
+
+    def of(self, moment: Moment) -> list[Row]:
+        changes = self._changes
+        found = changes.leave(moment.until) if moment.row is None else changes.take(moment.row)
+        if found is None:
+            raise UnknownRowsError
+        rows = [tuple([row[place] for place in self._kept]) for row in found]
+        if moment.row is not None and isinstance(changes, EvictionChanges):
+            rows = [(row[0], moment.row[1], *row[2:]) for row in rows]  # the event evicts
+        return numbered(rows)
+
+
+def numbered(rows: Sequence[Row]) -> list[Row]:
+    """Rows, each with its place among those of its time and number, which are its first columns."""
+    found: list[Row] = []
+    for _, group in itertools.groupby(rows, key=operator.itemgetter(0, 1)):
+        found += [(*row, place) for place, row in enumerate(group, 1)]
+    return found
+
+
+class LeavingRows(WindowRows, Memory):
+    """The rows of a window by the time of their arrival, or the latest `count` of each key."""
+
+    _queues: dict[Any, collections.deque[Row]]
+
+    def _empty(self) -> None:
+        self._queues = {}
+        self._left: list[Row] = []
+
+    def _add(self, ts: int, row: Sequence[Any]) -> None:
+        queue = self._queues.setdefault(tuple(row[: self._keys]), collections.deque())
+        queue.append((ts, *row))
+        if self._count is not None and len(queue) > self._count:
+            self._left.append(queue.popleft())
+
+    def _sweep(self, ts: int) -> None:
+        self._added = 0
+        if self._size() > MOST_ROWS:
+            self.forget()
+
+    def _load(self, database: Database, ts: int, seq: int) -> bool:
+        is_loaded = super()._load(database, ts, seq)
+        self._left.clear()
+        return is_loaded
+
+    def _size(self) -> int:
+        return sum(map(len, self._queues.values()))
+
+    def _count_keys(self) -> int:
+        return len(self._queues)
+
+    def evicted(self) -> list[Row]:
+        """The rows that newer ones have evicted since the last call, each with the time of its arrival before it."""
+        left, self._left = self._left, []
+        return left
+
+    def expired(self, until: int) -> list[Row]:
+        """The same of rows that have left as time passed; a window of time has one queue."""
+        assert self._span is not None
+        found: list[Row] = []
+        for queue in self._queues.values():
+            while queue and queue[0][0] <= until - self._span:
+                found.append(queue.popleft())
+        return found
+
+
+class LeftOfWindow(Rows):
+    """The rows that leave a window, with time and number of that, and numbered.
+
+    `arrive` gives what an event adds to the window, `choose` the columns of a row of it.
+    """
+
+    def __init__(
+        self, columns: Mapping[str, str | None], memory: LeavingRows, span: int | None, arrive: Compute,
+        choose: Callable[[Row], list[Row]],
+    ) -> None:  # fmt: skip
+        super().__init__({"ts": "BIGINT", "seq": "BIGINT", **columns, "_place": "BIGINT"})
+        self._memory, self._span, self._arrive, self._choose = memory, span, arrive, choose
+
+    def of(self, moment: Moment) -> list[Row]:
+        found: list[Row] = []
+        memory, span = self._memory, self._span
+        if span is not None:
+            for ts, *values in memory.expired(moment.until):
+                found += [(ts + span, 0, *row) for row in self._choose(tuple(values))]
+        if moment.row is not None:
+            ts, seq = moment.row[:2]
+            memory.add(seq, ts, computed_rows(self._arrive, moment.row))
+            for _, *values in memory.evicted() if span is None else ():
+                found += [(ts, seq, *row) for row in self._choose(tuple(values))]
+            if not memory.is_loaded:
+                raise UnknownRowsError
+        return numbered(found)
+
+
+class EarlierRows(WindowRows, Memory):
+    """The latest rows of each key in a table of results, which time alone may fill, too."""
+
+    def __init__(self, order: Sequence[str], *others: Any) -> None:
+        self._order = order
+        super().__init__(*others)
+
+    def append(self, ts: int, row: Row) -> None:
+        """Adds a row: keys, then columns."""
+        self._add(ts, row)
+        self._added += 1
+        if self._added >= SWEEP:
+            for own in self._rows.values():
+                own.remove(len(own.times) - (self._count or 0))
+            self._sweep(ts)
+
+
+class RowsWithEarlier(Rows):
+    """Rows with values of earlier rows of their keys. `stored`: the columns that the memory has besides the keys."""
+
+    def __init__(
+        self, source: Rows, memory: EarlierRows, keys: Sequence[str], order: Sequence[str], stored: Sequence[str],
+        values: Mapping[str, EarlierValue],
+    ) -> None:  # fmt: skip
+        super().__init__({**source.columns, **{name: source.columns[each.column] for name, each in values.items()}})
+        self._source, self._memory = source, memory
+        self._key, self._order, self._stored = (values_of(source, names) for names in (keys, order, stored))
+        self._values = [(stored.index(each.column), each.back, each.within) for each in values.values()]
+
+    def of(self, moment: Moment) -> list[Row]:
+        found: list[Row] = []
+        for row in sorted(self._source.of(moment), key=self._order):
+            key, ts = self._key(row), row[0]
+            own = self._memory.of(key, ts)
+            earlier: list[Any] = []
+            for place, back, within in self._values:
+                is_there = own is not None and back <= len(own.times)
+                if not is_there or own is None or (within is not None and own.times[-back] <= ts - within):
+                    earlier.append(None)
+                else:
+                    earlier.append(own.columns[place][-back])
+            found.append((*row, *earlier))
+            self._memory.append(ts, (*key, *self._stored(row)))
+        if not self._memory.is_loaded:
+            raise UnknownRowsError
+        return found
+
+
+class LastReports(Memory):
+    """The timestamp of the last row of each key after a pause of `time` milliseconds."""
+
+    def __init__(self, text: str, time: int) -> None:
+        self._text, self._time = text, time
+        self.last: dict[Row, int] = {}
+        self._sweep_at = SWEEP
+
+    def load(self, database: Database, ts: int, seq: int) -> bool:
+        self.last = {tuple(key): last for *key, last in database.fetch(self._text)}
+        return len(self.last) <= MOST_ROWS and all(type(last) is int for last in self.last.values())
+
+    def forget(self) -> None:
+        self.last = {}
+
+    def report(self, key: Row, ts: int) -> bool:
+        """Whether a row is the first after a pause, which it ends."""
+        last = self.last.get(key)
+        if last is not None and ts - last < self._time:
+            return False
+        self.last[key] = ts
+        if len(self.last) > self._sweep_at:
+            self.last = {key: last for key, last in self.last.items() if ts - last < self._time}
+            self._sweep_at = len(self.last) + SWEEP
+        return True
+
+
+class RowsAfterPauses(Rows):
+    """The rows that come some time after the last such row of their key."""
+
+    def __init__(self, source: Rows, memory: LastReports, mark: AfterPauses) -> None:
+        super().__init__(source.columns)
+        self._source, self._memory = source, memory
+        self._key, self._order = values_of(source, mark.keys), values_of(source, mark.order)
+
+    def of(self, moment: Moment) -> list[Row]:
+        rows = sorted(self._source.of(moment), key=self._order)
+        return [row for row in rows if self._memory.report(self._key(row), row[0])]

@@ -1,4 +1,4 @@
-"""Joins of an event with the rows of windows, computed in this process: each window is in memory by the values that are equal.
+"""Joins of an event with the rows of windows, computed in this process: each window is in memory, by the values that are equal.
 
 A statement has this form where it is nested SELECTs that name and filter, around a SELECT of one window table, or the union
 of several: a part per input of the join that the event does not take, and in an outer join one of the event alone.
@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from bridge.engine.computed import KINDS, Compute, Row, computed, has_only_values
+from bridge.engine.computed import KINDS, Compute, Joined, Row, computed, has_only_values, joined
 from bridge.engine.window_content import (
     UnknownFormError,
     is_window,
@@ -24,7 +24,7 @@ from bridge.engine.window_rows import MaintainedRows
 from windows.databases import Database
 from windows.sql import conjuncts
 
-MOST_JOINED = 1_024
+MOST_JOINED = 4_096
 """The number of rows up to which an event is joined with each of them in Python."""
 
 Mark: TypeAlias = Callable[[int, str], exp.Expr]
@@ -36,7 +36,7 @@ class JoinedWindow:
     """A part of a join: the rows of a window that have the event's values, and what becomes of each.
 
     `key`: the places of these values in the event's row; where one of `equal` is NULL, there are none. `finish`: the results
-    of the event's row with that of the window behind it.
+    of the event's row with rows of the window.
     """
 
     stream: str
@@ -44,7 +44,7 @@ class JoinedWindow:
     maintained: MaintainedRows
     key: Sequence[int]
     equal: Sequence[int]
-    finish: Compute
+    finish: Joined
 
     def take(self, row: Row) -> list[Row] | None:
         """The results of an event; None where the database has to compute them."""
@@ -55,13 +55,7 @@ class JoinedWindow:
             return []
         if len(own.times) > MOST_JOINED:
             return None
-        found: list[Row] = []
-        for values in zip(*own.columns, strict=True):
-            results = self.finish((*row, *values))
-            if results is None:
-                return None
-            found += results
-        return found
+        return self.finish(row, own.columns)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -236,8 +230,6 @@ class _Recognition:
         if window is None:
             raise UnknownFormError
         content = FilledContent(select, window, self._place_of, self._types, window.stream == self._stream)
-        if not content.keys:
-            raise UnknownFormError  # each event would be joined with all rows
         items = {item.alias_or_name: item.unalias() for item in select.expressions}
         return _Part(items, [*content.conditions, *content.others], content, window)
 
@@ -289,7 +281,7 @@ class _Recognition:
 
         select = self._selected(part, order, marked)
         types = [*self._types, *(window.type_of(name) or "" for name in columns)]
-        finish = computed(select, self._place_of, types, self._proven)
+        finish = joined(select, self._place_of, types, self._proven, len(self._types))
         arrive = window.arriving([*content.columns, *columns])
         if finish is None or arrive is None:
             raise UnknownFormError

@@ -21,6 +21,10 @@ WINDOWS = [
 ]  # fmt: skip
 INPUTS = ["s", "t", "(SELECT * FROM s WHERE i > 0)", "t", "s", "(SELECT *, 7 AS c FROM t WHERE k = 'A')"]
 EQUATIONS = ["a.k = b.k", "a.i = b.i", "a.d = b.d", "a.f = b.f", "a.k = b.k AND a.i = b.i", "a.i = b.b", "a.i = b.d"]
+RANGES = [
+    "a.i < b.i", "a.i <= b.i AND a.i > b.i - 2", "a.d > b.d", "a.d - 0.5 < b.d AND a.d + 1 > b.d", "a.b + 1 >= b.b - 3",
+    "a.k <> b.k",
+]  # fmt: skip
 CONDITIONS = [
     "",
     "",
@@ -46,7 +50,11 @@ def text_of(draw: random.Random, language: str = "") -> tuple[str, str]:
             where = draw.choice(["", "", " where a.i > 0", " where b.d is null"])
             second = f"{draw.choice('stt')}{draw.choice(VIEWS)} as b"
             return "epl", f"select {items} from {first} {draw.choice(sides)} outer join {second} on {condition}{where}"
+        if draw.random() < 0.3:
+            condition = draw.choice(RANGES)
         return "epl", f"select {items} from {first}, {draw.choice('st')}{draw.choice(VIEWS)} as b where {condition}"
+    if draw.random() < 0.3:
+        condition = draw.choice(RANGES) + draw.choice(CONDITIONS)
     inputs = [f"{draw.choice(some)} WINDOW({draw.choice(WINDOWS)})" for some in (INPUTS[::2], INPUTS)]
     draw.shuffle(inputs)
     return "sql", f"SELECT {items} FROM {inputs[0]} a, {inputs[1]} b WHERE {condition}"
@@ -77,6 +85,10 @@ JOINS = {
     "two streams": (
         "sql",
         "SELECT a.k, b.i FROM s WINDOW(RANGE 1 S) a, t WINDOW(RANGE 1 S) b WHERE a.k = b.k AND a.i < b.i",
+    ),
+    "range": (
+        "sql",
+        "SELECT a.k, b.i FROM s WINDOW(RANGE 1 S) a, t WINDOW(RANGE 1 S) b WHERE a.i < b.i AND a.i > b.i - 100",
     ),
     "one stream": (
         "sql",

@@ -17,7 +17,8 @@ from bridge.engine.previous_rows import PreviousRows, previous_rows
 from bridge.engine.totals_table import TotalsUpdate
 from bridge.engine.window_aggregates import ForeignAggregate, WindowAggregate
 from bridge.engine.window_changes import WindowChanges
-from bridge.engine.window_content import UnknownFormError, WindowInsertion, arriving_row, insertion_of
+from bridge.engine.window_content import WindowInsertion, arriving_row, insertion_of
+from bridge.engine.window_forms import UnknownFormError
 from bridge.engine.window_joins import WindowJoin, window_join
 from bridge.engine.window_memory import FilledWindow, WindowMemory
 from bridge.engine.window_recognition import AggregateFunctions, window_aggregate

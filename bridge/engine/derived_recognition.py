@@ -33,7 +33,7 @@ from bridge.engine.derived_rows import (
     values_of,
 )
 from bridge.engine.window_aggregates import WindowAggregate
-from bridge.engine.window_content import UnknownFormError, has_other_clauses, refuse_other_clauses
+from bridge.engine.window_forms import UnknownFormError, has_other_clauses, refuse_other_clauses
 from bridge.engine.window_memory import FilledWindow
 from bridge.engine.window_rows import WindowRows
 from bridge.rewrite.computable import COMPUTABLE, AfterPauses, LeftRows, RowsBefore

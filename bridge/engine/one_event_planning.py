@@ -19,6 +19,7 @@ from bridge.engine.postponed import is_unfailing
 from bridge.engine.reports import report_reader
 from bridge.engine.results import ResultStatement
 from bridge.engine.totals_table import TotalsAggregate, TotalsUpdate
+from bridge.engine.window_aggregates import WindowAggregate
 from bridge.engine.window_changes import LeavingRows, WindowChanges
 from bridge.engine.window_content import WindowInsertion
 from bridge.engine.window_memory import FilledWindow, WindowMemory
@@ -85,15 +86,29 @@ def waiting_plan(
             readers.append((result, reader if is_own else ResultsInTime(reader)))
             continue
         statement = bound.of(result, functools.partial(_of_one_event, result), empty)
-        if statement is not None and statement.compute is None:
+        if statement is None:
+            continue
+        computed = statement.compute or _aggregate(result, bound, memory, empty)
+        if computed is None:
             return None
-        if statement is not None and statement.compute is not None:
-            readers.append((result, statement.compute))
+        readers.append((result, computed))
     is_by_time = not any(operator.steps for operator in operators if bound.stream in operator.sources)
     in_process = InProcess(readers, memory, bound.stream, waits=True, is_by_time=is_by_time)
     nothing: frozenset[str] = frozenset()
     boundaries = NextBoundaries((), (), bound.database)
     return OneEventPlan((), (), nothing, nothing, (), False, True, False, boundaries, in_process)
+
+
+def _aggregate(
+    result: ResultStatement, bound: BoundStatements, memory: WindowMemory, empty: Collection[str]
+) -> WindowAggregate | None:
+    """What computes a statement that is an aggregate over a window of events of the same stream."""
+    if len(result.members) > 1:
+        return None
+    one = result.members[0].results.of("one")
+    windows = [memory.filled(table) for table in bound.tables(one, one.statement.copy)]
+    insertions = {each.insertion.table: each.insertion for each in windows if each and each.stream == bound.stream}
+    return bound.aggregate(one, one.statement.copy, insertions, empty)
 
 
 def _may_run_later(step: Insert | Purge | Call) -> bool:

@@ -11,7 +11,7 @@ from sqlglot import exp
 from bridge.engine.computed import KINDS, Compute, Row
 from bridge.engine.running_totals import EXACT
 from bridge.engine.window_aggregates import WindowAggregate
-from bridge.engine.window_content import UnknownFormError
+from bridge.engine.window_forms import UnknownFormError
 from bridge.engine.window_rows import MOST_ROWS, WindowRows
 from bridge.rewrite.aggregates.totals import CALLS
 from windows.databases import Database

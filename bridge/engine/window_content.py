@@ -6,21 +6,27 @@ latest rows, perhaps of each value of other columns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from sqlglot import exp
 
 from bridge.engine.computed import KINDS, has_only_values
+from bridge.engine.evicting_rows import EvictingRows
 from bridge.engine.running_totals import RunningTotals
+from bridge.engine.window_forms import (
+    SessionForm,
+    UnknownFormError,
+    has_other_clauses,
+    number_of,
+    orders_by_seq,
+    refuse_other_clauses,
+    session_form,
+)
 from bridge.engine.window_rows import ExpiringRows, LatestRows, SessionRows, WindowRows
-from bridge.rewrite.flow import SESSION
+from bridge.rewrite.computable import COMPUTABLE, EvictedRows
 from windows.sql import aliased, conjuncts, table_names
 from windows.times import NEVER
-
-
-class UnknownFormError(Exception):
-    """The statement has another form."""
 
 
 class WindowInsertion(NamedTuple):
@@ -136,6 +142,8 @@ class WindowContent:
         self._session: SessionForm | None = None
         self._evicted: tuple[str, int, frozenset[str]] | None = None
         """The column that has the row which evicts a row, which one after it that is, and the keys of that window."""
+        self._evictions: EvictedRows | None = None
+        """How a step finds the rows that are evicted."""
         source = select.args["from_"].this
         self._alias = source.alias_or_name
         if isinstance(source, exp.Subquery):
@@ -152,6 +160,14 @@ class WindowContent:
     def columns(self) -> list[str]:
         """The columns that tell which rows are read, as `rows` has them in memory."""
         return [*self.keys, *self._others]
+
+    @property
+    def evicting(self) -> list[str]:
+        """The columns that the rows have besides, as a step finds the evicted ones by them."""
+        nodes = () if self._evictions is None else (*self._evictions.keys, *self._evictions.values)
+        if not all(isinstance(node, exp.Column) for node in nodes):
+            raise UnknownFormError
+        return [node.name for node in nodes]
 
     @property
     def _others(self) -> list[str]:
@@ -178,6 +194,11 @@ class WindowContent:
                 raise UnknownFormError
             places = [keys.index(name) for name in sorted(self._session.keys)]
             return SessionRows(table, keys, columns, kinds, places, self._session.gap)
+        if (evictions := self._evictions) is not None:
+            kinds += [KINDS[types[self.place(name)]] for name in self.evicting]
+            windows = self.evicting[: len(evictions.keys)]
+            values = self.evicting[len(evictions.keys) :]
+            return EvictingRows(table, keys, columns, kinds, windows, values, evictions.evict)
         if self._evicted is None or self._evicted[2] == self.keys.keys():
             return WindowRows(table, keys, columns, kinds, self._span, self._count)
         if self._span is not None or self._count is None:
@@ -206,6 +227,10 @@ class WindowContent:
 
     def _rows_with_evictions(self, select: exp.Expr) -> exp.Table:
         """The window table of a SELECT of its rows, each with the number of the row that evicts it."""
+        if isinstance(mark := select.meta.get(COMPUTABLE), EvictedRows):
+            self._evictions, self._evicted = mark, ("_out", 0, frozenset())
+            table: exp.Table = select.args["from_"].this
+            return table
         refuse_other_clauses(select, ("expressions", "from_"))
         for item in select.expressions:
             match item.unalias():
@@ -215,13 +240,13 @@ class WindowContent:
                     pass  # nothing that is recognised reads it
                 case exp.Window(this=exp.Lead(this=exp.Column(name="ts"))):
                     pass
-                case exp.Window(this=exp.Lead() as lead) as window if _orders_by_seq(window):
+                case exp.Window(this=exp.Lead() as lead) as window if orders_by_seq(window):
                     keys = frozenset(
                         key.name for key in window.args.get("partition_by") or () if isinstance(key, exp.Column)
                     )
                     if lead.this.name != "seq" or len(keys) < len(window.args.get("partition_by") or ()):
                         raise UnknownFormError
-                    self._evicted = item.alias_or_name, _number(lead.args["offset"]), keys
+                    self._evicted = item.alias_or_name, number_of(lead.args["offset"]), keys
                 case _:
                     raise UnknownFormError
         source = select.args["from_"].this
@@ -258,7 +283,7 @@ class WindowContent:
                 self._count, keys = self._first_of_count(right)
                 self._evicted = "", self._count, keys
             case exp.GT() if names[0] == "ts" and isinstance(right, exp.Sub) and self._place_of(right.this) == 0:
-                self._span = _number(right.expression)
+                self._span = number_of(right.expression)
             case exp.NullSafeEQ() | exp.EQ() if names[0] is not None and places[1] is not None:
                 self._add_key(names[0], places[1], condition)
             case exp.NullSafeEQ() | exp.EQ() if names[1] is not None and places[0] is not None:
@@ -300,24 +325,13 @@ class WindowContent:
                     keys.add(left.name)
                 case _:
                     raise UnknownFormError
-        if [item.name for item in select.expressions] != ["seq"] or _number(select.args["limit"].expression) != 1:
+        if [item.name for item in select.expressions] != ["seq"] or number_of(select.args["limit"].expression) != 1:
             raise UnknownFormError
-        return _number(select.args["offset"].expression) + last, frozenset(keys)
+        return number_of(select.args["offset"].expression) + last, frozenset(keys)
 
     def name_of(self, node: exp.Expr | None) -> str | None:
         """The name of a column of the window table."""
         return node.name if isinstance(node, exp.Column) and node.table in ("", self._alias) else None
-
-
-def has_other_clauses(select: exp.Expr, clauses: Collection[str]) -> bool:
-    """Whether a SELECT has any other clause."""
-    return any(value and part not in clauses for part, value in select.args.items())
-
-
-def refuse_other_clauses(select: exp.Expr, clauses: Collection[str]) -> None:
-    """Raises UnknownFormError for a SELECT that has any other clause."""
-    if has_other_clauses(select, clauses):
-        raise UnknownFormError
 
 
 def is_window(source: exp.Expr) -> bool:
@@ -325,6 +339,7 @@ def is_window(source: exp.Expr) -> bool:
     return isinstance(source, exp.Table) or (
         (source.this.find(exp.Lead) is not None and source.this.find(exp.Subquery) is None)
         or session_form(source.this) is not None
+        or isinstance(source.this.meta.get(COMPUTABLE), EvictedRows)
     )
 
 
@@ -339,61 +354,3 @@ def replace_columns(node: exp.Expr, values: Mapping[str, exp.Expr]) -> exp.Expr:
         return values[part.name].copy()
 
     return node.transform(value)
-
-
-class SessionForm(NamedTuple):
-    """The window table of sessions, the columns that have sessions of their own, and the milliseconds that end one."""
-
-    table: exp.Table
-    keys: frozenset[str]
-    gap: int
-
-
-def session_form(select: exp.Expr) -> SessionForm | None:
-    """The sessions whose rows a SELECT has, each with the end of its session as `_expires`; None for another SELECT."""
-    numbered = _inner(select)
-    marked = None if numbered is None else _inner(numbered)
-    source = marked.args["from_"].this if marked is not None and marked.args.get("from_") else None
-    if numbered is None or marked is None or not isinstance(source, exp.Table) or not isinstance(select, exp.Select):
-        return None
-    ends = next((item.unalias() for item in select.expressions if item.alias == "_expires"), None)
-    starts = next((item.unalias() for item in marked.expressions if item.alias == "_starts"), None)
-    match ends, starts:
-        case (
-            exp.Add(
-                this=exp.Window(this=exp.Max(this=exp.Column(name="ts"))) as newest, expression=exp.Literal() as gap
-            ),
-            exp.Case(args={"ifs": [exp.If(this=exp.GTE(this=exp.Sub() as pause, expression=exp.Literal() as least))]}),
-        ):
-            before = pause.expression
-            is_same = gap == least and isinstance(before, exp.Window) and isinstance(before.this, exp.Lag)
-            if not is_same or not _orders_by_seq(before) or pause.this.name != "ts" or before.this.this.name != "ts":
-                return None
-            keys = [each.name for each in before.args.get("partition_by") or ()]
-            together = [each.name for each in newest.args.get("partition_by") or ()]
-            is_plain = "" not in keys and together == [*keys, SESSION] and numbered.find(exp.Sum) is not None
-            return SessionForm(source, frozenset(keys), _number(gap)) if is_plain else None
-    return None
-
-
-def _inner(select: exp.Expr) -> exp.Select | None:
-    """The SELECT of all that another one gives, which alone it reads."""
-    source = select.args["from_"].this if isinstance(select, exp.Select) and select.args.get("from_") else None
-    if not isinstance(source, exp.Subquery) or has_other_clauses(select, ("expressions", "from_")):
-        return None
-    return source.this if isinstance(source.this, exp.Select) else None
-
-
-def _orders_by_seq(window: exp.Window) -> bool:
-    order = window.args.get("order")
-    terms = order.expressions if order is not None else []
-    plain = not any(
-        value for part, value in window.args.items() if part not in ("this", "partition_by", "order", "over")
-    )
-    return plain and [term.this.name for term in terms] == ["seq"] and not terms[0].args.get("desc")
-
-
-def _number(node: exp.Expr) -> int:
-    if not isinstance(node, exp.Literal) or node.is_string or not node.name.isdecimal():
-        raise UnknownFormError
-    return int(node.name)

@@ -13,12 +13,8 @@ from typing import TypeAlias
 from sqlglot import exp
 
 from bridge.engine.computed import KINDS, Compute, Joined, Row, computed, has_only_values, joined
-from bridge.engine.window_content import (
-    UnknownFormError,
-    is_window,
-    refuse_other_clauses,
-    replace_columns,
-)
+from bridge.engine.window_content import is_window, replace_columns
+from bridge.engine.window_forms import UnknownFormError, refuse_other_clauses
 from bridge.engine.window_memory import FilledContent, FilledWindow, WindowMemory
 from bridge.engine.window_rows import MaintainedRows
 from windows.databases import Database
@@ -230,6 +226,8 @@ class _Recognition:
         if window is None:
             raise UnknownFormError
         content = FilledContent(select, window, self._place_of, self._types, window.stream == self._stream)
+        if content.evicting:
+            raise UnknownFormError
         items = {item.alias_or_name: item.unalias() for item in select.expressions}
         return _Part(items, [*content.conditions, *content.others], content, window)
 

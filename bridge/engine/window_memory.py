@@ -9,7 +9,8 @@ from sqlglot import exp
 
 from bridge.engine.computed import KINDS, Compute, Row
 from bridge.engine.window_changes import WindowChanges
-from bridge.engine.window_content import UnknownFormError, WindowContent, WindowInsertion
+from bridge.engine.window_content import WindowContent, WindowInsertion
+from bridge.engine.window_forms import UnknownFormError
 from bridge.engine.window_rows import MaintainedRows
 
 

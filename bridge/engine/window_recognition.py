@@ -17,15 +17,8 @@ from bridge.engine.running_totals import RunningTotals
 from bridge.engine.totals_table import TotalsContent, TotalsUpdate
 from bridge.engine.window_aggregates import ONLY, ColumnAggregate, ForeignAggregate, RunningAggregate, WindowAggregate
 from bridge.engine.window_changes import EvictionChanges, ExpiryChanges
-from bridge.engine.window_content import (
-    UnknownFormError,
-    WindowContent,
-    WindowInsertion,
-    arriving_row,
-    is_window,
-    refuse_other_clauses,
-    replace_columns,
-)
+from bridge.engine.window_content import WindowContent, WindowInsertion, arriving_row, is_window, replace_columns
+from bridge.engine.window_forms import UnknownFormError, refuse_other_clauses
 from bridge.engine.window_memory import FilledContent, WindowMemory
 from bridge.engine.window_rows import ExpiringRows
 from bridge.rewrite.aggregates.on_change import Leaving
@@ -39,6 +32,9 @@ _NAMES: Mapping[type[exp.Expr], str] = {
     exp.Min: "min",
     exp.Max: "max",
 }
+_IN_ANY_ORDER = ("count", "count distinct", "min", "max", ONLY)
+"""The aggregates whose value does not depend on the order of rows."""
+
 _WHOLE = ("SMALLINT", "INTEGER", "BIGINT")
 
 
@@ -149,7 +145,10 @@ class _Recognition:
         self.item_types = {name: None if place is None else types[place] for name, place in places.items()}
         finish = computed(select, self._place_of, types, proven)
         columns = list(dict.fromkeys(each.column for each in self._aggregates if each.column is not None))
-        arrive = self._arriving(content, [*content.columns, *columns])
+        added = [each.column for each in self._aggregates if each.name not in _IN_ANY_ORDER and each.column is not None]
+        if content.evicting and any(self._types_of(content)[content.place(name)] == "DOUBLE" for name in added):
+            raise UnknownFormError  # in which order the database adds up doubles is not known
+        arrive = self._arriving(content, [*content.columns, *columns, *content.evicting])
         if finish is None or arrive is None:
             raise UnknownFormError
         can_run = all(each.is_running for each in self._aggregates) and not isinstance(content, FilledContent)

@@ -6,7 +6,7 @@ A mark is in the `meta` of the SELECT, under `COMPUTABLE`. It says the same as t
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 from sqlglot import exp
@@ -46,6 +46,21 @@ class LeftRows(Mark):
     span: int | None
     count: int | None = None
     keys: Sequence[str] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class EvictedRows(Mark):
+    """The rows of a window's table, each with `_out`: the number of the event that evicts it, as `evict` finds it.
+
+    Args:
+        keys: The expressions whose values have windows of their own.
+        values: The values that `evict` needs of a row.
+        evict: Goes through the rows of a window, oldest first; gives the identity of each evicted row, and its evictor's.
+    """
+
+    keys: Sequence[exp.Expr]
+    values: Sequence[exp.Expr]
+    evict: Callable[[Sequence[tuple[Any, Any, Any]]], Sequence[tuple[Any, Any]]]
 
 
 class EarlierValue(NamedTuple):

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol
 from sqlglot import exp
 
 from bridge import query
+from bridge.rewrite.computable import EvictedRows
 from bridge.rewrite.flow import OUT, Flow, Need, Selection
 from bridge.rewrite.network import Network
 from bridge.rewrite.plan import Operator, Purge
@@ -73,6 +74,8 @@ def _with_evictions(
     rows = rows.join(aliased_table(outs, "o"), on=same_row, join_type="left")
     evictor = [exp.Coalesce(this=column_of("o", name), expressions=[number(NEVER)]) for name in OUT]
     rows = rows.select(*(aliased(value, name) for value, name in zip(evictor, OUT, strict=True)))
+    if not flow.order and isinstance(content.source, exp.Table):
+        rows = EvictedRows(tuple(node.partition_by), tuple(values), evict).of(rows)
     needed = (aliased(value.copy(), f"_e{at}") for at, value in enumerate([*node.partition_by, *values]))
     inside = exp.EQ(this=column(OUT[1]), expression=number(NEVER))
     present = exp.select(*map(column, identity), *needed).from_(derived_table(rows, "q"))

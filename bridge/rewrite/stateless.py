@@ -133,8 +133,13 @@ def _branch(place: int, flow: Flow, part: Selection, ranked: bool, counted: bool
 
 
 def as_inserted(node: query.Node, network: Network) -> bool:
-    """Whether the rows of a tree, those of one stream, are stored in their order, and the database reads them in it."""
+    """Whether the rows of a tree, those of one stream, are stored in their order, and the database reads them in it.
+
+    A window that jumps stores those of each content in any order.
+    """
     while isinstance(node, (query.Filter, query.Map, query.Window)):
+        if isinstance(node, query.Window) and node.extent.jumps:
+            return False
         node = node.input
     return (
         network.database.insertion_ordered and isinstance(node, query.Stream) and network.source(node.name).node is None

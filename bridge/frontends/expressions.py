@@ -330,7 +330,7 @@ _OF_PATTERNS = ("PARTITION", "MEASURES", "AFTER", "MATCH", "PATTERN", "WITHIN", 
 _BEFORE_OPERAND = frozenset(
     (
         "SELECT", "FROM", "WHERE", "HAVING", "ON", "AND", "OR", "NOT", "AS", "BY", "IN", "IS", "LIKE", "BETWEEN", "CASE",
-        "WHEN", "THEN", "ELSE", "JOIN", "WITH", "CREATE",
+        "WHEN", "THEN", "ELSE", "JOIN", "WITH", "CREATE", "STREAM", "QUERY", "TABLE", "OF",
     )
 )  # fmt: skip
 _BACK = 3

@@ -12,8 +12,8 @@ from bridge.engine.catalogue import StreamEntry
 from bridge.engine.create import retold
 from bridge.engine.session import session_of
 from bridge.engine.subscription import waits
-from bridge.engine.watch.changes import changes_schema, noted_columns
-from bridge.engine.watch.columns import TableColumns, missing_column
+from bridge.engine.watch.changes import noted_columns, schema_of_stream
+from bridge.engine.watch.columns import TableColumns
 from bridge.errors import InUse, NameTaken, QueryError
 from bridge.frontends.statements import CreateTableStream
 from bridge.history.script import ReplayScript
@@ -210,18 +210,10 @@ def schema_of_table(stream: CreateTableStream, known: StreamEntry | None, databa
         SchemaError: The table is not there, or a column.
         NameTaken: The known stream is another one.
     """
-    columns, source = TableColumns(stream.source, database), stream.source
-    schema = columns.schema(stream.schema)
-    schema = changes_schema(schema) if source.changes else schema
-    if known is not None and stream.schema is None and known.schema != schema and source.means(known.source):
-        before = noted_columns(known.schema) if source.changes else known.schema
-        for attribute in before:
-            if attribute.name not in columns:
-                raise missing_column(source, stream.name, attribute.name)
-        columns.schema(before)
-        return known.schema, True
-    refuse_other(stream.name, known, schema, source)
-    return schema, False
+    columns = TableColumns(stream.source, database)
+    schema, is_kept = schema_of_stream(columns, stream.name, stream.schema, stream.source, known)
+    refuse_other(stream.name, known, schema, stream.source)
+    return schema, is_kept
 
 
 def refuse_duplicates(scripts: Sequence[ReplayScript]) -> None:

@@ -175,6 +175,10 @@ class Database(Capabilities, JsonValues, abc.ABC):
         """A listener to NOTIFY on the channel `cep_bridge`; None where the database has none. Raises `Refused`."""
         return None
 
+    def data_version(self) -> Any:
+        """What is another value after each commit, of whatever connection; None where only reading shows what is new."""
+        return None
+
     identity: ClassVar[str] = ""
     """The type of a column that numbers the rows of a table, each number once."""
 
@@ -287,10 +291,7 @@ class Database(Capabilities, JsonValues, abc.ABC):
         return value
 
     def rank_among(self, value: exp.Expr, values: exp.Select, order: exp.Expr) -> exp.Expr | None:
-        """The number of integers, of a SELECT of one column named `order`, that are at most `value`, by binary search.
-
-        None if the database has no function for that.
-        """
+        """By binary search, how many integers of a SELECT of one column `order` are at most `value`; None without a function."""
         return None
 
     def is_aggregate(self, function: str) -> bool:
@@ -323,10 +324,7 @@ class Database(Capabilities, JsonValues, abc.ABC):
         return None
 
     def value_at_edge(self, value: exp.Expr, place: exp.Expr, is_last: bool) -> exp.Expr | None:
-        """An aggregate: the value, also NULL, of the row of a group with the least `place`, or the greatest.
-
-        None where there is none; then it is a window function below the grouping.
-        """
+        """The value, also NULL, at a group's least or greatest `place`, by an aggregate; None: by a window function below it."""
         return None
 
     def is_exact_in_arrow(self, type_name: str) -> bool:

@@ -80,8 +80,6 @@ class SQLite(SQLiteDecimals, SQLiteJson, SQLiteTimes, Alchemy):
         if engine.url.database not in (None, "", ":memory:"):
             ((patience,),) = self.fetch("PRAGMA busy_timeout")
             self.execute(f"PRAGMA busy_timeout = {max(int(patience), BUSY_TIMEOUT)}")
-            self.execute("PRAGMA journal_mode = WAL")
-            self.execute("PRAGMA synchronous = NORMAL")
 
     @property
     def is_durable(self) -> bool:
@@ -100,6 +98,10 @@ class SQLite(SQLiteDecimals, SQLiteJson, SQLiteTimes, Alchemy):
         path = self._path
         if not path:
             return  # in memory
+        self._lock_file(path)
+        self._write_ahead()
+
+    def _lock_file(self, path: str) -> None:
         try:
             lock = sqlite3.connect(
                 f"{path}-{self.own_name('cep')}", LOCK_TIMEOUT, isolation_level=None, check_same_thread=False
@@ -115,7 +117,18 @@ class SQLite(SQLiteDecimals, SQLiteJson, SQLiteTimes, Alchemy):
         self._lock.close()
 
     def begin(self) -> None:
+        if not self._writes_ahead:
+            self._write_ahead()
         self.execute("BEGIN IMMEDIATE")
+
+    _writes_ahead = False
+
+    def _write_ahead(self) -> None:
+        """Lets others read while this connection writes. The file stays so: hence not before it is to be written."""
+        if self._path:
+            self.execute("PRAGMA journal_mode = WAL")
+            self.execute("PRAGMA synchronous = NORMAL")
+        self._writes_ahead = True
 
     def commit(self) -> None:
         self.execute("COMMIT")
@@ -199,6 +212,8 @@ class SQLite(SQLiteDecimals, SQLiteJson, SQLiteTimes, Alchemy):
 
     def relation(self, name: str) -> Schema | None:
         *schema, table = name.split(".")
+        if schema and schema[-1].lower() not in {row[1].lower() for row in self.fetch("PRAGMA database_list")}:
+            return None
         prefix = f"{_quoted(schema[-1])}." if schema else ""
         columns = self.fetch(f"PRAGMA {prefix}table_xinfo({_quoted(table)})")
         return relation_schema([(column[1], column[2]) for column in columns]) if columns else None
@@ -209,6 +224,14 @@ class SQLite(SQLiteDecimals, SQLiteJson, SQLiteTimes, Alchemy):
         """By a function of the bridge: a window function below the grouping sorts the rows."""
         name = "CEP_LATEST" if is_last else "CEP_EARLIEST"
         return exp.AnonymousAggFunc(this=name, expressions=[value.copy(), place.copy()])
+
+    def data_version(self) -> Any:
+        """Of the file `main`, and of what this connection itself has changed; None where other files are attached."""
+        ((others, *version),) = self.fetch(
+            "SELECT (SELECT COUNT(*) FROM pragma_database_list WHERE name NOT IN ('main', 'temp')), data_version, "
+            "schema_version, TOTAL_CHANGES() FROM pragma_data_version, pragma_schema_version"
+        )
+        return None if others else version
 
     def change_triggers(
         self, table: str, outbox: str, columns: Sequence[NotedColumn], time: NotedColumn | None

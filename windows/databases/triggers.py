@@ -94,8 +94,13 @@ def postgresql_triggers(outbox: ChangeOutbox) -> ChangeTriggers:
 
 
 def mariadb_triggers(outbox: ChangeOutbox, schema: str) -> ChangeTriggers:
-    """Triggers are in the `schema` of their table, and run with the rights of the bridge."""
-    return _one_per_operation(outbox, schema, "UTC_TIMESTAMP(6)", "{}")
+    """Triggers are in the `schema` of their table, and run with the rights of the bridge.
+
+    The time is that of the change itself: UTC_TIMESTAMP is that at which the statement began, which may have waited for the lock
+    of a row while another transaction changed it.
+    """
+    present = "UTC_TIMESTAMP(6) + INTERVAL TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6)) MICROSECOND"
+    return _one_per_operation(outbox, schema, present, "{}")
 
 
 def sqlite_triggers(outbox: ChangeOutbox) -> ChangeTriggers:

@@ -11,7 +11,7 @@ import contextlib
 from bridge.check.types import UNKNOWN
 from bridge.engine.catalogue import StreamEntry
 from bridge.engine.runner import Runner
-from bridge.engine.watch.columns import TableColumns
+from bridge.engine.watch.columns import TableColumns, missing_column
 from bridge.errors import SchemaError
 from bridge.query.table_source import TableSource
 from bridge.query.time_rules import TimeRules
@@ -39,6 +39,25 @@ def noted_columns(changes: Schema) -> Schema:
     id BIGINT, status VARCHAR
     """
     return Schema(changes.attributes[1 : 1 + len(changes) // 2])
+
+
+def schema_of_stream(
+    columns: TableColumns, name: str, declared: Schema | None, source: TableSource, known: StreamEntry | None
+) -> tuple[Schema, bool]:
+    """The attributes of a stream of a table, and whether they are those of the `known` stream though its table has others.
+
+    A stream whose columns are not declared keeps those with which it began. Raises `SchemaError` if one of them has gone.
+    """
+    schema = columns.schema(declared)
+    schema = changes_schema(schema) if source.changes else schema
+    if known is None or declared is not None or known.schema == schema or not source.means(known.source):
+        return schema, False
+    before = noted_columns(known.schema) if source.changes else known.schema
+    for attribute in before:
+        if attribute.name not in columns:
+            raise missing_column(source, name, attribute.name)
+    columns.schema(before)
+    return known.schema, True
 
 
 def add_table_stream(runner: Runner, name: str, schema: Schema, source: TableSource, rules: TimeRules) -> StreamEntry:

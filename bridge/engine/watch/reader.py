@@ -66,8 +66,8 @@ class RowReader:
 
     def statement(self, after: int | None, count: int) -> str:
         """The statement that reads the next `count` rows after a position; None: from the beginning."""
-        where = "" if after is None else f" WHERE {self._position} > {after}"
-        return f"{self.head}{where} ORDER BY {self._position} LIMIT {count}"
+        condition = "IS NOT NULL" if after is None else f"> {after}"
+        return f"{self.head} WHERE {self._position} {condition} ORDER BY {self._position} LIMIT {count}"
 
     def rows_after(self, after: int | None, count: int) -> list[TableRow]:
         """The next rows after a position, `count` at most, in the order of their positions."""
@@ -138,6 +138,10 @@ class RowReader:
         """The `count` greatest positions, in order."""
         sql = f"SELECT {self._position} FROM {self._table} WHERE {self._position} IS NOT NULL ORDER BY {self._position} DESC"
         return sorted(int(position) for (position,) in self._database.fetch(f"{sql} LIMIT {count}"))
+
+    def has_rows_without_position(self) -> bool:
+        """Whether a row has NULL as its position."""
+        return bool(self._database.fetch(f"SELECT 1 FROM {self._table} WHERE {self._position} IS NULL LIMIT 1"))
 
     def count(self, most: int) -> int:
         """The number of rows, `most` at most."""

@@ -132,7 +132,9 @@ class WatchedTable:
         return list(self.reader.rows_in(due)) if due else []
 
     def _compare_numbers(self) -> None:
-        """Warns if the table has only rows before the newest that was read: numbers may be used a second time."""
+        """Warns of rows that cannot be read: of numbers that are used a second time, as may be if all of them are before the
+        newest that was read, and of rows without a number.
+        """
         if time.monotonic() - self.compared_at < COMPARED or self.is_outbox:
             return
         self.compared_at = time.monotonic()
@@ -144,6 +146,12 @@ class WatchedTable:
                 "and register_stream(since=…))",
                 self.reader.source.table, newest[0], read,
             )  # fmt: skip
+        if self.reader.has_rows_without_position():
+            logging.getLogger("bridge").warning(
+                "%s has rows whose position %s is NULL: they are not read",
+                self.reader.source.table,
+                self.reader.source.position,
+            )
 
     @property
     def has_rows(self) -> bool:

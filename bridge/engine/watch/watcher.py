@@ -17,9 +17,10 @@ from bridge.engine.push_queue import PushQueue
 from bridge.engine.runner import Runner
 from bridge.engine.transactions import Receipt
 from bridge.engine.watch.batches import RowBatch
-from bridge.engine.watch.changes import NUMBER, add_table_stream, changes_schema, create_triggers, drop_triggers
+from bridge.engine.watch.changes import NUMBER, add_table_stream, create_triggers, drop_triggers, schema_of_stream
 from bridge.engine.watch.columns import TableColumns
 from bridge.engine.watch.gaps import GAPS, LOWEST, GapChange, Gaps, between
+from bridge.engine.watch.unchanged import Unchanged
 from bridge.engine.watch.watched_table import TableStatus, WatchedTable, next_rows, numbers_of
 from bridge.errors import SchemaError
 from bridge.query.table_source import BEGINNING, NOW, TableSource
@@ -41,6 +42,7 @@ class Watcher:
         self._tables: dict[str, WatchedTable] = {}
         self._gaps = OwnTable(runner, GAPS_TABLE, "source VARCHAR, first_one BIGINT, last_one BIGINT")
         self._caught_up = EARLIEST
+        self._unchanged = Unchanged(runner.database)
         self.delayed = 0
         """Rows whose time was before the newest time seen, which they were given instead."""
 
@@ -74,18 +76,28 @@ class Watcher:
             table.gaps = Gaps(newest if isinstance(newest, int) else None, ranges.get(table.source, ()))
             table.forget()
         self._caught_up = EARLIEST
+        self._unchanged = Unchanged(self._runner.database)
 
     def register(self, name: str, declared: Schema | None, source: TableSource, rules: TimeRules) -> bool:
         """Registers a stream of a table; False if it is there already. Another one of this name raises `NameTaken`."""
+        if source.changes and not self._runner.database.identity:
+            raise SchemaError(
+                f"the changes of {source.table} are noted by triggers, which {self._runner.database.title} does not have: "
+                "FROM TABLE reads its new rows"
+            )
         columns = TableColumns(source, self._runner.database)
-        schema = columns.schema(declared)
-        schema = changes_schema(schema) if source.changes else schema
+        known = self._runner.catalogue.streams.get(name.lower()) if isinstance(name, str) else None
+        schema, is_kept = schema_of_stream(columns, name, declared, source, known)
         if source.changes and not self._runner.is_durable and self._runner.database.is_durable:
             raise SchemaError(
                 f"the changes of {source.table} are noted by triggers, which would stay behind if the process ended: open the "
                 "bridge without durable=False"
             )
         if self._runner.catalogue.is_registered(name, schema, source):
+            if is_kept:
+                logging.getLogger("bridge").warning(
+                    "the columns of %s have changed, the stream %s has those of before: %s", source.table, name, schema
+                )
             return False
         self._runner.catalogue.free(name)
         if declared is None and (advice := columns.advice(name)) is not None:
@@ -147,15 +159,19 @@ class Watcher:
         """
         begun = wall_clock()
         tables = self.tables
+        taken: list[tuple[WatchedTable, RowBatch]] = []
         try:
-            for table in tables:
-                table.read(self._pushes.sizes)
-            taken = next_rows(tables)
+            if not self._unchanged.holds(tables):
+                for table in tables:
+                    table.read(self._pushes.sizes)
+                taken = next_rows(tables)
             if taken:
+                self._unchanged.end()
                 self._push(taken)
         except BaseException:
             for table in tables:
                 table.forget()
+            self._unchanged.end()
             raise
         if not taken:
             self._caught_up = begun

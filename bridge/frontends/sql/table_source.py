@@ -20,7 +20,11 @@ def table_source(cursor: Cursor) -> TableSource:
     position = timestamp = unit = None
     since: int | str = NOW
     if cursor.take("("):
+        given: set[str] = set()
         while not cursor.take(")"):
+            if (option := cursor.word()) in given:
+                cursor.fail(f"{option} is given twice")
+            given.add(option)
             if not changes and cursor.take("POSITION"):
                 position = cursor.name("the column of the position")
             elif cursor.take("TIMESTAMP"):

@@ -246,6 +246,21 @@ def test_check_creates_nothing(shop: sa.Engine, tmp_path: pathlib.Path) -> None:
     assert sa.inspect(shop).get_table_names() == before
 
 
+def test_check_and_status_leave_a_file_unchanged(tmp_path: pathlib.Path) -> None:
+    """SQLite's file itself says how it is written, which a bridge changes."""
+    file = tmp_path / "shop.db"
+    with sa.create_engine(f"sqlite:///{file}").begin() as connection:
+        connection.execute(sa.text("CREATE TABLE orders (id INTEGER PRIMARY KEY)"))
+    before = file.read_bytes()
+    code, output = check(f"sqlite:///{file}", tmp_path, "CREATE STREAM orders FROM TABLE orders (POSITION id)")
+    assert code == 0, output
+    CliRunner().invoke(main, ["status", f"sqlite:///{file}"])
+    assert file.read_bytes() == before
+    assert {path.name for path in tmp_path.iterdir()} == {"shop.db", "q.sql"}
+    with bridge.connect(f"sqlite:///{file}") as cep:
+        assert cep.database.fetch("PRAGMA journal_mode") == [("wal",)]
+
+
 def test_check_says_which_state_begins_anew(tmp_path: pathlib.Path) -> None:
     """A column that the table of results has got by hand is no reason to refuse; a query further down is unchanged."""
     text = """CREATE STREAM s (k VARCHAR, v INTEGER);

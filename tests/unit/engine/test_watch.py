@@ -344,6 +344,44 @@ def test_triggers_go_with_the_stream(shop: Shop, way: str) -> None:
     shop.do("INSERT INTO orders (amount) VALUES (1)")
 
 
+def test_the_changes_of_a_row_are_in_the_order_in_which_they_were_made(shop: Shop) -> None:
+    """Also of a statement that has waited for the row while another transaction changed it again."""
+    if shop.engine.dialect.name == "sqlite":
+        pytest.skip("SQLite has one writer at a time")
+    shop.do("CREATE TABLE orders (id INTEGER PRIMARY KEY, step INTEGER)", "INSERT INTO orders VALUES (1, 0)")
+    with shop.connect() as cep:
+        cep.register_stream("changes", changes_of="orders")
+        cep.create_query("seen", "SELECT old_step, step FROM changes", into="results")
+        with shop.engine.connect() as one:
+            one.execute(sa.text("UPDATE orders SET step = 1"))
+            other = threading.Thread(target=shop.do, args=("UPDATE orders SET step = 3",), daemon=True)
+            other.start()
+            time.sleep(0.3)
+            one.execute(sa.text("UPDATE orders SET step = 2"))
+            one.commit()
+            other.join(20)
+        assert cep.poll() == 3
+        assert rows(cep, "results", "old_step, step") == [(0, 1), (1, 2), (2, 3)]
+        now = time.time() * 1_000
+        assert all(now - 20_000 < ts <= now for (ts,) in rows(cep, "results", "ts"))
+        cep.drop()
+
+
+def test_replaced_rows_are_deleted_rows_where_sqlite_runs_triggers_for_them(tmp_path: pathlib.Path) -> None:
+    shop = Shop(DATABASES[1], tmp_path)
+    shop.do("CREATE TABLE orders (id INTEGER PRIMARY KEY, code INTEGER UNIQUE)")
+    with shop.connect() as cep:
+        cep.register_stream("changes", changes_of="orders")
+        cep.create_query("seen", "SELECT operation, id, code FROM changes", into="results")
+        shop.do("INSERT INTO orders VALUES (1, 10), (2, 20)")
+        shop.do("PRAGMA recursive_triggers = ON", "INSERT OR REPLACE INTO orders VALUES (1, 20)")
+        cep.poll()
+        assert rows(cep, "results", "operation, id, code")[2:] == [
+            ("delete", 1, 10), ("delete", 2, 20), ("insert", 1, 20)
+        ]  # fmt: skip
+    shop.engine.dispose()
+
+
 def test_changes_of_writers_at_the_same_time(shop: Shop) -> None:
     writers.create(shop.engine, "orders")
     with shop.connect() as cep:
@@ -489,6 +527,7 @@ def test_status_and_explain_say_how_a_table_is_read(shop: Shop) -> None:
     [
         ({"table": "orders"}, "needs position="),
         ({"table": "nowhere", "position": "id"}, "no table 'nowhere'"),
+        ({"table": "elsewhere.orders", "position": "id"}, "no table 'elsewhere.orders'"),
         ({"table": "orders", "position": "idd"}, "no column 'idd' for the position; did you mean 'id'"),
         ({"table": "orders", "position": "note"}, "must be a whole number"),
         ({"table": "orders", "position": "id", "timestamp": "at"}, "no column 'at' for the timestamp"),
@@ -508,6 +547,105 @@ def test_wrong_sources_are_refused(shop: Shop, options: dict[str, Any], message:
             cep.register_stream("orders", **options)
         assert cep.streams == {}
         cep.register_stream("orders", table="orders", position="id")
+
+
+def test_rows_without_a_position_are_warned_of(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+    """Also if they are there from the beginning: they hold nothing up."""
+    shop.do("CREATE TABLE orders (id INTEGER, n INTEGER)", "INSERT INTO orders VALUES (NULL, 1), (7, 2)")
+    with shop.connect() as cep:
+        cep.register_stream("orders", table="orders", position="id", since="beginning")
+        cep.create_query("seen", "SELECT n FROM orders", into="results")
+        assert cep.poll() == 1
+        shop.do("INSERT INTO orders VALUES (NULL, 3), (8, 4)")
+        assert cep.poll() == 1
+        assert rows(cep, "results", "n") == [(2,), (4,)]
+    assert "orders has rows whose position id is NULL: they are not read" in caplog.text
+
+
+@pytest.mark.parametrize("source", ["table", "changes"])
+def test_a_program_that_declares_its_stream_again_keeps_the_columns(
+    shop: Shop, source: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After the table has got a further column."""
+    shop.do("CREATE TABLE orders (id INTEGER PRIMARY KEY, n INTEGER)")
+    options = {"table": "orders", "position": "id"} if source == "table" else {"changes_of": "orders"}
+    for start in range(2):
+        with shop.connect() as cep:
+            cep.register_stream("orders_in", **options)
+            cep.create_query("seen", "SELECT n FROM orders_in", into="results")
+            if start == 0:
+                names = cep.streams["orders_in"].names
+                shop.do("ALTER TABLE orders ADD COLUMN further INTEGER")
+            shop.do(f"INSERT INTO orders (id, n) VALUES ({start}, {start})")
+            assert cep.poll() == 1
+            assert cep.streams["orders_in"].names == names
+    assert "the columns of orders have changed, the stream orders_in has those of before: " in caplog.text
+    shop.do("ALTER TABLE orders DROP COLUMN further")
+    with shop.connect() as cep:
+        assert rows(cep, "results", "n") == [(0,), (1,)]
+        if shop.engine.dialect.name != "sqlite":  # which refuses to drop a column that a trigger names
+            cep.remove_query("seen")
+            cep.remove_stream("orders_in")
+            cep.register_stream("orders_in", **options)
+        cep.drop()
+
+
+class TestVersion:
+    """Where the database has a version, tables are not read as long as it stays the same."""
+
+    @pytest.fixture
+    def shop(self, tmp_path: pathlib.Path) -> Iterator[Shop]:
+        made = Shop(DATABASES[1], tmp_path)
+        made.do(
+            "CREATE TABLE orders (id INTEGER PRIMARY KEY, n INTEGER)", "CREATE TABLE others (id INTEGER PRIMARY KEY)"
+        )
+        yield made
+        made.engine.dispose()
+
+    def test_tables_are_read_after_commits_alone(self, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("bridge.engine.watch.unchanged.LONGEST", 1_000.0)
+        with shop.connect() as cep:
+            for name in ("orders", "others"):
+                cep.register_stream(name, table=name, position="id")
+            statements: list[str] = []
+            cep.add_tracer(lambda sql, seconds, rows: statements.append(sql))
+            for insert in (
+                lambda: shop.do("INSERT INTO orders VALUES (7, 1)"),
+                lambda: shop.do("INSERT INTO orders VALUES (3, 1)"),  # in a gap
+                lambda: cep.database.execute("INSERT INTO others VALUES (1)"),
+            ):
+                insert()
+                assert cep.poll() == 1
+                statements.clear()
+                assert cep.poll() == 0
+                assert len(statements) == 1
+                assert "pragma_data_version" in statements[0]
+            cep.database.execute("ALTER TABLE others RENAME TO gone")
+            with pytest.raises(bridge.SchemaError, match="there is no table 'others'"):
+                cep.poll()
+
+    def test_tables_are_read_after_a_while_anyway(self, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A view may show a row later than it was committed."""
+        monkeypatch.setattr("bridge.engine.watch.unchanged.LONGEST", 0.2)
+        shop.do("CREATE VIEW shown AS SELECT * FROM orders WHERE n < STRFTIME('%s', 'now') * 1000")
+        with shop.connect() as cep:
+            cep.register_stream("shown", table="shown", position="id")
+            shop.do(f"INSERT INTO orders VALUES (1, {int(time.time() * 1_000) + 1_000})")
+            assert cep.poll() == 0
+            deadline = time.monotonic() + 10
+            while cep.poll() == 0:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+
+
+def test_changes_of_a_database_without_triggers() -> None:
+    with bridge.connect() as cep:
+        cep.database.execute("CREATE TABLE orders (id BIGINT)")
+        with pytest.raises(
+            bridge.SchemaError, match=r"by triggers, which DuckDB does not have: FROM TABLE reads its new rows"
+        ):
+            cep.register_stream("changes", changes_of="orders")
+        cep.register_stream("changes", table="orders", position="id")
 
 
 def test_a_position_is_unique(shop: Shop) -> None:

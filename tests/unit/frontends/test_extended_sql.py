@@ -453,6 +453,14 @@ def test_unknown_inputs(line: str) -> None:
         ("SELECT * FROM s; ¦SELECT * FROM t", "a second SELECT without a name"),
         ("SELECT * FROM s;\n¦DROP TABLE s", "a query starts with SELECT"),
         ("CREATE STREAM s (a INT);\nSELECT a FROM s WHERE a ¦>", "something is missing after '>'"),
+        (
+            "CREATE STREAM s FROM TABLE orders¦",
+            "POSITION names the column of the rows' numbers: FROM TABLE orders (POSITION id)",
+        ),
+        ("CREATE STREAM s FROM TABLE orders ¦(TIMESTAMP at)", "POSITION names the column"),
+        ("CREATE STREAM orders FROM ¦shop", "TABLE or CHANGES OF is expected, not 'shop'"),
+        ("CREATE STREAM s FROM CHANGES OF orders (¦POSITION id)", "TIMESTAMP is expected, not 'POSITION'"),
+        ("CREATE STREAM s FROM TABLE orders (POSITION id, ¦POSITION id)", "POSITION is given twice"),
     ],
 )
 def test_refusals_in_scripts(marked: str, message: str) -> None:

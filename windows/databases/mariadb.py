@@ -98,6 +98,9 @@ class MySQL(MariaDBJson, MariaDBSql):
         self._aggregates = AGGREGATES if is_mariadb else {*AGGREGATES, "ANY_VALUE"}
         driver.set_character_set("utf8mb4", self.collation)
         self.execute(f"SET sql_mode = '{MODE}', max_sort_length = 65536, group_concat_max_len = 1073741824")
+        if self.fetch("SELECT @@log_bin = 0 OR @@SESSION.binlog_format <> 'STATEMENT'")[0][0]:
+            # Else INSERT … SELECT would lock the rows that it reads in the tables of others, and wait for their transactions.
+            self.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
         if is_mariadb:
             self.execute("SET join_cache_level = 4")  # hash joins, which MySQL uses anyway
         self._created: list[str] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import pathlib
 import random
 import signal
@@ -188,6 +189,27 @@ def test_as_one_replay_over_the_table(shop: Shop) -> None:
         cep.create_query("seen", query, into="again")
         cep.poll()
         assert rows(cep, "again", "ts, writer, total, id") == live
+
+
+def test_a_table_that_is_joined_with_is_not_locked(shop: Shop) -> None:
+    """Neither does the bridge wait for a transaction that has changed a row of it, nor that one for the bridge."""
+    kind = shop.engine.dialect.name
+    shop.do(
+        "CREATE TABLE orders (id INTEGER PRIMARY KEY)", "CREATE TABLE customers (id INTEGER PRIMARY KEY, age INTEGER)",
+        "INSERT INTO customers VALUES (1, 30), (2, 40)", "INSERT INTO orders VALUES (1), (2)",
+    )  # fmt: skip
+    with shop.connect() as cep:
+        if kind == "mariadb":
+            cep.database.execute("SET innodb_lock_wait_timeout = 1")
+        cep.register_stream("orders", table="orders", position="id", since="beginning")
+        query = "SELECT o.id, c.age FROM orders WINDOW(NOW) o, customers c WHERE o.id = c.id"
+        cep.create_query("seen", query, into="results")
+        with contextlib.ExitStack() as ended:
+            if kind != "sqlite":  # which has one writer at a time
+                other = ended.enter_context(shop.engine.connect())
+                other.execute(sa.text("UPDATE customers SET age = 31 WHERE id = 1"))
+            assert cep.poll() == 2
+        assert sorted(rows(cep, "results", "id, age")) == [(1, 30), (2, 40)]
 
 
 def test_two_tables_are_merged_by_time(shop: Shop) -> None:

@@ -35,9 +35,9 @@ from typing import Any
 
 from bridge.engine.bridge import Bridge, Event, LateEvent
 from bridge.engine.connect import IN_MEMORY, connect
-from bridge.engine.gathering import Push
 from bridge.engine.limits import Limits
 from bridge.engine.named_processors import Result
+from bridge.engine.queue.gathering import Push
 from bridge.engine.status import QueryStatus, StatementTimes, Status
 from bridge.errors import (
     BridgeError,

@@ -79,7 +79,7 @@ def connections() -> Iterator[dict[str, Any]]:
 
 @pytest.fixture
 def cep(case: Case, database: Database, connections: dict[str, Any]) -> Iterator[Any]:
-    pytest.importorskip("bridge.engine.match_recognize")
+    pytest.importorskip("bridge.engine.on_demand.match_recognize")
     if database.name not in connections:
         connections[database.name] = database.connect()
     opened = connections[database.name]

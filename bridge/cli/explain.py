@@ -68,7 +68,7 @@ def explain(
 
 def _with_question(path: str, schema: str) -> tuple[str, list[str]]:
     """The text of a script with blanks for its question on demand, and this; one that reads a stream is a query."""
-    from bridge.engine.select_text import on_demand_part
+    from bridge.engine.on_demand.select_text import on_demand_part
 
     text = options.text_of(path)
     start, end = on_demand_part(text)

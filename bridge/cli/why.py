@@ -48,7 +48,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 def _select_of(path: str) -> str:
     """The text of a file that must be one SELECT with MATCH_RECOGNIZE, not a script."""
-    from bridge.engine.select_text import is_select
+    from bridge.engine.on_demand.select_text import is_select
     from bridge.frontends.cursor import Cursor, word_of
 
     text = options.text_of(path)

@@ -9,10 +9,10 @@ from typing import Any
 from bridge.engine.definitions import Definitions
 from bridge.engine.destinations import Destinations
 from bridge.engine.event import Event, LateEvent
-from bridge.engine.gathering import SIZE, Gathering
 from bridge.engine.inspection import Inspection
 from bridge.engine.namespace import use_namespace
 from bridge.engine.pushes import Pushes
+from bridge.engine.queue.gathering import SIZE, Gathering
 from bridge.engine.resume import discard_state
 from bridge.engine.watching import Watching
 from bridge.errors import BridgeError, DatabaseError, SchemaError
@@ -190,7 +190,7 @@ class Bridge(Definitions, Destinations, Pushes, Watching, Inspection):
             return None
         if clock != "system":
             raise SchemaError(f'clock is None or "system", not {clock!r}')
-        from bridge.engine.clock import SystemClock
+        from bridge.engine.queue.clock import SystemClock
 
         return SystemClock(self._pass_time)
 

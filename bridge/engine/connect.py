@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bridge.engine.bridge import Bridge
-from bridge.engine.gathering import SIZE
+from bridge.engine.queue.gathering import SIZE
 from bridge.errors import DatabaseError
 
 IN_MEMORY = "duckdb://"

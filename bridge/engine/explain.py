@@ -14,11 +14,11 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.check.paths import source_text
-from bridge.engine.bound_statements import facts_of
 from bridge.engine.catalogue import Catalogue, QueryEntry, ScriptEntry, StreamEntry
 from bridge.engine.layout import laid_out
-from bridge.engine.one_event_planning import one_event_plan
 from bridge.engine.results import ResultStatement
+from bridge.engine.single_events.bound_statements import facts_of
+from bridge.engine.single_events.one_event_planning import one_event_plan
 from bridge.engine.watch.reader import RowReader
 from bridge.errors import QueryError
 from bridge.query.epl_columns import Enumeration

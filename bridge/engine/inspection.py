@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from bridge.check.trust import Trust
 from bridge.engine.access import Access, locked
 from bridge.engine.limits import Limits
-from bridge.engine.local_frames import frames_of_caller, in_database
 from bridge.engine.named_processors import Result, results_in_table
+from bridge.engine.on_demand.local_frames import frames_of_caller, in_database
 from bridge.engine.status import Status, Times, status_of
 from bridge.errors import ProcessorError, QueryError
 from windows.databases.tracing import Tracer, add_tracer
@@ -55,7 +55,7 @@ class Inspection(Access):
         ...     cep.query("SELECT ts, a FROM s WINDOW(RANGE 5 S)")
         ResultSet(['ts', 'a'], [(1000, 7)])
         """
-        from bridge.engine.on_demand import answer
+        from bridge.engine.on_demand.query import answer
 
         self._runner.fill_inbox()
         trust, limits = self._bounds(untrusted, tables, limits)
@@ -124,8 +124,8 @@ class Inspection(Access):
         -- optimisation rules: bind_event
         """
         from bridge.engine.explain import explanation, explanation_of_script
-        from bridge.engine.on_demand import explained
-        from bridge.engine.select_text import is_select
+        from bridge.engine.on_demand.query import explained
+        from bridge.engine.on_demand.select_text import is_select
 
         if isinstance(query, str) and is_select(query):
             bounds = self._bounds(untrusted, tables, None)
@@ -159,7 +159,7 @@ class Inspection(Access):
         2: accepting
         """
         from bridge.engine.explain import graph_of
-        from bridge.engine.select_text import is_select
+        from bridge.engine.on_demand.select_text import is_select
 
         if isinstance(query, str) and query.lower() in self._catalogue.scripts:
             from bridge.query.drawing import drawing_of
@@ -208,7 +208,7 @@ class Inspection(Access):
         >>> answer.verdict, [str(run).splitlines()[-1].strip() for run in answer.runs][:1]
         ('It is in no match.', ['after X Y: Y? no: a < X.a - 1 is false: a = 8, X.a = 9 - ends'])
         """
-        from bridge.engine.on_demand import why
+        from bridge.engine.on_demand.query import why
 
         self._runner.fill_inbox()
         bounds = self._bounds(untrusted, tables, limits)

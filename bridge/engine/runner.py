@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from bridge.engine.catalogue import QueryEntry
 from bridge.engine.due_times import DueTimes
 from bridge.engine.intake import EventBatch
-from bridge.engine.one_event import OneEventPlan
 from bridge.engine.results import PUSHES, Results
+from bridge.engine.single_events.one_event import OneEventPlan
 from bridge.engine.small_pushes import SmallPushes
 from bridge.engine.transactions import Receipt, TrialOver
 from bridge.engine.unread_tables import unread_tables

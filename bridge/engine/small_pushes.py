@@ -7,12 +7,12 @@ import contextlib
 import functools
 from collections.abc import Iterable, Sequence
 
-from bridge.engine.in_process import InProcess
 from bridge.engine.intake import EventBatch
-from bridge.engine.one_event import OneEventPlan
-from bridge.engine.one_event_plans import OneEventPlans
-from bridge.engine.postponed import PostponedEvent
 from bridge.engine.results import Results
+from bridge.engine.single_events.in_process import InProcess
+from bridge.engine.single_events.one_event import OneEventPlan
+from bridge.engine.single_events.one_event_plans import OneEventPlans
+from bridge.engine.single_events.postponed import PostponedEvent
 from bridge.engine.transactions import Transactions
 from bridge.query.nodes import Node
 from bridge.rewrite.conflicts import conflicts, written_tables

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from bridge.engine.housekeeping import Housekeeping
 from bridge.engine.intake import EventBatch
 from bridge.engine.plans import Plans
-from bridge.engine.postponed import PostponedEvents
+from bridge.engine.single_events.postponed import PostponedEvents
 from bridge.rewrite.plan import Insert, Purge
 from windows.databases import Database, Refused
 

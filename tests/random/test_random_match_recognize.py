@@ -22,7 +22,7 @@ Outcome = tuple[tuple[str, ...], list[tuple]] | str
 
 @pytest.fixture
 def cep(database: Database) -> Iterator[Any]:
-    pytest.importorskip("bridge.engine.match_recognize")
+    pytest.importorskip("bridge.engine.on_demand.match_recognize")
     with database.connect() as opened:
         columns = ", ".join(f"{name} {declared(kind, opened.database)}" for name, kind in COLUMNS.items())
         opened.database.execute(f"CREATE TABLE events ({columns})")

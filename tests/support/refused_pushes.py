@@ -9,8 +9,8 @@ from unittest import mock
 
 import pytest
 
-from bridge.engine.one_event import OneEventPlan
 from bridge.engine.results import ResultStatements
+from bridge.engine.single_events.one_event import OneEventPlan
 from bridge.errors import BridgeError
 from windows.databases import Refused
 

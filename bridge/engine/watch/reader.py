@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bridge.engine.catalogue import StreamEntry
-from bridge.engine.clock import wall_clock
 from bridge.engine.conform import cast_column
+from bridge.engine.queue.clock import wall_clock
 from bridge.engine.watch.batches import ArrowBatch, TableRow
 from bridge.engine.watch.columns import INTEGERS, TableColumns, missing_column
 from bridge.engine.watch.gaps import FEW

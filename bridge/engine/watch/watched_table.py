@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from bridge.engine.catalogue import StreamEntry
-from bridge.engine.clock import wall_clock
 from bridge.engine.intake import ChunkSizes
+from bridge.engine.queue.clock import wall_clock
 from bridge.engine.watch.batches import RowBatch, TableRow, TupleBatch
 from bridge.engine.watch.gaps import LOWEST, Gaps
 from bridge.engine.watch.reader import RowReader

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from bridge.engine.catalogue import StreamEntry
-from bridge.engine.clock import wall_clock
 from bridge.engine.durable import LoggedCall
 from bridge.engine.late_events import WRONG
 from bridge.engine.own_table import OwnTable
-from bridge.engine.push_queue import PushQueue
+from bridge.engine.queue.clock import wall_clock
+from bridge.engine.queue.push_queue import PushQueue
 from bridge.engine.runner import Runner
 from bridge.engine.transactions import Receipt
 from bridge.engine.watch.batches import RowBatch

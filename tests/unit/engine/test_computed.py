@@ -9,7 +9,7 @@ import pytest
 from sqlglot import exp
 
 import bridge
-from bridge.engine.computed import computed
+from bridge.engine.single_events.computed import computed
 
 if TYPE_CHECKING:
     from tests.support.databases import Database

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import bridge
-from bridge.engine import gathering
+from bridge.engine.queue import gathering
 from tests.support.databases import Database
 
 QUERIES = {

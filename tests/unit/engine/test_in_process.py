@@ -21,7 +21,7 @@ from bridge.engine import (
     window_aggregates,
     window_rows,
 )
-from bridge.engine.window_aggregates import WindowAggregate
+from bridge.engine.single_events.window_aggregates import WindowAggregate
 from bridge.rewrite.settings import Settings
 from tests.support.some_events import push_some
 from tests.support.traced import reads_and_writes, traced

@@ -16,8 +16,8 @@ import pytest
 import sqlglot
 
 import bridge
-from bridge.engine.one_event import MachineStep, OneEventPlan
-from bridge.engine.one_event_planning import one_event_plan
+from bridge.engine.single_events.one_event import MachineStep, OneEventPlan
+from bridge.engine.single_events.one_event_planning import one_event_plan
 from bridge.rewrite.optimize.inline import inline_rows
 from bridge.rewrite.optimize.prune import without_empty_tables
 

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from bridge.engine.computed import KINDS, Compute, Row
-from bridge.engine.window_changes import WindowChanges
-from bridge.engine.window_content import WindowContent, WindowInsertion
-from bridge.engine.window_forms import UnknownFormError
-from bridge.engine.window_rows import MaintainedRows
+from bridge.engine.single_events.computed import KINDS, Compute, Row
+from bridge.engine.single_events.window_changes import WindowChanges
+from bridge.engine.single_events.window_content import WindowContent, WindowInsertion
+from bridge.engine.single_events.window_forms import UnknownFormError
+from bridge.engine.single_events.window_rows import MaintainedRows
 
 
 class FilledWindow(NamedTuple):

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from sqlglot import exp
 
-from bridge.engine.bound_statements import BoundStatements, marked_value, place_of_value
-from bridge.engine.computed import KINDS, Row, computed
-from bridge.engine.derived_results import DerivedResults
-from bridge.engine.derived_rows import (
+from bridge.engine.single_events.bound_statements import BoundStatements, marked_value, place_of_value
+from bridge.engine.single_events.computed import KINDS, Row, computed
+from bridge.engine.single_events.derived_results import DerivedResults
+from bridge.engine.single_events.derived_rows import (
     AggregatedRows,
     ChangedGroups,
     ChosenRows,
@@ -32,10 +32,10 @@ from bridge.engine.derived_rows import (
     UnknownRowsError,
     values_of,
 )
-from bridge.engine.window_aggregates import WindowAggregate
-from bridge.engine.window_forms import UnknownFormError, has_other_clauses, refuse_other_clauses
-from bridge.engine.window_memory import FilledWindow
-from bridge.engine.window_rows import WindowRows
+from bridge.engine.single_events.window_aggregates import WindowAggregate
+from bridge.engine.single_events.window_forms import UnknownFormError, has_other_clauses, refuse_other_clauses
+from bridge.engine.single_events.window_memory import FilledWindow
+from bridge.engine.single_events.window_rows import WindowRows
 from bridge.rewrite.computable import COMPUTABLE, AfterPauses, LeftRows, RowsBefore
 from bridge.rewrite.plan import Insert, Operator
 from windows.databases import Database

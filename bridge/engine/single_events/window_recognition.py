@@ -12,15 +12,27 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from bridge.engine.computed import Compute, computed, has_only_values
-from bridge.engine.running_totals import RunningTotals
-from bridge.engine.totals_table import TotalsContent, TotalsUpdate
-from bridge.engine.window_aggregates import ONLY, ColumnAggregate, ForeignAggregate, RunningAggregate, WindowAggregate
-from bridge.engine.window_changes import EvictionChanges, ExpiryChanges
-from bridge.engine.window_content import WindowContent, WindowInsertion, arriving_row, is_window, replace_columns
-from bridge.engine.window_forms import UnknownFormError, refuse_other_clauses
-from bridge.engine.window_memory import FilledContent, WindowMemory
-from bridge.engine.window_rows import ExpiringRows
+from bridge.engine.single_events.computed import Compute, computed, has_only_values
+from bridge.engine.single_events.running_totals import RunningTotals
+from bridge.engine.single_events.totals_table import TotalsContent, TotalsUpdate
+from bridge.engine.single_events.window_aggregates import (
+    ONLY,
+    ColumnAggregate,
+    ForeignAggregate,
+    RunningAggregate,
+    WindowAggregate,
+)
+from bridge.engine.single_events.window_changes import EvictionChanges, ExpiryChanges
+from bridge.engine.single_events.window_content import (
+    WindowContent,
+    WindowInsertion,
+    arriving_row,
+    is_window,
+    replace_columns,
+)
+from bridge.engine.single_events.window_forms import UnknownFormError, refuse_other_clauses
+from bridge.engine.single_events.window_memory import FilledContent, WindowMemory
+from bridge.engine.single_events.window_rows import ExpiringRows
 from bridge.rewrite.aggregates.on_change import Leaving
 from windows.databases.python_aggregates import PythonAggregate
 from windows.sql import table_names

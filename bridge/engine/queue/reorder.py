@@ -18,10 +18,10 @@ from bridge.engine.event import LateEvent
 from bridge.engine.intake import EventBatch, count_events
 from bridge.engine.late_events import AHEAD, LATE, LateEvents
 from bridge.engine.processor_calls import ProcessorCalls
+from bridge.engine.queue.watermark import Watermark
 from bridge.engine.results import Results
 from bridge.engine.runner import Runner
 from bridge.engine.transactions import Receipt
-from bridge.engine.watermark import Watermark
 from bridge.stores.statement import converted
 
 

@@ -7,14 +7,14 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from bridge.engine.computed import Compute, Row
-from bridge.engine.derived_results import DerivedResults, ResultsInTime
-from bridge.engine.reports import ReportReader
 from bridge.engine.results import Results, ResultStatement
-from bridge.engine.window_aggregates import WindowAggregate
-from bridge.engine.window_changes import LeavingRows, WindowChanges
-from bridge.engine.window_joins import WindowJoin
-from bridge.engine.window_memory import WindowMemory
+from bridge.engine.single_events.computed import Compute, Row
+from bridge.engine.single_events.derived_results import DerivedResults, ResultsInTime
+from bridge.engine.single_events.reports import ReportReader
+from bridge.engine.single_events.window_aggregates import WindowAggregate
+from bridge.engine.single_events.window_changes import LeavingRows, WindowChanges
+from bridge.engine.single_events.window_joins import WindowJoin
+from bridge.engine.single_events.window_memory import WindowMemory
 from windows.databases import Database
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from bridge.engine.computed import Compute, Row
-from bridge.engine.window_aggregates import WindowAggregate
-from bridge.engine.window_rows import ExpiringRows, KeyRows, LatestRows, WindowRows
+from bridge.engine.single_events.computed import Compute, Row
+from bridge.engine.single_events.window_aggregates import WindowAggregate
+from bridge.engine.single_events.window_rows import ExpiringRows, KeyRows, LatestRows, WindowRows
 from bridge.rewrite.aggregates.on_change import Leaving
 from windows.databases import Database
 

@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from bridge.engine.bound_statements import BoundStatements
-from bridge.engine.computed import Compute
-from bridge.engine.totals_table import TotalsUpdate
-from bridge.engine.window_aggregates import WindowAggregate
-from bridge.engine.window_content import WindowInsertion, is_next_number
-from bridge.engine.window_forms import has_other_clauses
+from bridge.engine.single_events.bound_statements import BoundStatements
+from bridge.engine.single_events.computed import Compute
+from bridge.engine.single_events.totals_table import TotalsUpdate
+from bridge.engine.single_events.window_aggregates import WindowAggregate
+from bridge.engine.single_events.window_content import WindowInsertion, is_next_number
+from bridge.engine.single_events.window_forms import has_other_clauses
 from bridge.rewrite.flow import TIMES
 from bridge.rewrite.plan import Insert, InsertMissing, Operator, UpdateRows
 

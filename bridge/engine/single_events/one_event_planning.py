@@ -8,21 +8,21 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from sqlglot import exp
 
-from bridge.engine.added_rows import added_rows
-from bridge.engine.bound_statements import BoundStatements, Unbound, row_of
-from bridge.engine.boundaries import NextBoundaries, RowNumbers
 from bridge.engine.catalogue import ResultQuery, StreamEntry
-from bridge.engine.derived_results import DerivedResults, ResultsInTime
-from bridge.engine.in_process import InProcess, Reader
-from bridge.engine.one_event import BoundaryCall, EventStatement, MachineReader, MachineStep, OneEventPlan
-from bridge.engine.postponed import is_unfailing
-from bridge.engine.reports import report_reader
 from bridge.engine.results import ResultStatement
-from bridge.engine.totals_table import TotalsAggregate, TotalsUpdate
-from bridge.engine.window_aggregates import WindowAggregate
-from bridge.engine.window_changes import LeavingRows, WindowChanges
-from bridge.engine.window_content import WindowInsertion
-from bridge.engine.window_memory import FilledWindow, WindowMemory
+from bridge.engine.single_events.added_rows import added_rows
+from bridge.engine.single_events.bound_statements import BoundStatements, Unbound, row_of
+from bridge.engine.single_events.boundaries import NextBoundaries, RowNumbers
+from bridge.engine.single_events.derived_results import DerivedResults, ResultsInTime
+from bridge.engine.single_events.in_process import InProcess, Reader
+from bridge.engine.single_events.one_event import BoundaryCall, EventStatement, MachineReader, MachineStep, OneEventPlan
+from bridge.engine.single_events.postponed import is_unfailing
+from bridge.engine.single_events.reports import report_reader
+from bridge.engine.single_events.totals_table import TotalsAggregate, TotalsUpdate
+from bridge.engine.single_events.window_aggregates import WindowAggregate
+from bridge.engine.single_events.window_changes import LeavingRows, WindowChanges
+from bridge.engine.single_events.window_content import WindowInsertion
+from bridge.engine.single_events.window_memory import FilledWindow, WindowMemory
 from bridge.patterns.live.statements import Arrivals
 from bridge.rewrite.aggregates.snapshot import PeriodicReports
 from bridge.rewrite.flow import Boundaries

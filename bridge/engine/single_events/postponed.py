@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from bridge.engine.inboxes import Inboxes
 from bridge.engine.intake import EventBatch
-from bridge.engine.one_event import OneEventPlan
+from bridge.engine.single_events.one_event import OneEventPlan
 from bridge.engine.tables import Tables
 from bridge.patterns.live.statements import Rows
 from bridge.rewrite import Network

@@ -16,12 +16,12 @@ from bridge.engine.failures import Failures, Run
 from bridge.engine.intake import Chunk, ChunkSizes, EventBatch, chunk_sizes, count_events, noting_last, without_first
 from bridge.engine.late_events import DUPLICATE, LateEvents
 from bridge.engine.processor_calls import ProcessorCalls
+from bridge.engine.queue.reorder import Reorder
+from bridge.engine.queue.watermark import Watermark
 from bridge.engine.refusal import as_bridge_error, going_back
-from bridge.engine.reorder import Reorder
 from bridge.engine.results import Results
 from bridge.engine.runner import Runner
 from bridge.engine.transactions import Receipt
-from bridge.engine.watermark import Watermark
 from bridge.errors import Closed, DatabaseError, ProcessorError, SchemaError
 from windows.databases import Refused
 from windows.times import BEGINNING, NEVER, duration

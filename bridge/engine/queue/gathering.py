@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from bridge.engine.catalogue import StreamEntry
-from bridge.engine.clock import wall_clock
 from bridge.engine.intake import EventBatch
-from bridge.engine.push_queue import PushQueue
+from bridge.engine.queue.clock import wall_clock
+from bridge.engine.queue.push_queue import PushQueue
 from bridge.engine.refusal import as_bridge_error, going_back
 from bridge.engine.runner import Runner
 from bridge.engine.transactions import Receipt

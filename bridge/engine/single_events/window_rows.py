@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from bridge.engine.computed import Compute, Row
+from bridge.engine.single_events.computed import Compute, Row
 from windows.databases import Database
 from windows.sql import column, table
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlglot import exp
 
-from bridge.engine.computed import KINDS
+from bridge.engine.single_events.computed import KINDS
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bridge.engine.computed import Row
-from bridge.engine.window_rows import MOST_ROWS, RETRY, KeyRows, WindowRows
+from bridge.engine.single_events.computed import Row
+from bridge.engine.single_events.window_rows import MOST_ROWS, RETRY, KeyRows, WindowRows
 from windows.databases import Database
 
 MOST_EVICTING = 256

@@ -23,10 +23,10 @@ from bridge.check.scope import Field
 from bridge.check.trust import Trust, is_cte
 from bridge.engine.catalogue import Catalogue
 from bridge.engine.limits import Limits, limited, with_row_limit, within_rows
-from bridge.engine.present_content import PresentState, present_content
+from bridge.engine.on_demand.present_content import PresentState, present_content
+from bridge.engine.on_demand.select_text import is_select
 from bridge.engine.refusal import as_bridge_error, refusal
 from bridge.engine.result_set import ResultSet
-from bridge.engine.select_text import is_select
 from bridge.errors import QueryError
 from bridge.frontends.cursor import Cursor, word_of
 from bridge.frontends.expressions import Qualifiers, with_spelling_hint
@@ -72,7 +72,7 @@ def explained(
     """The SQL that `answer` would run, without running it. Raises what `answer` raises before it reads rows."""
     request, database = _Request(catalogue, network, now, trust), network.database
     if "match_recognize" in sql.lower():
-        from bridge.engine.match_recognize import explained as explanation
+        from bridge.engine.on_demand.match_recognize import explained as explanation
 
         with request.pointing(sql), limited(limits, database, reads_only=False):
             return explanation(sql, database, request.rendered_for_pattern(sql))
@@ -96,7 +96,7 @@ def why(
     limits: Limits | None = None,
 ) -> Why:
     """Why a row of the input of a SELECT's MATCH_RECOGNIZE is in a match, or in none."""
-    from bridge.engine.match_recognize import why as why_of_clause
+    from bridge.engine.on_demand.match_recognize import why as why_of_clause
 
     request = _Request(catalogue, network, now, trust)
     with request.pointing(sql), limited(limits, network.database, reads_only=False):
@@ -108,7 +108,7 @@ def _answered(
 ) -> contextlib.AbstractContextManager[str | pa.Table]:
     if "match_recognize" not in sql.lower():
         return contextlib.nullcontext(sql)
-    from bridge.engine.match_recognize import answered
+    from bridge.engine.on_demand.match_recognize import answered
 
     return answered(sql, database, rendered)
 

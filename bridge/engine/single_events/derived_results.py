@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bridge.engine.computed import Row
-from bridge.engine.derived_rows import Memory, Moment, Rows, UnknownRowsError
-from bridge.engine.window_aggregates import WindowAggregate
-from bridge.engine.window_rows import RETRY, WindowRows
+from bridge.engine.single_events.computed import Row
+from bridge.engine.single_events.derived_rows import Memory, Moment, Rows, UnknownRowsError
+from bridge.engine.single_events.window_aggregates import WindowAggregate
+from bridge.engine.single_events.window_rows import RETRY, WindowRows
 from windows.databases import Database
 from windows.times import BEGINNING
 

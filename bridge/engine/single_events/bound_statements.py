@@ -12,16 +12,16 @@ from typing import Any, NamedTuple
 from sqlglot import exp
 
 from bridge.engine.catalogue import StreamEntry
-from bridge.engine.computed import KINDS, Compute, computed, has_only_values
-from bridge.engine.previous_rows import PreviousRows, previous_rows
-from bridge.engine.totals_table import TotalsUpdate
-from bridge.engine.window_aggregates import ForeignAggregate, WindowAggregate
-from bridge.engine.window_changes import WindowChanges
-from bridge.engine.window_content import WindowInsertion, arriving_row, insertion_of
-from bridge.engine.window_forms import UnknownFormError
-from bridge.engine.window_joins import WindowJoin, window_join
-from bridge.engine.window_memory import FilledWindow, WindowMemory
-from bridge.engine.window_recognition import AggregateFunctions, window_aggregate
+from bridge.engine.single_events.computed import KINDS, Compute, computed, has_only_values
+from bridge.engine.single_events.previous_rows import PreviousRows, previous_rows
+from bridge.engine.single_events.totals_table import TotalsUpdate
+from bridge.engine.single_events.window_aggregates import ForeignAggregate, WindowAggregate
+from bridge.engine.single_events.window_changes import WindowChanges
+from bridge.engine.single_events.window_content import WindowInsertion, arriving_row, insertion_of
+from bridge.engine.single_events.window_forms import UnknownFormError
+from bridge.engine.single_events.window_joins import WindowJoin, window_join
+from bridge.engine.single_events.window_memory import FilledWindow, WindowMemory
+from bridge.engine.single_events.window_recognition import AggregateFunctions, window_aggregate
 from bridge.patterns.live.statements import Arrivals
 from bridge.rewrite.aggregates.on_change import LEAVING, Leaving
 from bridge.rewrite.optimize import optimize

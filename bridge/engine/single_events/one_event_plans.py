@@ -5,16 +5,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from bridge.engine.bound_statements import BoundStatements, row_of
 from bridge.engine.catalogue import StreamEntry
-from bridge.engine.derived_recognition import derived_results
-from bridge.engine.derived_results import DerivedResults
-from bridge.engine.dormant import DormantOperators
 from bridge.engine.intake import EventBatch
-from bridge.engine.one_event import OneEventPlan
-from bridge.engine.one_event_planning import filled_window, one_event_plan, waiting_plan
 from bridge.engine.results import ResultStatement, ResultStatements
-from bridge.engine.window_memory import FilledWindow, WindowMemory
+from bridge.engine.single_events.bound_statements import BoundStatements, row_of
+from bridge.engine.single_events.derived_recognition import derived_results
+from bridge.engine.single_events.derived_results import DerivedResults
+from bridge.engine.single_events.dormant import DormantOperators
+from bridge.engine.single_events.one_event import OneEventPlan
+from bridge.engine.single_events.one_event_planning import filled_window, one_event_plan, waiting_plan
+from bridge.engine.single_events.window_memory import FilledWindow, WindowMemory
 from bridge.rewrite.plan import Operator
 from windows.databases import Database
 

@@ -1,0 +1,1 @@
+"""On-demand queries: SELECTs over the present state of a bridge."""

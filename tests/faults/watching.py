@@ -51,8 +51,8 @@ def opened(url: str, what: str) -> bridge.Bridge:
     return cep
 
 
-position = mmap.mmap(-1, 8)
-"""Where the table was read up to when the newest run began, as both processes see it."""
+read = mmap.mmap(-1, 8)
+"""How many events were in when the newest run began, also those that wait for their order, as both processes see it."""
 
 SHORTEST, LONGEST = 0.4, 20.0
 """Seconds that a run lives at most, at first and where runs get no further."""
@@ -60,7 +60,8 @@ SHORTEST, LONGEST = 0.4, 20.0
 
 def watch(url: str, what: str) -> None:
     cep = opened(url, what)
-    struct.pack_into("q", position, 0, int(cep.position("orders") or 0))
+    status = cep.status()
+    struct.pack_into("q", read, 0, status.seq + status.waiting)
     runs.phase[0] = runs.PUSHING
     cep.run(poll="2 MS")
 
@@ -87,7 +88,7 @@ def kill_again_and_again(url: str, what: str, write: Callable[[], object], most:
     while kills < most and not runs.has_ended(writer):
         kills += 1
         runs.killed(functools.partial(watch, url, what), kills, longest, True)
-        (found,) = struct.unpack_from("q", position, 0)
+        (found,) = struct.unpack_from("q", read, 0)
         has_read = begun is not None and found > begun
         further, begun = further + has_read, found
         longest = max(longest / 1.2, SHORTEST) if has_read else min(longest * 1.2, LONGEST)

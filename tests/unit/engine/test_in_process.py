@@ -12,7 +12,7 @@ import pyarrow
 import pytest
 
 import bridge
-from bridge.engine import (
+from bridge.engine.single_events import (
     boundaries,
     one_event_planning,
     one_event_plans,

@@ -10,7 +10,7 @@ import click
 import bridge
 from bridge.cli import options
 from bridge.cli.errors import exit_on_error, note_script
-from bridge.errors import QueryError, SourceError
+from bridge.errors import QueryError, SchemaError, SourceError
 
 if TYPE_CHECKING:
     from bridge.history.script import ReplayScript
@@ -56,6 +56,7 @@ def explain(
         with bridge.connect(db, durable=False) as cep:
             for name, url in options.pairs_of("datastore", datastore, "NAME=URL").items():
                 cep.register_datastore(name, url)
+            _register_tables(cep, script)
             script.install(cep, {})
             names = [*script.queries, *selects]
             for one in script.graphs:
@@ -64,6 +65,21 @@ def explain(
                 click.echo(cep.explain(name, variants))
             if graph is not None:
                 _draw(cep, names, graph, script)
+
+
+def _register_tables(cep: bridge.Bridge, script: ReplayScript) -> None:
+    """Registers the streams of tables, which must be in the database. Nothing is made there to read them."""
+    from bridge.engine.session import session_of
+    from bridge.history.deployment import schema_of_table
+
+    session = session_of(cep)
+    for stream in script.table_streams:
+        try:
+            schema, _ = schema_of_table(stream, None, session.database)
+        except SchemaError as error:
+            raise SourceError(f"the stream {stream.name!r}: {error} (--db names the database of the table)") from None
+        cep.register_stream(stream.name, schema)
+        session.catalogue.stream_entry(stream.name).source = stream.source
 
 
 def _with_question(path: str, schema: str) -> tuple[str, list[str]]:

@@ -19,6 +19,7 @@ from bridge.engine.layout import laid_out
 from bridge.engine.results import ResultStatement
 from bridge.engine.single_events.bound_statements import facts_of
 from bridge.engine.single_events.one_event_planning import one_event_plan
+from bridge.engine.watch.changes import outbox_of, triggers_of
 from bridge.engine.watch.reader import RowReader
 from bridge.errors import QueryError
 from bridge.query.epl_columns import Enumeration
@@ -199,16 +200,17 @@ class _Explanation:
                     yield from map(self._sql, made.index())
 
     def _reading(self, stream: StreamEntry) -> Iterator[str]:
-        """How the rows of a table become the events of a stream."""
-        if stream.source is not None:
-            statement = RowReader(self.database, stream).statement(
-                None if stream.reads is not None else 0, READ_AT_ONCE
-            )
-            after = (
-                "" if stream.reads is not None else ", each time after the newest position, and in the gaps below it"
-            )
-            yield from ("", f"-- stream {stream.name}, rows of {stream.source}{after}")
-            yield laid_out(statement, self.database.dialect) + ";"
+        """How the rows of a table become the events of a stream; of changes whose triggers are not made, those."""
+        if stream.source is None:
+            return
+        place = "" if stream.source.changes else ", each time after the newest position, and in the gaps below it"
+        yield from ("", f"-- stream {stream.name}, rows of {stream.source}{place}")
+        if stream.source.changes and stream.reads is None:
+            outbox = outbox_of(self.database, stream.name)
+            yield from (f"{each};" for each in triggers_of(self.database, outbox, stream.schema, stream.source).create)
+            return
+        statement = RowReader(self.database, stream).statement(None if stream.source.changes else 0, READ_AT_ONCE)
+        yield laid_out(statement, self.database.dialect) + ";"
 
     def _inbox(self, stream: StreamEntry) -> str:
         database = self.database

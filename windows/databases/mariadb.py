@@ -23,8 +23,11 @@ from windows.nested import is_nested_null
 from windows.schema import Attribute, Schema, TypeMismatch, relation_schema
 from windows.sql import table_of
 
-MODE = "ANSI_QUOTES,NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION"
-"""Double quotes for names and texts without escapes, as in other databases; values that do not fit are errors."""
+MODE = "ANSI_QUOTES,NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,NO_UNSIGNED_SUBTRACTION"
+"""Double quotes for names and texts without escapes, as in other databases; values that do not fit are errors.
+
+A difference of numbers without a sign may be negative.
+"""
 
 
 INDEXED = 100
@@ -254,10 +257,23 @@ class MySQL(MariaDBJson, MariaDBSql):
         return f"{head}({columns})"
 
 
+_WHOLE = {
+    "TINYINT": "SMALLINT", "UTINYINT": "SMALLINT", "USMALLINT": "INTEGER", "MEDIUMINT": "INTEGER", "UMEDIUMINT": "INTEGER",
+    "UINT": "BIGINT", "UBIGINT": "DECIMAL(20, 0)",
+}  # fmt: skip
+"""The smallest types that have all numbers of MariaDB's own."""
+
+
 def _kind(column_type: str) -> str:
-    return (
-        "BOOLEAN" if column_type == "tinyint(1)" else standard_type(re.sub(r"int\(\d+\)", "int", column_type), "mysql")
-    )
+    """The type of a column as the catalogue has it, in standard SQL.
+
+    >>> [_kind(each) for each in ("tinyint(1)", "int(10) unsigned zerofill", "bigint(20) unsigned", "decimal(10,2) unsigned")]
+    ['BOOLEAN', 'BIGINT', 'DECIMAL(20, 0)', 'DECIMAL(10, 2)']
+    """
+    if column_type == "tinyint(1)":
+        return "BOOLEAN"
+    found = standard_type(re.sub(r"int\(\d+\)", "int", column_type), "mysql")
+    return _WHOLE.get(found) or re.sub(r"^U?(DECIMAL\(.*|DOUBLE|FLOAT).*", r"\1", found)
 
 
 def _finite(name: str) -> Convert:

@@ -19,7 +19,7 @@ from bridge.engine.resume import OBJECTS
 from bridge.engine.session import session_of
 from bridge.engine.stored_status import StoredStatus, stored_status
 from bridge.engine.subscription import Subscription
-from bridge.engine.watch.changes import triggers_of
+from bridge.engine.watch.changes import outbox_of, triggers_of
 from bridge.engine.watch.columns import TableColumns
 from bridge.errors import BridgeError, DatabaseError, QueryError
 from bridge.frontends.statements import CreateTableStream
@@ -105,10 +105,7 @@ class _Report:
             )
 
     def _triggers_of(self, stream: str, source: TableSource) -> ChangeTriggers:
-        return triggers_of(self._database, self._outbox_of(stream), self._rehearsal.streams[stream], source)
-
-    def _outbox_of(self, stream: str) -> str:
-        return self._database.own_name(f"cep_changes_{stream.lower()}")
+        return triggers_of(self._database, outbox_of(self._database, stream), self._rehearsal.streams[stream], source)
 
     def _streams(self) -> Iterator[str]:
         declared = {name.lower() for name in self._rehearsal.streams}
@@ -144,7 +141,8 @@ class _Report:
         for stream in self._rehearsal.table_streams:
             if stream.source.changes:
                 triggers = self._triggers_of(stream.name, stream.source)
-                yield f"on {stream.source.table}: {', '.join(triggers.names)}, which write into {self._outbox_of(stream.name)}"
+                outbox = outbox_of(self._database, stream.name)
+                yield f"on {stream.source.table}: {', '.join(triggers.names)}, which write into {outbox}"
 
     def _queries(self) -> Iterator[str]:
         stored = self._rehearsal.stored_queries

@@ -78,6 +78,11 @@ def _outbox_columns(database: Database, schema: Schema, source: TableSource) -> 
     return ", ".join([f"{database.quoted(NUMBER)} {database.identity}", *columns])
 
 
+def outbox_of(database: Database, stream: str) -> str:
+    """The name that the outbox of a stream gets, unless another table of the bridge has it."""
+    return database.own_name(f"cep_changes_{stream.lower()}")
+
+
 def create_triggers(runner: Runner, entry: StreamEntry) -> None:
     """Makes the triggers of a stream of changes. Raises `SchemaError` where the database refuses, and leaves none behind."""
     assert entry.source is not None and entry.reads is not None

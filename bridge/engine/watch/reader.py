@@ -12,7 +12,7 @@ from bridge.engine.conform import cast_column
 from bridge.engine.queue.clock import wall_clock
 from bridge.engine.watch.batches import ArrowBatch, TableRow
 from bridge.engine.watch.columns import INTEGERS, TableColumns, missing_column
-from bridge.engine.watch.gaps import FEW
+from bridge.engine.watch.gaps import FEW, LOWEST
 from bridge.errors import SchemaError
 from bridge.query.table_source import TableSource
 from windows.arrow import arrow_type, columns_of_rows
@@ -231,10 +231,10 @@ def _decoded(value: Any, attribute: Attribute, decode: Convert | None) -> Any:
 
 def _whole(value: Any, source: TableSource) -> int:
     try:
-        if int(value) == value:
+        if int(value) == value and LOWEST <= value < 2**63:
             return int(value)
     except (TypeError, ValueError):
         pass
     raise SchemaError(
-        f"the position {source.position!r} of {source.table} is {value!r} in a row: it must be a whole number"
+        f"the position {source.position!r} of {source.table} is {str(value)!r} in a row: it must be a whole number of 64 bits"
     )

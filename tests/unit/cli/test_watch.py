@@ -261,6 +261,29 @@ def test_check_and_status_leave_a_file_unchanged(tmp_path: pathlib.Path) -> None
         assert cep.database.fetch("PRAGMA journal_mode") == [("wal",)]
 
 
+def test_explain_shows_how_tables_are_read(shop: sa.Engine, tmp_path: pathlib.Path) -> None:
+    """And makes nothing in their database."""
+    (tmp_path / "q.sql").write_text(
+        "CREATE STREAM orders FROM TABLE orders (POSITION id); CREATE STREAM changes FROM CHANGES OF orders;"
+        "CREATE QUERY big AS SELECT id FROM orders WHERE amount > 100;"
+        "CREATE QUERY cut AS SELECT id FROM changes WHERE amount < old_amount"
+    )
+    before = sa.inspect(shop).get_table_names()
+    result = CliRunner().invoke(main, ["explain", str(tmp_path / "q.sql"), "--db", url_of(shop)])
+    assert result.exit_code == 0, result.output
+    for text in (
+        "-- stream orders, rows of TABLE orders (POSITION id, SINCE NOW), each time after the newest position, and in the gaps",
+        "-- stream changes, rows of CHANGES OF orders\nCREATE ", "CREATE TRIGGER",
+    ):  # fmt: skip
+        assert text in result.output
+    assert sa.inspect(shop).get_table_names() == before
+    order(shop, 1)  # no trigger fails
+    result = CliRunner().invoke(main, ["explain", str(tmp_path / "q.sql")])
+    assert result.exit_code == 1
+    assert "the stream 'orders': there is no table 'orders' in the database" in result.output
+    assert "(--db names the database of the table)" in result.output
+
+
 def test_check_says_which_state_begins_anew(tmp_path: pathlib.Path) -> None:
     """A column that the table of results has got by hand is no reason to refuse; a query further down is unchanged."""
     text = """CREATE STREAM s (k VARCHAR, v INTEGER);

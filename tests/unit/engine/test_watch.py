@@ -845,6 +845,44 @@ class TestPostgreSQL:
         shop.do("DROP SCHEMA shop CASCADE", "DROP SCHEMA own CASCADE")
 
 
+class TestMariaDB:
+    """What only MariaDB has."""
+
+    @pytest.fixture
+    def shop(self, tmp_path: pathlib.Path) -> Iterator[Shop]:
+        (database,) = [database for database in DATABASES if database.name == "mariadb"]
+        if reason := database.missing():
+            refuse_missing(reason)
+        made = Shop(database, tmp_path)
+        yield made
+        made.engine.dispose()
+
+    def test_numbers_without_a_sign(self, shop: Shop) -> None:
+        shop.do(
+            "CREATE TABLE orders (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, customer INT UNSIGNED, n MEDIUMINT, "
+            "tax DOUBLE UNSIGNED, total DECIMAL(10, 2) UNSIGNED)",
+            "CREATE TABLE customers (id INT UNSIGNED PRIMARY KEY, age TINYINT UNSIGNED)",
+            "INSERT INTO customers VALUES (4294967295, 18)",
+        )
+        with shop.connect() as cep:
+            cep.register_stream("orders", table="orders", position="id", since="beginning")
+            cep.register_stream("changes", changes_of="orders")
+            assert str(cep.streams["orders"]) == (
+                "id DECIMAL(20, 0), customer BIGINT, n INTEGER, tax DOUBLE, total DECIMAL(10, 2)"
+            )
+            query = "SELECT o.n, c.age - 20 AS older FROM {} WINDOW(NOW) o, customers c WHERE o.customer = c.id"
+            for name in ("orders", "changes"):
+                cep.create_query(f"of_{name}", query.format(name), into=f"results_{name}")
+            shop.do("INSERT INTO orders (customer, n, tax, total) VALUES (4294967295, -5, 0.5, 1.5)")
+            assert cep.poll() == 2
+            for name in ("orders", "changes"):
+                assert rows(cep, f"results_{name}", "n, older") == [(-5, -2)]
+            shop.do("INSERT INTO orders (id) VALUES (18446744073709551610)")
+            with pytest.raises(bridge.SchemaError, match=r"'18446744073709551610' in a row: .* of 64 bits"):
+                cep.poll()
+            cep.drop()
+
+
 def test_the_status_counts_an_outbox(shop: Shop) -> None:
     writers.create(shop.engine, "orders")
     with shop.connect() as cep:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 EVENTS_HELP = """The events of a stream. FILE is CSV, NDJSON or Parquet, or CSV or NDJSON compressed by gzip,
 bzip2, xz or zstd; a pattern such as
 'logs/*.csv'; or - for standard input. STREAM= may be left out if the queries read one stream only. Repeatable."""
+REJECTS = "rejects.ndjson"
+"""The file of wrong lines beside files of results."""
+
 EXAMPLE = "cepbridge run queries.sql --events trades=trades.csv --out results --format csv"
 
 
@@ -87,7 +90,7 @@ def run(
             refuse_unknown(script, cep, sources, "with --relation {}=FILE")
             _note_inferred(inferred_schemas(script, sources), paths)
             is_separate = db == IN_MEMORY and not datastore and not any(source.waits for source in sources.values())
-            with _results(out, out_format) as results:
+            with _results(out, out_format, on_error) as results:
                 workers = install_queries(script, cep, sources, results, relations if is_separate else None)
                 _EventRun(cep, sources, results, _rejects(on_error, out, paths), workers).go(end)
 
@@ -109,13 +112,14 @@ def _rejects(on_error: str, out: Path | None, paths: dict[str, str]) -> Rejects 
 
     names = {stream: "stdin" if path == "-" else Path(path).name.replace("*", "_") for stream, path in paths.items()}
     files = {stream: Path(f"{name}.rejects.ndjson") for stream, name in names.items()}
-    return Rejects(files if out is None else dict.fromkeys(paths, out / "rejects.ndjson"))
+    return Rejects(files if out is None else dict.fromkeys(paths, out / REJECTS))
 
 
-def _results(out: Path | None, out_format: str | None) -> ResultTables:
+def _results(out: Path | None, out_format: str | None, on_error: str) -> ResultTables:
     from bridge.history.results import ResultFiles, ResultLines
 
-    return ResultLines(_write) if out is None else ResultFiles(out, out_format or "parquet")
+    others = () if on_error == "stop" else (REJECTS,)
+    return ResultLines(_write) if out is None else ResultFiles(out, out_format or "parquet", others)
 
 
 def _write(text: str) -> None:

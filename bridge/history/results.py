@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -139,13 +139,15 @@ class ResultLines(ResultTables):
 class ResultFiles(ResultTables):
     """Writes one file per query into a directory, in `format`. Each appears under its name when it is complete.
 
+    `others`: the names of other files there, which no query may have.
+
     >>> ResultFiles(Path("results"), "parquet").path("dip").name
     'dip.parquet'
     """
 
-    def __init__(self, directory: Path, format: str) -> None:
+    def __init__(self, directory: Path, format: str, others: Collection[str] = ()) -> None:
         super().__init__()
-        self._directory, self._format = directory, format
+        self._directory, self._format, self._others = directory, format, others
         self._writers: dict[str, _FileWriter] = {}
         self._closed = False
         try:
@@ -155,9 +157,14 @@ class ResultFiles(ResultTables):
             raise SourceError(f"results cannot be written to {directory}: {reason}") from None
 
     def begin(self, cep: Bridge, queries: Iterable[str]) -> None:
-        """Starts a file for each of these queries. Raises BridgeError for two that would be the same file."""
+        """Starts a file for each of these queries. Raises BridgeError for one that would be another file there."""
         names = list(queries)
         refuse_equal_files(names)
+        for name in names:
+            if (file := self.path(name).name.lower()) in self._others:
+                raise BridgeError(
+                    f"the results of {name!r} would be in {file}, which has what is rejected: rename the query"
+                )
         super().begin(cep, names)
 
     def path(self, name: str) -> Path:

@@ -231,6 +231,17 @@ def test_bad_lines_are_kept_and_the_run_goes_on(place: Path) -> None:
     assert Path("out/rejects.ndjson").read_text() == Path("trades.csv.rejects.ndjson").read_text()
 
 
+def test_results_are_not_written_into_the_file_of_bad_lines(place: Path) -> None:
+    Path("queries.sql").write_text("CREATE QUERY Rejects AS SELECT * FROM trades")
+    Path("trades.csv").write_text("ts,symbol,price\n1,A,99\n2,B,eleven\n")
+    skipped = ("-e", "trades.csv", "--on-error", "skip", "--out", "out")
+    _, said = _run(*skipped, "--format", "ndjson", code=1)
+    assert "the results of 'Rejects' would be in rejects.ndjson, which has what is rejected: rename the query" in said
+    _run(*skipped, "--format", "csv")
+    _run("-e", "trades.csv", "--out", "out", "--format", "ndjson")
+    assert len(Path("out/Rejects.ndjson").read_text().splitlines()) == 2
+
+
 def test_in_several_streams_all_before_the_bad_line_in_time_is_done(place: Path) -> None:
     Path("queries.sql").write_text("CREATE QUERY q AS SELECT x FROM a; CREATE QUERY r AS SELECT y FROM b")
     Path("a.csv").write_text("ts,x\n1,1\n3,3\n9,9\n")

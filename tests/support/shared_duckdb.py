@@ -1,13 +1,12 @@
 """Databases of DuckDB in memory in one instance per URL: making a database takes a few milliseconds, an instance 25.
 
-Settings may be those of the instance, and so are the databases that a test attaches. After a test that has changed either,
-the next one gets a new instance.
+Settings may be those of the instance, and so are the databases that a test attaches. Once a test has changed either, the next
+database gets a new instance.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 from typing import Any, NamedTuple
 
@@ -52,7 +51,6 @@ class SharedInstances:
         self._attached: dict[int, tuple[SharedInstance, str]] = {}
         """The databases: their instances and names, by the ids of their open connections."""
         self._number = 0
-        self._test: str | None = None
 
     def opened(self, place: str) -> tuple[duckdb.DuckDBPyConnection, str]:
         """As `opened` of the product, which opens files."""
@@ -60,8 +58,8 @@ class SharedInstances:
         if file:
             return opened(place)
         with self._lock:
-            self._forget_changed()
-            if (instance := self._instances.get(settings)) is None:
+            instance = self._instances.get(settings)
+            if instance is None or not instance.is_as_made():
                 instance = self._instances[settings] = SharedInstance.made(place)
             self._number += 1
             name, connection = f"memory_{self._number}", instance.connection.cursor()
@@ -69,13 +67,6 @@ class SharedInstances:
             connection.execute(f"USE {name}")
             self._attached[id(connection)] = instance, name
         return connection, "in memory"
-
-    def _forget_changed(self) -> None:
-        """Leaves instances that an earlier test has changed: once per test, as to ask for all settings takes milliseconds."""
-        test = os.environ.get("PYTEST_CURRENT_TEST")
-        if test != self._test:
-            self._test = test
-            self._instances = {key: instance for key, instance in self._instances.items() if instance.is_as_made()}
 
     def closed(self, connection: duckdb.DuckDBPyConnection) -> None:
         """A connection has been closed: its database goes."""

@@ -156,11 +156,16 @@ def check_tables(cep: Any, case: Case) -> None:
 
 def prepare(cep: Any, case: Case) -> None:
     """Make the relations, streams and queries of a case."""
+    make_relations(cep, case)
+    declare(cep, case)
+
+
+def make_relations(cep: Any, case: Case) -> None:
+    """Make the tables that the queries of a case read, in the database and in data stores."""
     for name, table in case.tables.items():
         make_table(cep, name, table)
     for name, tables in case.stores.items():
         cep.register_datastore(name, open_store(tables))
-    declare(cep, case)
 
 
 def declare(cep: Any, case: Case) -> None:

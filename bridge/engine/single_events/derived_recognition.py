@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sqlglot import exp
 
@@ -18,18 +18,18 @@ from bridge.engine.single_events.derived_rows import (
     EarlierRows,
     EventRows,
     LastReports,
-    LeavingRows,
     LeftOfWindow,
     Memory,
     Moment,
     NumberedRows,
-    Rows,
+    QueuedRows,
     RowsAfterPauses,
+    RowsInOrder,
+    RowSource,
     RowsWithEarlier,
-    SortedRows,
     TableRows,
     UnionRows,
-    UnknownRowsError,
+    computed_rows,
     values_of,
 )
 from bridge.engine.single_events.window_aggregates import WindowAggregate
@@ -76,7 +76,7 @@ class _Recognition:
         self._steps = [step for operator in operators for step in operator.steps if isinstance(step, Insert)]
         self._bound, self._filled, self._database = bound, filled, database
         self._proven = {kind for kind in database.python_types if kind in KINDS}
-        self._tables: dict[str, Rows] = {}
+        self._tables: dict[str, RowSource] = {}
         self._memories: list[Memory] = []
         self._aggregates: list[WindowAggregate] = []
 
@@ -88,7 +88,7 @@ class _Recognition:
             raise UnknownFormError
         return DerivedResults(self._tables, rows, self._memories, self._aggregates)
 
-    def _rows(self, select: exp.Expr) -> Rows:
+    def _rows(self, select: exp.Expr) -> RowSource:
         match select.meta.get(COMPUTABLE):
             case LeftRows() as left:
                 return self._left(left)
@@ -107,7 +107,7 @@ class _Recognition:
         refuse_other_clauses(select, ("expressions", "from_", "where", "order", "kind"))
         return self._selected(select, self._source(select))
 
-    def _source(self, select: exp.Select) -> Rows:
+    def _source(self, select: exp.Select) -> RowSource:
         """The rows that a SELECT reads."""
         source = select.args["from_"].this if select.args.get("from_") else None
         if isinstance(source, exp.Subquery):
@@ -133,7 +133,7 @@ class _Recognition:
             raise UnknownFormError
         return EventRows(columns, compute)
 
-    def _added(self, table: str) -> Rows:
+    def _added(self, table: str) -> RowSource:
         """The rows that an event adds to a table of results."""
         steps = [step for step in self._steps if step.table == table]
         if len(steps) != 1:
@@ -157,7 +157,7 @@ class _Recognition:
         columns = {name: changes.items[name] for _, name in kept}
         return ChangedGroups(columns, changes, [place for place, _ in kept])
 
-    def _union(self, union: exp.Union) -> Rows:
+    def _union(self, union: exp.Union) -> RowSource:
         if union.args.get("distinct") or has_other_clauses(union, ("this", "expression", "distinct")):
             raise UnknownFormError
         left, right = self._rows(union.this), self._rows(union.expression)
@@ -171,7 +171,7 @@ class _Recognition:
 
     # Columns --------------------------------------------------------------------------------------------------------
 
-    def _selected(self, select: exp.Select, source: Rows) -> Rows:
+    def _selected(self, select: exp.Select, source: RowSource) -> RowSource:
         """The columns of a SELECT that can be computed; what is not among them may not be read."""
         if select.args.get("where"):
             source = self._computed(
@@ -181,7 +181,7 @@ class _Recognition:
             terms = select.args["order"].expressions
             if any(term.args.get("desc") for term in terms):
                 raise UnknownFormError
-            source = SortedRows(source, _require(source, [_name(term.this) for term in terms]))
+            source = RowsInOrder(source, _require(source, [_name(term.this) for term in terms]))
         items: dict[str, exp.Expr] = {}
         for item in select.expressions:
             value, name = item.unalias(), item.alias_or_name
@@ -191,7 +191,7 @@ class _Recognition:
                 items[name] = value
         return self._computed(source, items)
 
-    def _numbered(self, source: Rows, window: exp.Window, at: int) -> tuple[Rows, exp.Expr]:
+    def _numbered(self, source: RowSource, window: exp.Window, at: int) -> tuple[RowSource, exp.Expr]:
         """The rows with a further column for ROW_NUMBER, and that column."""
         order = window.args["order"].expressions if window.args.get("order") else []
         keys = window.args.get("partition_by") or []
@@ -201,7 +201,7 @@ class _Recognition:
         name = f"number {at}"
         return NumberedRows(source, name, names[: len(keys)], names[len(keys) :]), exp.column(name)
 
-    def _is_known(self, value: exp.Expr, source: Rows) -> bool:
+    def _is_known(self, value: exp.Expr, source: RowSource) -> bool:
         if isinstance(value, exp.Column):
             return value.name in source.columns
         try:
@@ -210,7 +210,7 @@ class _Recognition:
             return False
         return True
 
-    def _computed(self, source: Rows, items: Mapping[str, exp.Expr], where: exp.Expr | None = None) -> Rows:
+    def _computed(self, source: RowSource, items: Mapping[str, exp.Expr], where: exp.Expr | None = None) -> RowSource:
         """Expressions over the columns of rows, perhaps of those for which a condition holds."""
         columns = {name: self._type(value, source) for name, value in items.items()}
         if where is None and all(isinstance(value, exp.Column) for value in items.values()):
@@ -224,7 +224,7 @@ class _Recognition:
                 raise UnknownFormError
             return marked_value(places[node.name], source.columns[node.name] or "")
 
-        if place_of_any(items.values()):
+        if _has_value_of_event(items.values()):
             raise UnknownFormError
         select = exp.select(*(exp.alias_(value.transform(marked), f"_{at}") for at, value in enumerate(items.values())))
         if where is not None:
@@ -234,14 +234,9 @@ class _Recognition:
         if compute is None:
             raise UnknownFormError
 
-        def choose(row: Row) -> list[Row]:
-            if (found := compute(row)) is None:
-                raise UnknownRowsError
-            return found
+        return ChosenRows(columns, source, functools.partial(computed_rows, compute))
 
-        return ChosenRows(columns, source, choose)
-
-    def _type(self, value: exp.Expr, source: Rows) -> str | None:
+    def _type(self, value: exp.Expr, source: RowSource) -> str | None:
         match value:
             case exp.Column():
                 return source.columns.get(value.name)
@@ -253,7 +248,7 @@ class _Recognition:
 
     # Marked SELECTs -------------------------------------------------------------------------------------------------
 
-    def _left(self, mark: LeftRows) -> Rows:
+    def _left(self, mark: LeftRows) -> RowSource:
         window = self._filled(mark.table)
         if window is None or window.stream != self._bound.stream:
             raise UnknownFormError
@@ -268,11 +263,11 @@ class _Recognition:
         where = exp.and_(*(condition.copy() for condition in mark.conditions)) if mark.conditions else None
         chosen = self._computed(TableRows("", columns), mark.values, where)
         kinds = [KINDS[kind or ""] for kind in types]
-        memory = LeavingRows(mark.table, mark.keys, names[len(mark.keys) :], kinds, mark.span, mark.count)
+        memory = QueuedRows(mark.table, mark.keys, names[len(mark.keys) :], kinds, mark.span, mark.count)
         self._memories.append(memory)
         return LeftOfWindow(chosen.columns, memory, mark.span, arrive, functools.partial(_of_row, chosen))
 
-    def _before(self, mark: RowsBefore) -> Rows:
+    def _before(self, mark: RowsBefore) -> RowSource:
         rows = self._rows(mark.rows)
         stored = list(dict.fromkeys(each.column for each in mark.values.values()))
         _require(rows, [*mark.keys, *mark.order, *stored])
@@ -286,22 +281,22 @@ class _Recognition:
         return RowsWithEarlier(rows, memory, mark.keys, mark.order, stored, mark.values)
 
 
-def place_of_any(trees: object) -> bool:
+def _has_value_of_event(trees: Iterable[exp.Expr]) -> bool:
     """Whether a tree has a value of the event, which stands for a column of another place there."""
-    nodes = itertools.chain.from_iterable(tree.walk() for tree in trees)  # type: ignore[attr-defined]
+    nodes = itertools.chain.from_iterable(tree.walk() for tree in trees)
     return any(place_of_value(node) is not None for node in nodes)
 
 
-def _of_row(chosen: Rows, row: Row) -> list[Row]:
+def _of_row(chosen: RowSource, row: Row) -> list[Row]:
     return chosen.of(Moment(None, 0, {"": [row]}))
 
 
-def _only(rows: Rows, names: Sequence[str]) -> Rows:
+def _only(rows: RowSource, names: Sequence[str]) -> RowSource:
     """These columns of rows, in this order."""
     return _renamed(rows, {name: name for name in names}, {name: rows.columns[name] for name in names})
 
 
-def _renamed(rows: Rows, names: Mapping[str, str], columns: Mapping[str, str | None]) -> Rows:
+def _renamed(rows: RowSource, names: Mapping[str, str], columns: Mapping[str, str | None]) -> RowSource:
     """Columns of rows under other names, in this order."""
     read = _require(rows, list(names.values()))
     if list(rows.columns) == read:
@@ -321,7 +316,7 @@ def _name(node: exp.Expr) -> str:
     return node.name
 
 
-def _require(rows: Rows, names: Sequence[str]) -> list[str]:
+def _require(rows: RowSource, names: Sequence[str]) -> list[str]:
     if not rows.columns.keys() >= set(names):
         raise UnknownFormError
     return list(names)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from bridge.engine.single_events.computed import Row
-from bridge.engine.single_events.derived_rows import Memory, Moment, Rows, UnknownRowsError
+from bridge.engine.single_events.derived_rows import Memory, Moment, RowSource, UnknownRowsError
 from bridge.engine.single_events.window_aggregates import WindowAggregate
 from bridge.engine.single_events.window_rows import RETRY, WindowRows
 from windows.databases import Database
@@ -26,8 +26,8 @@ class DerivedResults:
 
     def __init__(
         self,
-        tables: Mapping[str, Rows],
-        results: Rows,
+        tables: Mapping[str, RowSource],
+        results: RowSource,
         memories: Sequence[Memory],
         aggregates: Sequence[WindowAggregate],
     ) -> None:
@@ -88,37 +88,3 @@ class DerivedResults:
         self.is_loaded, self._wait = False, wait
         for memory in self._memories:
             memory.forget()
-
-
-class ResultsInTime:
-    """What a statement over another stream reports at the time of an event."""
-
-    is_joined = has_few_rows = False
-
-    def __init__(self, results: DerivedResults) -> None:
-        self._results = results
-
-    @property
-    def is_loaded(self) -> bool:
-        """Whether the rows are in memory, which they are by events of the other stream."""
-        return self._results.is_loaded
-
-    @property
-    def has_left(self) -> bool:
-        """Whether something was reported, or added to tables, since `begin`."""
-        return self._results.has_left
-
-    def begin(self, before: int) -> None:
-        """What left a window up to this time has been reported."""
-        self._results.begin(before)
-
-    def take(self, row: Row) -> list[Row] | None:
-        """What is reported at an event; None where the database has to compute it."""
-        return self._results.leave(row[0])
-
-    def prepare(self, database: Database, rows: Sequence[Row]) -> None:
-        """What left a window up to the last of these events has been reported."""
-        self._results.leave(rows[-1][0])
-
-    def forget(self) -> None:
-        """Nothing: these events change no table."""

@@ -36,7 +36,7 @@ class Moment(NamedTuple):
     tables: dict[str, list[Row]]
 
 
-class Rows(abc.ABC):
+class RowSource(abc.ABC):
     """The rows of a SELECT. `columns`: their names in order, with their types where these are known."""
 
     def __init__(self, columns: Mapping[str, str | None]) -> None:
@@ -67,7 +67,7 @@ def computed_rows(compute: Compute, row: Row) -> list[Row]:
     return found
 
 
-class EventRows(Rows):
+class EventRows(RowSource):
     """The event itself, as a row."""
 
     def __init__(self, columns: Mapping[str, str | None], compute: Compute) -> None:
@@ -78,7 +78,7 @@ class EventRows(Rows):
         return [] if moment.row is None else computed_rows(self._compute, moment.row)
 
 
-class TableRows(Rows):
+class TableRows(RowSource):
     """The rows that the event has added to a table of results."""
 
     def __init__(self, table: str, columns: Mapping[str, str | None]) -> None:
@@ -89,10 +89,10 @@ class TableRows(Rows):
         return moment.tables.get(self._table, [])
 
 
-class UnionRows(Rows):
+class UnionRows(RowSource):
     """The rows of several SELECTs, with the same columns."""
 
-    def __init__(self, columns: Mapping[str, str | None], parts: Sequence[Rows]) -> None:
+    def __init__(self, columns: Mapping[str, str | None], parts: Sequence[RowSource]) -> None:
         super().__init__(columns)
         self._parts = parts
 
@@ -100,10 +100,12 @@ class UnionRows(Rows):
         return [row for part in self._parts for row in part.of(moment)]
 
 
-class ChosenRows(Rows):
+class ChosenRows(RowSource):
     """Columns of the rows of another SELECT, computed for each row."""
 
-    def __init__(self, columns: Mapping[str, str | None], source: Rows, choose: Callable[[Row], list[Row]]) -> None:
+    def __init__(
+        self, columns: Mapping[str, str | None], source: RowSource, choose: Callable[[Row], list[Row]]
+    ) -> None:
         super().__init__(columns)
         self._source, self._choose = source, choose
 
@@ -111,10 +113,10 @@ class ChosenRows(Rows):
         return [found for row in self._source.of(moment) for found in self._choose(row)]
 
 
-class NumberedRows(Rows):
+class NumberedRows(RowSource):
     """Rows with a further column: the number of each among those of equal values, in an order of whole numbers."""
 
-    def __init__(self, source: Rows, name: str, keys: Sequence[str], order: Sequence[str]) -> None:
+    def __init__(self, source: RowSource, name: str, keys: Sequence[str], order: Sequence[str]) -> None:
         super().__init__({**source.columns, name: "BIGINT"})
         self._source = source
         self._key, self._order = values_of(source, keys), values_of(source, order)
@@ -131,10 +133,10 @@ class NumberedRows(Rows):
         return [row for _, row in sorted(placed, key=operator.itemgetter(0))]
 
 
-class SortedRows(Rows):
+class RowsInOrder(RowSource):
     """Rows in an order of whole numbers."""
 
-    def __init__(self, source: Rows, order: Sequence[str]) -> None:
+    def __init__(self, source: RowSource, order: Sequence[str]) -> None:
         super().__init__(source.columns)
         self._source, self._order = source, values_of(source, order)
 
@@ -142,13 +144,13 @@ class SortedRows(Rows):
         return sorted(self._source.of(moment), key=self._order)
 
 
-def values_of(source: Rows, names: Sequence[str]) -> Callable[[Row], Row]:
+def values_of(source: RowSource, names: Sequence[str]) -> Callable[[Row], Row]:
     """A function that gives these columns of a row."""
     places = [source.places[name] for name in names]
     return lambda row: tuple([row[place] for place in places])
 
 
-class AggregatedRows(Rows):
+class AggregatedRows(RowSource):
     """The results of an aggregate over a window, at an event."""
 
     def __init__(self, columns: Mapping[str, str | None], aggregate: WindowAggregate) -> None:
@@ -159,7 +161,7 @@ class AggregatedRows(Rows):
         return [] if moment.row is None else computed_rows(self._aggregate.take, moment.row)
 
 
-class ChangedGroups(Rows):
+class ChangedGroups(RowSource):
     """The results of an aggregate that reports at every change of its window, numbered within an event or a timestamp.
 
     `kept`: the places of the columns, of which the first two are time and number of the event.
@@ -188,7 +190,7 @@ def numbered(rows: Sequence[Row]) -> list[Row]:
     return found
 
 
-class LeavingRows(WindowRows, Memory):
+class QueuedRows(WindowRows, Memory):
     """The rows of a window by the time of their arrival, or the latest `count` of each key."""
 
     _queues: dict[Any, collections.deque[Row]]
@@ -234,14 +236,14 @@ class LeavingRows(WindowRows, Memory):
         return found
 
 
-class LeftOfWindow(Rows):
+class LeftOfWindow(RowSource):
     """The rows that leave a window, with time and number of that, and numbered.
 
     `arrive` gives what an event adds to the window, `choose` the columns of a row of it.
     """
 
     def __init__(
-        self, columns: Mapping[str, str | None], memory: LeavingRows, span: int | None, arrive: Compute,
+        self, columns: Mapping[str, str | None], memory: QueuedRows, span: int | None, arrive: Compute,
         choose: Callable[[Row], list[Row]],
     ) -> None:  # fmt: skip
         super().__init__({"ts": "BIGINT", "seq": "BIGINT", **columns, "_place": "BIGINT"})
@@ -280,11 +282,11 @@ class EarlierRows(WindowRows, Memory):
             self._sweep(ts)
 
 
-class RowsWithEarlier(Rows):
+class RowsWithEarlier(RowSource):
     """Rows with values of earlier rows of their keys. `stored`: the columns that the memory has besides the keys."""
 
     def __init__(
-        self, source: Rows, memory: EarlierRows, keys: Sequence[str], order: Sequence[str], stored: Sequence[str],
+        self, source: RowSource, memory: EarlierRows, keys: Sequence[str], order: Sequence[str], stored: Sequence[str],
         values: Mapping[str, EarlierValue],
     ) -> None:  # fmt: skip
         super().__init__({**source.columns, **{name: source.columns[each.column] for name, each in values.items()}})
@@ -338,10 +340,10 @@ class LastReports(Memory):
         return True
 
 
-class RowsAfterPauses(Rows):
+class RowsAfterPauses(RowSource):
     """The rows that come some time after the last such row of their key."""
 
-    def __init__(self, source: Rows, memory: LastReports, mark: AfterPauses) -> None:
+    def __init__(self, source: RowSource, memory: LastReports, mark: AfterPauses) -> None:
         super().__init__(source.columns)
         self._source, self._memory = source, memory
         self._key, self._order = values_of(source, mark.keys), values_of(source, mark.order)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from bridge.engine.results import Results, ResultStatement
 from bridge.engine.single_events.computed import Compute, Row
-from bridge.engine.single_events.derived_results import DerivedResults, ResultsInTime
+from bridge.engine.single_events.derived_results import DerivedResults
 from bridge.engine.single_events.reports import ReportReader
 from bridge.engine.single_events.window_aggregates import WindowAggregate
-from bridge.engine.single_events.window_changes import LeavingRows, WindowChanges
+from bridge.engine.single_events.window_changes import WindowChanges
 from bridge.engine.single_events.window_joins import WindowJoin
 from bridge.engine.single_events.window_memory import WindowMemory
 from windows.databases import Database
@@ -20,10 +20,50 @@ from windows.databases import Database
 if TYPE_CHECKING:
     import pyarrow as pa
 
-WindowReader = WindowAggregate | WindowJoin | LeavingRows | DerivedResults | ResultsInTime
+
+class ReportsInTime:
+    """The results that come as time passes, at an event of a stream that fills none of their windows."""
+
+    is_joined = False
+
+    def __init__(self, results: WindowChanges | DerivedResults) -> None:
+        self._results = results
+
+    @property
+    def has_few_rows(self) -> bool:
+        """Whether each key has few rows."""
+        return self._results.has_few_rows
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the rows are in memory, which they are by events of other streams."""
+        return self._results.is_loaded
+
+    @property
+    def has_left(self) -> bool:
+        """Whether something may have been reported, or added to tables, since `begin`."""
+        return not isinstance(self._results, DerivedResults) or self._results.has_left
+
+    def begin(self, before: int) -> None:
+        """What left a window up to this time has been reported."""
+        self._results.begin(before)
+
+    def take(self, row: Row) -> list[Row] | None:
+        """The results at an event; None where the database has to compute one."""
+        return self._results.leave(row[0])
+
+    def prepare(self, database: Database, rows: Sequence[Row]) -> None:
+        """What left a window up to the last of these events has been reported."""
+        self._results.begin(rows[-1][0])
+
+    def forget(self) -> None:
+        """Nothing: these events change no window."""
+
+
+WindowReader = WindowAggregate | WindowJoin | DerivedResults | ReportsInTime
 """A reader of results from rows of windows in memory."""
 
-ByTime = WindowChanges | LeavingRows | DerivedResults | ResultsInTime
+ByTime = WindowChanges | DerivedResults | ReportsInTime
 """A reader of results that come as time passes, too."""
 
 Reader = Compute | WindowReader | ReportReader
@@ -51,7 +91,7 @@ class InProcess:
         """Whether the last events have added nothing to tables."""
         if not self.is_by_time:
             return False
-        return not any(isinstance(reader, ResultsInTime) and reader.has_left for _, reader in self.readers)
+        return not any(isinstance(reader, ReportsInTime) and reader.has_left for _, reader in self.readers)
 
     @functools.cached_property
     def _windows(self) -> list[WindowReader]:

@@ -13,14 +13,14 @@ from bridge.engine.results import ResultStatement
 from bridge.engine.single_events.added_rows import added_rows
 from bridge.engine.single_events.bound_statements import BoundStatements, Unbound, row_of
 from bridge.engine.single_events.boundaries import NextBoundaries, RowNumbers
-from bridge.engine.single_events.derived_results import DerivedResults, ResultsInTime
-from bridge.engine.single_events.in_process import InProcess, Reader
+from bridge.engine.single_events.derived_results import DerivedResults
+from bridge.engine.single_events.in_process import InProcess, Reader, ReportsInTime
 from bridge.engine.single_events.one_event import BoundaryCall, EventStatement, MachineReader, MachineStep, OneEventPlan
 from bridge.engine.single_events.postponed import is_unfailing
 from bridge.engine.single_events.reports import report_reader
 from bridge.engine.single_events.totals_table import TotalsAggregate, TotalsUpdate
 from bridge.engine.single_events.window_aggregates import WindowAggregate
-from bridge.engine.single_events.window_changes import LeavingRows, WindowChanges
+from bridge.engine.single_events.window_changes import WindowChanges
 from bridge.engine.single_events.window_content import WindowInsertion
 from bridge.engine.single_events.window_memory import FilledWindow, WindowMemory
 from bridge.patterns.live.statements import Arrivals
@@ -83,7 +83,7 @@ def waiting_plan(
         reader = derived(result)
         if reader is not None:
             is_own = bound.stream in result.sources
-            readers.append((result, reader if is_own else ResultsInTime(reader)))
+            readers.append((result, reader if is_own else ReportsInTime(reader)))
             continue
         statement = bound.of(result, functools.partial(_of_one_event, result), empty)
         if statement is None:
@@ -240,7 +240,7 @@ class _Planning:
                 continue
             reader = statement.whole.compute or self._reader(each, insertions)
             is_timed = statement.quiet is not None and self._database.own_name(CLOCK) in statement.quiet.text
-            if reader is None or (is_timed and not isinstance(reader, WindowChanges | LeavingRows)):
+            if reader is None or (is_timed and not isinstance(reader, WindowChanges | ReportsInTime)):
                 return None
             readers.append((each, reader))
         computed = {id(each.aggregate): each.aggregate for each in added.values() if each.aggregate is not None}
@@ -304,7 +304,7 @@ class _Planning:
 
     def _changes(
         self, entering: ResultQuery, insertions: Mapping[str, WindowInsertion]
-    ) -> WindowChanges | LeavingRows | None:
+    ) -> WindowChanges | ReportsInTime | None:
         """The aggregate at an event, or (of another stream) at the rows that leave the window up to its time."""
         write = entering.statement.copy
         tables, row = self._bound.tables(entering, write), self._bound.row
@@ -313,7 +313,7 @@ class _Planning:
         filled = [self._memory.filled(table) for table in tables] if self._memory is not None else []
         windows = [window for window in filled if window is not None]
         changes = windows[0].changes(entering, write) if len(windows) == 1 else None
-        return None if changes is None else LeavingRows(changes)
+        return None if changes is None else ReportsInTime(changes)
 
     def _statement(self, source: object, write: Callable[[], exp.Expr]) -> EventStatement | None:
         row = self._bound.row

@@ -15,7 +15,6 @@ from bridge.engine.single_events.computed import Compute, Row
 from bridge.engine.single_events.window_aggregates import WindowAggregate
 from bridge.engine.single_events.window_rows import ExpiringRows, KeyRows, LatestRows, WindowRows
 from bridge.rewrite.aggregates.on_change import Leaving
-from windows.databases import Database
 
 
 class WindowChanges(WindowAggregate):
@@ -113,36 +112,3 @@ class EvictionChanges(WindowChanges):
 
     def leave(self, until: int) -> list[Row] | None:
         return [] if self.is_loaded else None
-
-
-class LeavingRows:
-    """What rows report that leave the window of an aggregate at the time of an event that does not enter it."""
-
-    is_joined = False
-
-    def __init__(self, changes: WindowChanges) -> None:
-        self._changes = changes
-
-    @property
-    def has_few_rows(self) -> bool:
-        """Whether each key has few rows."""
-        return self._changes.has_few_rows
-
-    @property
-    def is_loaded(self) -> bool:
-        """Whether the rows are in memory, which they are by events that enter the window."""
-        return self._changes.is_loaded
-
-    def begin(self, before: int) -> None:
-        """What rows report that left up to this time has been reported."""
-        self._changes.begin(before)
-
-    def take(self, row: Row) -> list[Row] | None:
-        """What is reported at an event; None where the database has to compute it."""
-        return self._changes.leave(row[0])
-
-    def prepare(self, database: Database, rows: Sequence[Row]) -> None:
-        """Nothing: these events enter no window."""
-
-    def forget(self) -> None:
-        """Nothing: these events change no window."""

@@ -14,8 +14,8 @@ from tests.test_cases import (
     check_results,
     check_tables,
     create_queries,
+    make_relations,
     make_table,
-    open_store,
 )
 
 if TYPE_CHECKING:
@@ -46,10 +46,7 @@ def check_watched(case: Case, database: Database, request: pytest.FixtureRequest
     """The events are rows of tables, a table per stream; each is read before the next one is there."""
     allow_not_yet(request, case, database)
     with contextlib.closing(database.connect()) as cep:
-        for name, table in case.tables.items():
-            make_table(cep, name, table)
-        for name, tables in case.stores.items():
-            cep.register_datastore(name, open_store(tables))
+        make_relations(cep, case)
         watched = {name: f"rows_of_stream_{number}" for number, name in enumerate(case.streams)}
         for name, schema in case.streams.items():
             columns = {"row_id": "BIGINT", "row_time": "BIGINT", **schema}

@@ -1,4 +1,4 @@
-"""The base of the methods of a bridge: its connection and runner, one call at a time, in the process that opened it."""
+"""The base class of a bridge: connection and runner, one call at a time, in the process that opened it."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from windows.databases.urls import without_password
 from windows.schema import TypeMismatch
 
 STANDBY = 0.05
-"""Seconds between two attempts of a bridge that stands by."""
+"""The seconds between two attempts of a bridge that stands by."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 def locked(method: Callable[P, R]) -> Callable[P, R]:
-    """A method that runs alone, on an open bridge, after the events that were pushed before.
+    """A method that runs alone, on an open bridge, after the events that were pushed before the call.
 
-    What a database or library refuses is an error of the bridge.
+    Errors of a database or library are raised as errors of the bridge.
     """
 
     @functools.wraps(method)
@@ -59,7 +59,7 @@ def locked(method: Callable[P, R]) -> Callable[P, R]:
 
 
 def is_owned(lock: Any) -> bool:
-    """Whether the present thread holds a lock, as it does where an output processor calls the bridge."""
+    """Whether the current thread holds a lock, as it does where an output processor calls the bridge."""
     return bool(lock._is_owned())
 
 
@@ -79,7 +79,7 @@ class Access:
         self._process = os.getpid()
         self._lock = threading.RLock()
         self._gathering: Gathering | None = None
-        """The events that wait to be pushed together, with `linger`."""
+        """With `linger`, the events that wait to be pushed together."""
         self._closed = False
         self._last_error: str | None = None
         self._times: Times | None = None
@@ -104,13 +104,13 @@ class Access:
     def database(self) -> Database:
         """The connection, for your own statements.
 
-        Rows that are only in memory are first written into their tables, and a change of yours counts from the next push on.
-        If you ask for the driver's own connection or begin a transaction, each push does both from then on, and single events
-        on DuckDB and SQLite in memory take longer.
+        Rows that are only in memory are written into their tables first, and your changes count from the next push on.
+        If you ask for the driver's own connection or begin a transaction, each push does both from then on, and single
+        events on DuckDB and SQLite in memory take longer.
 
         Raises:
-            DatabaseError: The database refuses.
-            Closed: The bridge was closed, and a statement is to be run.
+            DatabaseError: The database refuses a statement.
+            Closed: A statement is to be run after the bridge was closed.
 
         >>> import bridge
         >>> with bridge.connect() as cep:
@@ -124,7 +124,7 @@ class Access:
         return cast(Database, SharedConnection(self._runner.database, self._before_statement, self._lock))
 
     def _before_statement(self, is_last: bool) -> None:
-        """Brings all rows into their tables, as the program is to read or change them."""
+        """Writes all rows into their tables, as the program is about to read or change them."""
         if self._closed:
             raise Closed("the bridge is closed, and so is its connection")
         if os.getpid() != self._process:
@@ -154,12 +154,12 @@ class Access:
             raise BridgeError(self._resumption.waiting_for)
 
     def _noted(self, error: Exception) -> BridgeError | None:
-        """The bridge's own error for an error of a call, which is the newest one that `status` shows."""
+        """The bridge's error for an error of a call, or None; `status` shows it as the latest error."""
         self._last_error = without_password(f"{type(error).__name__}: {error}")
         return as_bridge_error(error)
 
     def _refuse_other_process(self) -> None:
-        """A forked process shares the connection, and may have copied the lock while another thread held it."""
+        """Raises an error in a forked process, which shares the connection and may have a lock that nobody releases."""
         if os.getpid() != self._process:
             raise Closed(
                 f"this bridge belongs to process {self._process}, which opened it, and this is process {os.getpid()}: "
@@ -167,7 +167,7 @@ class Access:
             )
 
     def _with_named_processors(self, action: Callable[[Runner, NamedProcessors], R]) -> R:
-        """What an action of a subscription gives."""
+        """The result of an action on subscriptions, with the bridge's runner and named processors."""
         found: R = self._call(lambda: action(self._runner, self._pushes.calls.named))
         return found
 
@@ -181,7 +181,7 @@ class Access:
 
 
 def _acquire_lock(database: Database, standby: bool) -> None:
-    """Takes the lock of the database; `standby`: waits for as long as another bridge has it."""
+    """Takes the lock of the database. `standby`: waits while another bridge has it."""
     while True:
         try:
             database.acquire_lock()

@@ -1,4 +1,4 @@
-"""A bridge for asyncio: its methods are awaited; they run one after the other in a thread that it owns."""
+"""A bridge for asyncio: its methods are awaited, and run one after the other in a thread of the bridge."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class AsyncBridge:
         return call
 
     async def push_event(self, stream: str, payload: Any, timestamp: Any = None, *, event_id: Any = None) -> None:
-        """`Bridge.push_event`, awaited until the event is in; with `linger`, events of several tasks are one transaction."""
+        """`Bridge.push_event`, awaited until the event is pushed; with `linger`, tasks share a transaction."""
         gathering = self._cep._gathering
         if gathering is None:
             await self._run(self._cep.push_event, stream, payload, timestamp, event_id=event_id)
@@ -95,7 +95,7 @@ class AsyncBridge:
         return await self._run(self._cep.add_output_processor, query, plain, batch, name=name)
 
     async def run(self, poll: Any = POLL) -> None:
-        """`Bridge.run`, while which other tasks may use the bridge. `await cep.stop()` or a cancellation ends it."""
+        """`Bridge.run`, during which other tasks may use the bridge. `await cep.stop()` or a cancellation ends it."""
         pauses = Pauses(poll)
         try:
             with contextlib.closing(Sleeper(self._cep._runner.database, self._stopped.is_set)) as sleeper:
@@ -104,7 +104,7 @@ class AsyncBridge:
                     rows = 1
                     try:
                         rows = await self._run(self._cep._step, errors)
-                    except ProcessorError as error:  # of a coroutine function
+                    except ProcessorError as error:  # raised by a coroutine function
                         errors += raised_by(error)
                     log_errors(errors)
                     await self._sleep(sleeper, pauses.after(rows))
@@ -112,7 +112,7 @@ class AsyncBridge:
             self._stopped.clear()
 
     async def _sleep(self, sleeper: Sleeper, seconds: float) -> None:
-        """Sleeps for this time or until `stop`. A long sleep is in a thread, which NOTIFY wakes and a cancellation waits for."""
+        """Sleeps for this time or until `stop`. A long sleep is in a thread; a cancellation waits for its end."""
         if seconds <= STOP_INTERVAL:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopped.wait(), seconds)
@@ -121,7 +121,7 @@ class AsyncBridge:
         try:
             await asyncio.shield(sleeping)
         except asyncio.CancelledError:
-            self._stopped.set()  # until `run` ends
+            self._stopped.set()  # ends the sleep, until `run` ends
             await sleeping
             raise
 
@@ -130,7 +130,7 @@ class AsyncBridge:
         self._stopped.set()
 
     async def _run(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        if self._is_closed:  # the bridge refuses what it cannot do any more, and may be closed again
+        if self._is_closed:  # the bridge itself refuses the calls that are no longer possible
             return function(*arguments, **options)
         loop = asyncio.get_running_loop()
         try:
@@ -170,12 +170,12 @@ class AsyncBridge:
 
 
 def _settle(done: asyncio.Future[None]) -> None:
-    if not done.done():  # else it was cancelled
+    if not done.done():  # it may have been cancelled
         done.set_result(None)
 
 
 class Opening:
-    """The result of `connect`, which opens a bridge when it is awaited or entered by `async with`."""
+    """The result of `connect`: it opens a bridge when it is awaited or entered by `async with`."""
 
     def __init__(self, open_bridge: Callable[[], Bridge]) -> None:
         self._open = open_bridge
@@ -215,7 +215,7 @@ def connect(database: Any = IN_MEMORY, **options: Any) -> Opening:
     """Opens a bridge for asyncio, with the arguments of `bridge.connect`.
 
     Returns:
-        An object that gives an `AsyncBridge` when it is awaited, or entered by `async with`.
+        An object that opens an `AsyncBridge` when it is awaited or entered by `async with`.
 
     >>> async def main():
     ...     async with connect() as cep:

@@ -1,4 +1,4 @@
-"""The bridge itself: the JEPC interface (paper, Table 1) and what came after it."""
+"""The bridge itself: the JEPC interface (paper, Table 1) and its extensions."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from windows.databases import Database, Refused
 class Bridge(Definitions, Destinations, Pushes, Watching, Inspection):
     """Event processing on one database; `bridge.connect` opens one.
 
-    The rules of time and order are those of docs/semantics.md. A bridge may be used by several threads, one call at a time,
+    The rules of time and order are in docs/semantics.md. A bridge may be used by several threads, one call at a time,
     in the process that opened it.
 
     Args:
         database: The open connection; `cep.database.execute(sql)` and `cep.database.fetch(sql)` run statements of your own.
-        lateness: Milliseconds, or a text such as "5 S", that events may come out of order (rule T2).
-        clock: "system" for time that passes by the wall clock, which also stamps events without a timestamp (rule T4).
-        durable: Keep the state in the database, where that is a file or a server, and continue from it (rules D1, D2). False:
-            the state is of this object alone, and is removed when it is closed.
+        lateness: How late events may come: milliseconds, or a text such as "5 S" (rule T2).
+        clock: "system": time passes by the wall clock, which also stamps events without a timestamp (rule T4).
+        durable: Keep the state in the database, if that is a file or a server, and continue from it (rules D1, D2).
+            False: the state belongs to this object alone, and is removed when it is closed.
         fresh: Remove the state of an earlier bridge first.
         event_ids: How many ids of events are remembered, or for how long, such as "7 D"; by default 100,000 (rule D4).
-        standby: Wait for as long as another bridge is at work in the database, and continue where it ends (rule D9).
-        name: The name of the bridge, where several have their state in one database.
+        standby: Wait while another bridge is at work in the database, and continue where it ends (rule D9).
+        name: The name of the bridge, if several have their state in one database.
         schema: The schema of the bridge's tables (MariaDB: a database).
-        linger: Milliseconds, or a text such as "5 MS", that an event may wait for others, to be pushed in one transaction with
-            them (rule T7). `push_event` then returns at once. None: the event is in when `push_event` returns.
+        linger: How long an event may wait for others, to be pushed in one transaction with them: milliseconds, or a
+            text such as "5 MS" (rule T7). `push_event` then returns at once. None: it returns after the push.
         batch: With `linger`, how many events are pushed together without waiting longer.
 
     Raises:
@@ -75,11 +75,11 @@ class Bridge(Definitions, Destinations, Pushes, Watching, Inspection):
             self._gathering = Gathering(self._runner, self._pushes, self._push_waiting, linger, batch)
         self._keeps_state = self._runner.is_durable
         self._is_void = False
-        """Whether definitions were undone that its catalogue still has: no time passes until it is closed."""
+        """Whether the catalogue still has definitions that were undone: then no time passes until it is closed."""
         self._clock = self._system_clock(clock)
 
     def __repr__(self) -> str:
-        """The database without its password, and how much there is.
+        """The database without its password, and the numbers of streams and queries.
 
         >>> import bridge
         >>> with bridge.connect("sqlite://") as cep:
@@ -99,15 +99,15 @@ class Bridge(Definitions, Destinations, Pushes, Watching, Inspection):
         The state of a durable bridge stays in the database; the next `bridge.connect` continues from it, and `drop` removes it.
         Without a file or server, or with `durable=False`, the tables are dropped.
 
-        In a process forked from the one that opened the bridge it does nothing: both belong to that process.
+        In a process forked from the one that opened the bridge, this does nothing: both belong to the other process.
 
         Args:
-            final: Call `finish` first, so that what waits for later events is decided.
+            final: Call `finish` first, so that everything that waits for later events is decided.
 
         Raises:
-            DatabaseError: The database refuses.
-            ProcessorError: A processor raised that got results which an interruption had left.
-            BridgeError: As `flush`.
+            DatabaseError: The database refuses a statement.
+            ProcessorError: A processor raised when it got results that an interruption had left.
+            BridgeError: As for `flush`.
 
         >>> import bridge
         >>> cep = bridge.connect()
@@ -129,7 +129,7 @@ class Bridge(Definitions, Destinations, Pushes, Watching, Inspection):
                 self._gathering.push_waiting()
             self._closed = self._pushes.closed = True
             try:
-                self._pushes.calls.deliver()  # what an interruption has left
+                self._pushes.calls.deliver()  # results left by an interruption
             finally:
                 self._end()
         if self._clock is not None:
@@ -138,10 +138,10 @@ class Bridge(Definitions, Destinations, Pushes, Watching, Inspection):
             self._gathering.raise_failure()
 
     def drop(self) -> None:
-        """Ends the bridge and removes its state from the database: all its tables but result tables and late events.
+        """Ends the bridge and removes its state from the database: all its tables except result tables and late events.
 
         Raises:
-            DatabaseError: The database refuses.
+            DatabaseError: The database refuses a statement.
 
         >>> import bridge
         >>> cep = bridge.connect()
@@ -149,10 +149,10 @@ class Bridge(Definitions, Destinations, Pushes, Watching, Inspection):
         """
         with self._lock:
             self._keeps_state = False
-        self.close()  # outside the lock, for which the thread of the clock may wait
+        self.close()  # outside the lock: the clock's thread may wait for it
 
     def _end(self) -> None:
-        """Drops the tables unless the state is kept, and closes the connection; if that is lost, the tables stay."""
+        """Drops the tables unless the state is kept, and closes the connection; if that was lost, the tables stay."""
         try:
             if self._resumption is None:
                 self._catalogue.outbox.deliver()
@@ -195,8 +195,8 @@ class Bridge(Definitions, Destinations, Pushes, Watching, Inspection):
         return SystemClock(self._pass_time)
 
     def _pass_time(self, ts: int) -> int | None:
-        """Advances time to the clock's, or leaves it where events were ahead of the clock; gives when something is due next."""
-        with self._lock:  # else an event may come between reading `now` and advancing to it
+        """Advances time to the clock's, unless events were ahead of the clock; returns when something is due next."""
+        with self._lock:  # otherwise an event may come between reading `now` and advancing to it
             if not (self._closed or self._is_void) and self._resumption is None:
                 return self._tick(ts)
         return None

@@ -1,4 +1,4 @@
-"""The catalogue of a bridge: its streams, its queries with their operators, and the tables of the database."""
+"""The catalogue of a bridge: its streams, its queries with their operators, and the database's tables."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ class StreamEntry:
     reader: Reader
     encoders: tuple[Callable[[Any], Any] | None, ...]
     events: int = 0
-    """The events that were pushed."""
+    """The number of events that were pushed."""
     rules: TimeRules = NO_RULES
     source: TableSource | None = None
-    """The table whose rows or changes are its events, where it is the stream of one."""
+    """For the stream of a watched table: the table whose rows or changes are its events."""
     rank: int = 0
-    """The place of the stream of a table among those of tables, which orders rows of equal times."""
+    """The place of the stream among those of watched tables; it orders rows of equal times."""
     reads: TableSource | None = None
     """The outbox from which the changes of that table are read."""
 
     def difference(self, schema: Schema, source: TableSource | None) -> str:
-        """How a declaration of a stream of pushed events (None) or of a table differs from this one; "" if it does not."""
+        """How a declaration of a stream (`source` None: of pushed events) differs from this one; "" if it does not."""
         if self.schema == schema and (self.source is None if source is None else source.means(self.source)):
             return ""
         if self.source is None and source is None:
@@ -65,7 +65,7 @@ class StreamEntry:
         return f"({self.schema}){there}, and not ({schema}){declared}"
 
     def row(self, payload: Any) -> list[Any]:
-        """A payload, checked, as the values that the database takes."""
+        """A payload, after a check, as values for the database."""
         values = list(self.reader.row(payload))
         for place, encode in enumerate(self.encoders):
             if encode is not None and values[place] is not None:
@@ -75,7 +75,7 @@ class StreamEntry:
 
 @dataclasses.dataclass
 class ResultQuery:
-    """A statement that reads a query's results, written and rendered when it is first needed."""
+    """A statement that reads a query's results; it is written and rendered when it is first needed."""
 
     write: StatementWriter[exp.Expr]
     render: Callable[[exp.Expr], str]
@@ -87,17 +87,17 @@ class ResultQuery:
 
     @functools.cached_property
     def text(self) -> str:
-        """In the database's SQL."""
+        """The text in the database's SQL."""
         return self.render(self.statement)
 
     @functools.cached_property
     def signature(self) -> Hashable:
-        """A key that is equal for statements which differ in constants alone."""
+        """A key that is equal for statements that differ only in constants."""
         return signature(self.statement), self.types
 
     @functools.cached_property
     def shape(self) -> Hashable:
-        """A key that is equal for statements which differ in constants alone, bounds of window frames included."""
+        """A key that is equal for statements that differ only in constants, including the bounds of window frames."""
         return signature(self.statement, fixed=False), self.types
 
 
@@ -105,7 +105,7 @@ class ResultQuery:
 class QueryEntry:
     """A continuous query: its resolved tree, the flow of its results, and how they are read.
 
-    `results`: the variants of the statement that reads them. `number` counts the queries in the order of creation.
+    `results`: the variants of the statement that reads the results. `number`: its place in the order of creation.
     """
 
     name: str
@@ -123,42 +123,42 @@ class QueryEntry:
     in_arrow: bool
     """Whether the values in the database's Arrow tables need no decoding."""
     writes: frozenset[str]
-    """The tables of the bridge's database that it writes, in lower case."""
+    """The tables of the bridge's database that the query writes, in lower case."""
     computes: bool
-    """Whether its results may come from arithmetic, its own or that of a query that it reads."""
+    """Whether results may come from arithmetic, in this query or in one that it reads."""
     inherits: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    """The epochs of operators taken over from the query that it replaced, by their fingerprints (rule D7)."""
+    """The epochs of the operators taken over from the query that it replaced, by fingerprint (rule D7)."""
     on_error: str = "refuse"
-    """The effect of its errors on a push: `refuse`, `skip` or `stop`."""
+    """The effect of the query's errors on a push: `refuse`, `skip` or `stop`."""
     limits: Limits | None = None
-    """Its limits in a push."""
+    """The limits of the query in a push."""
     stopped: str = ""
-    """Why it does not take part in pushes any more."""
+    """The reason why the query no longer takes part in pushes; "" if it does."""
     skipped: int = 0
-    """The pushes that it has not taken part in."""
+    """The number of pushes that it has not taken part in."""
     definition: Node | None = None
-    """Its tree as it was created."""
+    """The tree of the query as it was created."""
     is_internal: bool = False
+    """Whether the bridge created it itself, to store the results of another query."""
     language: str = ""
     delivered: int = 0
-    """The results that went to its processors."""
+    """The number of results delivered to its processors."""
     last_error: str | None = None
     """The last error of a processor."""
-    """Whether it is one of the bridge's own, which stores the results of another one."""
     processors: list[Processor] = dataclasses.field(default_factory=list)
 
     @property
     def is_inheritable(self) -> bool:
-        """Whether a query that replaces it may keep its state."""
+        """Whether a query that replaces this one may keep its state."""
         return not self.is_internal and not self.stopped
 
     @property
     def own_epochs(self) -> set[int]:
-        """The epochs of its operators, but those of the queries that it reads."""
+        """The epochs of its operators, without those of the queries that it reads."""
         return {self.epoch, *self.inherits.values()}
 
     def is_linear(self, joins_by_range: bool) -> bool:
-        """Whether its pushes may be large: they take time in proportion to their events, and it skips none of them."""
+        """Whether its pushes may be large: their time is proportional to the events, and none of them is skipped."""
         return self.on_error == "refuse" and is_linear(self.resolved.node, joins_by_range)
 
     @functools.cached_property
@@ -177,23 +177,23 @@ class QueryEntry:
 
     @functools.cached_property
     def is_decoded(self) -> bool:
-        """Whether values of the database are decoded to the query's types."""
+        """Whether values of the database are decoded to the types of the query."""
         return any(self.decoders)
 
     def variant(self, push: str, shared: bool) -> str:
-        """Which variant reads the results of a push of `few` or of `any` number of events, if queries may have it `shared`."""
+        """The variant that reads the results of a push of `few` or of `any` events; `shared`: queries may share it."""
         if push == "few" and self.results.long is not None and self._is_long:
             return "long"
         return self.results.kind("shared" if shared and push == "any" else push)
 
     @property
     def has_short_variant(self) -> bool:
-        """Whether there is a statement now for pushes that are short beside the window: it may read panes."""
+        """Whether there is now a statement for pushes that are short compared with the window; it may read panes."""
         return self.results.brief is not None and (self.results.long is None or self._is_long)
 
     @property
     def _is_long(self) -> bool:
-        """Whether the panes of all tables that may have them exist."""
+        """Whether the panes exist for all tables that may have them."""
         return all(operator.is_long for operator in self.operators if operator.row_count is not None)
 
     def concerned(self, streams: frozenset[str]) -> bool:
@@ -201,7 +201,7 @@ class QueryEntry:
 
 
 class ScriptEntry(NamedTuple):
-    """A script that was created as one: its outputs are queries, its streams those that it declared first."""
+    """A script: its outputs are queries, and its streams are those that it was the first to declare."""
 
     name: str
     script: Script
@@ -211,9 +211,9 @@ class ScriptEntry(NamedTuple):
 
 @dataclasses.dataclass(eq=False)
 class Processor:
-    """The handle of an output processor; `batch`: it is called with an Arrow table per push, not an event per result.
+    """The handle of an output processor. `batch`: it is called with an Arrow table per push, not an event per result.
 
-    `name`: what a processor is called that gets each result at least once.
+    `name`: the name of a processor that gets each result at least once; None for other processors.
     """
 
     query: str
@@ -222,7 +222,7 @@ class Processor:
     name: str | None = None
 
     def __repr__(self) -> str:
-        """Without what a function may hold, such as the password of a `functools.partial`."""
+        """The query and the function's name, without values that it may hold, such as passwords in a partial."""
         return f"<Processor of {self.query!r}: {function_name(self.function)}>"
 
     def __str__(self) -> str:
@@ -230,12 +230,12 @@ class Processor:
 
 
 def function_name(function: Callable[..., Any]) -> str:
-    """The name of a function, or of the class of another object that can be called."""
+    """The name of a function, or the name of the class of another callable object."""
     return getattr(function, "__qualname__", type(function).__name__)
 
 
 class Catalogue:
-    """Finds names, ignoring case as SQL does; it is the `Names` of the check and of the network."""
+    """Finds names, ignoring case as SQL does. The check and the network use it as their `Names`."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -245,13 +245,13 @@ class Catalogue:
         self.tables: dict[str, StateTable] = {}
         self.declarations = Declarations(self)
         self.trust: Trust | None = None
-        """The bounds of the query that is being created, where it is not trusted."""
+        """The bounds of the query that is being created, if it is untrusted."""
         self.stores = Stores()
         self.outbox = Outbox(database, self.stores)
 
     @contextlib.contextmanager
     def trusting(self, trust: Trust | None) -> Iterator[None]:
-        """Within it tables of the database are found as far as `trust` allows."""
+        """While the context is open, tables of the database are found only as far as `trust` allows."""
         self.trust = trust
         try:
             yield
@@ -262,13 +262,13 @@ class Catalogue:
         return [e.name for e in self.streams.values()] + [e.name for e in self.queries.values()]
 
     def table_names(self) -> list[str]:
-        """The tables of the database that queries may read; those of the bridge, too, are left out where it is not trusted."""
+        """The tables of the database that a query may read, for hints; none for an untrusted query."""
         if self.trust is not None:
             return []
         return [name for name in self.database.table_names() if not name.lower().startswith(PREFIX)]
 
     def free(self, name: str) -> str:
-        """The name, if nothing has it yet."""
+        """The name, if it is not used yet. Raises `NameTaken`."""
         if not isinstance(name, str) or not name.strip() or not is_storable(name):
             raise SchemaError(f"{name!r} cannot be a name")
         kinds: dict[str, Collection[str]] = {
@@ -280,7 +280,7 @@ class Catalogue:
         return name
 
     def is_registered(self, name: str, schema: Schema, source: TableSource | None = None) -> bool:
-        """Whether there is such a stream already. Raises `NameTaken` for another one of this name."""
+        """Whether this stream is registered already. Raises `NameTaken` for another stream of this name."""
         known = self.streams.get(name.lower()) if isinstance(name, str) else None
         if known is not None and (other := known.difference(schema, source)):
             anew = ", connect(url, fresh=True) begins anew" if self.database.is_durable else ""
@@ -297,7 +297,7 @@ class Catalogue:
         return entry
 
     def has_stream(self, entry: StreamEntry) -> bool:
-        """Whether this stream is there, and has not been removed since it was looked up."""
+        """Whether this stream is still registered, and was not removed since it was looked up."""
         return self.streams.get(entry.name.lower()) is entry
 
     def query_entry(self, name: str) -> QueryEntry:
@@ -327,7 +327,7 @@ class Catalogue:
 
     def relation(self, name: str) -> ResolvedNode | None:
         """A table of the database as a resolved node."""
-        state = self.tables.get(name.lower())  # not every database knows its columns' types as they were meant
+        state = self.tables.get(name.lower())  # databases may report other types than were meant
         if state is None and self.trust is not None:
             name = self.trust.table(name)
         schema = self.database.relation(name) if state is None else state.schema
@@ -336,7 +336,7 @@ class Catalogue:
         return ResolvedNode(query.Relation(name), tuple(Field(a.name, a.type) for a in schema), windowed=False)
 
     def store(self, name: str | None) -> Database:
-        """The database of a data store; the bridge's own where there is no name."""
+        """The database of a data store; None is the bridge's own."""
         if name is None:
             return self.database
         try:
@@ -349,7 +349,7 @@ class Catalogue:
         return {field.name: field.type for field in resolve(node, self).fields}
 
     def source(self, name: str) -> NamedSource:
-        """The source that a resolved name stands for in the network."""
+        """The source in the network that a resolved name stands for."""
         if entry := self.streams.get(name.lower()):
             key = frozenset([entry.name.lower()])
             return NamedSource(tuple(entry.schema.names), inbox=entry.inbox, sources=key)
@@ -377,7 +377,7 @@ class Catalogue:
         ]
 
     def with_readers(self, name: str) -> tuple[str, ...]:
-        """The names, in lower case, of a query and of those that read its results, their results, and so on."""
+        """The names, in lower case, of a query, of the queries that read its results, and so on."""
         read = {
             key: {node.name.lower() for node in query.walk(entry.resolved.node) if isinstance(node, query.Stream)}
             for key, entry in self.queries.items()
@@ -388,7 +388,7 @@ class Catalogue:
         return tuple(found)
 
     def script_of(self, output: str) -> ScriptEntry | None:
-        """The script that a query is an output of."""
+        """The script that has this query as an output, if any."""
         lowered = output.lower()
         return next((s for s in self.scripts.values() if lowered in map(str.lower, s.outputs)), None)
 

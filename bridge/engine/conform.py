@@ -1,4 +1,4 @@
-"""Arrow tables of events, brought into the types and the order of a stream's schema."""
+"""Arrow tables of events, converted to the types and the column order of a stream's schema."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def _conformed(stream: StreamEntry, table: pa.Table, timestamp: str, before: int = 0, ordered: bool = True) -> pa.Table:
     """The columns `ts` and the attributes, in the schema's types and order. Raises SchemaError and OrderError.
 
-    `before`: the rows of the push before this table, which errors count. `ordered`: time must not go back.
+    `before`: the number of rows of the push before this table, for errors. `ordered`: time must not go back.
     """
     import pyarrow as pa
 
@@ -81,7 +81,7 @@ def _converted(column: Any, target: Any) -> Any:
 
     kind = column.type
     if pa.types.is_decimal(target) and pa.types.is_integer(kind):
-        column = column.cast(pa.decimal128(38, target.scale))  # as wide as Arrow wants it in between
+        column = column.cast(pa.decimal128(38, target.scale))  # Arrow needs this width in between
     if kind == target:
         return column
     cast = column.cast(target)
@@ -93,7 +93,7 @@ def _converted(column: Any, target: Any) -> Any:
 
 
 def _first_unfit(column: Any, target: Any) -> int:
-    """The row of the first value that cannot be converted; there must be one."""
+    """The row of the first value that cannot be converted; there must be such a value."""
     import pyarrow as pa
 
     low, high = 0, len(column)
@@ -108,7 +108,7 @@ def _first_unfit(column: Any, target: Any) -> int:
 
 
 def _decoded(column: Any) -> Any:
-    """The column without a dictionary."""
+    """The column, decoded from a dictionary."""
     import pyarrow as pa
 
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
@@ -121,7 +121,7 @@ def _is_text(kind: Any) -> bool:
 
 
 def _times(column: Any, name: str, before: int, ordered: bool) -> Any:
-    """The timestamps in milliseconds. Raises SchemaError for a missing one, and OrderError where `ordered` time goes back."""
+    """The timestamps in milliseconds. Raises SchemaError if one is missing, OrderError if `ordered` time goes back."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

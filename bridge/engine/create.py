@@ -1,4 +1,4 @@
-"""Queries that come and go: one, or the outputs of a script, all of them or none."""
+"""Creates queries, tables and scripts, all parts of them or none, and removes scripts."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from windows.schema import Schema
 LANGUAGES = ("sql", "epl", "cpl")
 
 Definition = Node | Script | Sequence[Statement]
-"""A query, a script of outputs, or statements one after the other."""
+"""A query, a script with outputs, or a sequence of statements."""
 
 
 def parse_as(
@@ -54,9 +54,9 @@ def parse_as(
     contexts: Mapping[str, Context] = MappingProxyType({}),
     dialect: str = "",
 ) -> Definition:
-    """The query objects of a text in this language; EPL may name the `variables`, and stand in the `contexts`.
+    """The query objects of a text in this language. EPL may use the `variables` and `contexts`.
 
-    `dialect`: sqlglot's name of the SQL in which expressions of "sql" are written, that of the database.
+    `dialect`: sqlglot's name of the database's SQL, in which expressions of "sql" are written.
     """
     epl = functools.partial(_epl, variables=variables, contexts=contexts)
     readers: dict[str, Callable[[str], Definition]] = {
@@ -68,7 +68,7 @@ def parse_as(
 
 
 def language_named(language: object) -> str:
-    """The name of a language, "sql", "epl" or "cpl", which may be written in any case. Raises `QueryError` for another."""
+    """The canonical name of a language: "sql", "epl" or "cpl"; case is ignored. Raises `QueryError` for another."""
     if not isinstance(language, str) or language.lower() not in LANGUAGES:
         raise QueryError(f"unknown language {language!r}; there is {', '.join(map(repr, LANGUAGES))}")
     return language.lower()
@@ -93,9 +93,9 @@ def _cpl(text: str) -> Script:
 
 
 def with_table(definition: Definition, name: str, table: str, keep: int | None) -> Definition:
-    """The definition of a query whose results are also rows of a table, for `keep` milliseconds.
+    """The definition of a query whose results are also written to a table, and stay there for `keep` milliseconds.
 
-    Raises `QueryError` for several queries.
+    Raises `QueryError` for a definition of several queries.
     """
     if isinstance(definition, Node) and not isinstance(definition, MultiFilter):
         return into_table(definition, name, table, keep)
@@ -105,14 +105,14 @@ def with_table(definition: Definition, name: str, table: str, keep: int | None) 
 
 
 def text_of(definition: Node | Script | str) -> str:
-    """The text of a definition; in the notation of the algebra where no language has it."""
+    """The text of a definition; in the notation of the algebra if no language can express it."""
     with contextlib.suppress(QueryError):
         return str(definition) if not isinstance(definition, Script) else "\n".join(notation(definition))
     return "\n".join(notation(Script.of("result", definition)))  # type: ignore[arg-type]
 
 
 def retold(error: QueryError, language: str) -> QueryError:
-    """The error with its advice in this language.
+    """The error, with its advice worded in this language.
 
     >>> print(retold(QueryError("write s WINDOW(RANGE 5 S), WINDOW(ROWS 100) or WINDOW(UNBOUNDED)"), "epl"))
     write s#time(5 sec), #length(100) or #keepall
@@ -124,7 +124,7 @@ def retold(error: QueryError, language: str) -> QueryError:
 
 
 def refuse_untrusted(definition: Definition, trust: Trust, catalogue: Catalogue) -> None:
-    """Raises QueryError for what the text of somebody who is not trusted must not hold: whatever changes what others use."""
+    """Raises QueryError for parts that an untrusted text must not have, such as those that change what others use."""
     trust.check_definition(definition)
     known = catalogue.declarations
     for statement in definition if isinstance(definition, Sequence) else ():
@@ -137,9 +137,9 @@ def refuse_untrusted(definition: Definition, trust: Trust, catalogue: Catalogue)
 
 
 def create(name: str, definition: Definition, text: str, runner: Runner, call: LoggedCall | None = None) -> None:
-    """Creates a query, or a script's streams and queries, in one transaction; on an error nothing of it is left.
+    """Creates a query, or a script's streams and queries, in one transaction. After an error nothing of it remains.
 
-    `call`: what is logged of it, where the bridge is durable.
+    `call`: the call that is logged, if the bridge is durable.
     """
     if isinstance(definition, Sequence):
         _create_statements(name, definition, text, runner, call)
@@ -174,7 +174,7 @@ def create(name: str, definition: Definition, text: str, runner: Runner, call: L
 
 @contextlib.contextmanager
 def _restored_on_error(runner: Runner) -> Iterator[None]:
-    """A transaction; an error in it also takes back the declarations and the network's operators."""
+    """A transaction. An error in it also undoes changes of the declarations and of the network's operators."""
     with (
         runner.catalogue.declarations.restored_on_error(),
         runner.network.restored_on_error(),
@@ -184,7 +184,7 @@ def _restored_on_error(runner: Runner) -> Iterator[None]:
 
 
 def _refuse_late_writes(script: Script, runner: Runner) -> None:
-    """What was created before must not see at an event what the event itself has written."""
+    """Raises QueryError if queries that exist would read, at the event itself, a row that the script writes at it."""
     if not runner.network.read_late:
         return
     before = (node for entry in runner.catalogue.queries.values() for node in objects.walk(entry.resolved.node))
@@ -201,7 +201,7 @@ def _refuse_late_writes(script: Script, runner: Runner) -> None:
 def _create_statements(
     name: str, statements: Sequence[Statement], text: str, runner: Runner, call: LoggedCall | None
 ) -> None:
-    """All statements of a text or none."""
+    """Creates all statements of a text, or none."""
     catalogue = runner.catalogue
     streams, queries, states = set(catalogue.streams), set(catalogue.queries), set(catalogue.tables)
     try:
@@ -209,7 +209,7 @@ def _create_statements(
             effects = list[Effect]()
             for statement in statements:
                 if isinstance(statement, Query) and name.lower() in catalogue.queries:
-                    continue  # it inserts into a stream of its own name
+                    continue  # an insertion into a stream of its own name
                 effects += (own := catalogue.declarations.apply(statement))
                 for effect in own:
                     _carry_out(effect, name, text, runner)
@@ -227,18 +227,18 @@ def _create_statements(
 
 
 def _query_of(effect: Effect, name: str) -> str:
-    """The name of the query that an effect creates; one without a name of its own is called `name`."""
+    """The name of the query that an effect creates; a query without a name of its own is called `name`."""
     return effect.name if isinstance(effect, CreateQuery) else name
 
 
 def _is_removed_later(effect: Effect, name: str, runner: Runner) -> bool:
-    """Whether an effect creates a query that was removed later, as the state is being resumed."""
+    """Whether the state is being resumed, and the query that an effect creates is removed later."""
     is_query = isinstance(effect, (CreateQuery, Query, ChangeQuery))
     return is_query and runner.log.is_removed_later(_query_of(effect, name))
 
 
 def _carry_out(effect: Effect, name: str, text: str, runner: Runner) -> None:
-    """Does what one statement asks for; a query without a name of its own is called `name`."""
+    """Executes the effect of one statement. A query without a name of its own is called `name`."""
     catalogue = runner.catalogue
     match effect:
         case CreateStream():
@@ -246,7 +246,7 @@ def _carry_out(effect: Effect, name: str, text: str, runner: Runner) -> None:
         case CreateTable():
             create_table(effect.table, runner)
         case CheckQuery() | CheckColumns() | CheckKeys() if runner.log.resumed is not None:
-            return  # it was valid, and may be of streams and queries that are gone
+            return  # it was valid then, and may concern streams and queries that are gone
         case CreateQuery() | Query() | ChangeQuery() if _is_removed_later(effect, name, runner):
             runner.network.state_changes.add_all(effect.node)
         case CheckQuery():
@@ -260,7 +260,7 @@ def _carry_out(effect: Effect, name: str, text: str, runner: Runner) -> None:
         case Query() | ChangeQuery():
             runner.add_query(catalogue.free(name), effect.node, text)
         case Insertion():
-            return  # those who read the window have its rows
+            return  # readers of the window read its rows
 
 
 def _check_columns(effect: CheckColumns, catalogue: Catalogue) -> None:
@@ -284,7 +284,7 @@ def _check_keys(effect: CheckKeys, catalogue: Catalogue) -> None:
 
 
 def create_table(table: StateTable, runner: Runner) -> None:
-    """Makes a table that statements change; it goes when the bridge is closed."""
+    """Creates a table that statements change; it is removed when the bridge is closed."""
     runner.catalogue.free(table.name)
     if not runner.is_left(table.name) and runner.database.relation(table.name) is not None:
         raise NameTaken(f"there is a table {table.name!r} in the database already")
@@ -292,7 +292,7 @@ def create_table(table: StateTable, runner: Runner) -> None:
 
 
 def remove_script(entry: ScriptEntry, runner: Runner, forget: Callable[[str], None] = lambda query: None) -> None:
-    """Removes all outputs of a script, and the streams that it declared where nobody else reads them.
+    """Removes all outputs of a script, and the streams that it declared if nobody else reads them.
 
     `forget` is called for each output first.
     """
@@ -313,7 +313,7 @@ def remove_script(entry: ScriptEntry, runner: Runner, forget: Callable[[str], No
 
 
 def _declare(name: str, schema: Schema, runner: Runner) -> None:
-    """Registers a stream of a script; one that is there already must be as it is declared."""
+    """Registers a stream of a script. If it is registered already, the schemas must be equal."""
     known = runner.catalogue.streams.get(name.lower())
     if known is None:
         runner.add_stream(runner.catalogue.free(name), schema)
@@ -324,14 +324,14 @@ def _declare(name: str, schema: Schema, runner: Runner) -> None:
 
 
 def _register_inline(node: Node, runner: Runner) -> None:
-    """Stand-alone SQL: a stream with its schema in the query is registered on first use."""
+    """Registers the stream of a stand-alone query, whose schema is in its text, on first use."""
     for below in objects.walk(node):
         if isinstance(below, objects.Stream) and below.schema and runner.catalogue.stream(below.name) is None:
             runner.add_stream(runner.catalogue.free(below.name), below.schema)
 
 
 def _check_schema(output: str, schema: Schema | None, runner: Runner) -> None:
-    """An output that was declared has the columns that it was declared to have."""
+    """Raises an error if an output has other columns than it was declared to have."""
     if schema is None:
         return
     made = Schema.of({field.name: field.type for field in runner.catalogue.query_entry(output).fields})

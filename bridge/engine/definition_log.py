@@ -1,4 +1,4 @@
-"""The calls that have defined the streams and queries of a durable bridge, so that they can be carried out again."""
+"""The calls that define the streams and queries of a durable bridge, logged so that they can be executed again."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from windows.databases import Database
 
 @dataclasses.dataclass
 class LogEntry:
-    """A definition, and the names in lower case of the queries and streams that it made and that are still there.
+    """A definition, and the names in lower case of the queries and streams that it created and that still exist.
 
-    `declares`: whether it made more than these, such as variables or tables. `is_whole`: whether none of it was removed.
+    `declares`: whether it created more, such as variables or tables. `is_whole`: whether nothing of it was removed.
     """
 
     definition: LoggedCall
@@ -27,40 +27,40 @@ class LogEntry:
 
 
 class DefinitionLog:
-    """The definitions of a bridge, in order; those of a durable bridge are in a table, too.
+    """The definitions of a bridge, in order; for a durable bridge they are also in a table.
 
-    What is removed leaves the log where nothing else of its definition remains; else the removal is logged. Changes take
-    effect with the transaction in which they are made.
+    A removal deletes the definition from the log if nothing else of it remains; otherwise the removal is logged.
+    Changes take effect with the transaction in which they are made.
     """
 
     def __init__(self, tables: CatalogueTables | None) -> None:
         self.entries: dict[Reference, LogEntry] = {}
         self.resumed: LoggedCall | None = None
-        """The stored definition that is being carried out again."""
+        """The stored definition that is being executed again."""
         self.removals = collections.Counter[str]()
-        """By name in lower case, the removals among the stored definitions that are still to be carried out."""
+        """By name in lower case, the number of removals among the stored definitions that are still to be executed."""
         self._tables = tables
         self._last = 0
-        """The greatest number that a definition has had."""
+        """The greatest number of a definition so far."""
         self._references: dict[str, list[Reference]] = {}
-        """By name in lower case, the definitions that were made under it; some may be gone."""
+        """By name in lower case, the definitions of that name; some may be gone."""
         self._before: dict[Reference, LogEntry] | None = None
         self._pending: list[Callable[[], None]] = []
-        """The changes to be written to the table before the transaction commits."""
+        """The changes to be written to the table before the transaction is committed."""
 
     def named(self, name: str) -> list[LoggedCall]:
-        """The definitions of queries that were made under this name."""
+        """The definitions of queries that have this name."""
         found = (self.entries.get(each) for each in self._references.get(name.lower(), ()))
         return [each.definition for each in found if each is not None and each.definition.kind == "query"]
 
     def complete(self, name: str) -> list[LoggedCall]:
-        """The definitions of this name all of whose queries and streams are there."""
+        """The definitions of this name whose queries and streams all exist."""
         return [each for each in self.named(name) if self.entries[each.reference].is_whole]
 
     def is_removed_later(self, name: str) -> bool:
-        """Whether a stored definition that is still to be carried out removes the query or stream of this name.
+        """Whether a stored definition that is still to be executed removes the query or stream of this name.
 
-        Its tables are gone, or are those of a later one of the same operators.
+        Its tables are gone, or belong to a later query with the same operators.
         """
         return self.removals[name.lower()] > 0
 
@@ -71,7 +71,7 @@ class DefinitionLog:
         streams: Collection[str] = (),
         declares: bool = False,
     ) -> None:
-        """Logs a definition, inside the transaction that carries it out."""
+        """Logs a definition, inside the transaction that executes it."""
         if self.resumed is not None:
             definition = self.resumed
         elif definition.number == 0:
@@ -85,9 +85,9 @@ class DefinitionLog:
             self._pending.append(functools.partial(self._tables.add, definition))
 
     def remove_query(self, name: str, seq: int, schemas: Mapping[str, str]) -> None:
-        """A query or a script is removed, inside the transaction; `schemas`: the text of each stream's that is there.
+        """Logs the removal of a query or script, inside the transaction. `schemas`: of the existing streams, as text.
 
-        Streams that its definition made are defined by themselves from then on.
+        Streams that its definition created have definitions of their own from then on.
         """
         lowered = name.lower()
         for entry in list(self.entries.values()):
@@ -109,7 +109,7 @@ class DefinitionLog:
                 )
 
     def remove_stream(self, name: str, seq: int) -> None:
-        """A stream is removed, inside the transaction."""
+        """Logs the removal of a stream, inside the transaction."""
         lowered = name.lower()
         for entry in [each for each in self.entries.values() if lowered in each.streams]:
             if entry.definition.kind == "stream":
@@ -119,7 +119,7 @@ class DefinitionLog:
                 self.add(LoggedCall(0, 0, "remove stream", name, "", "", seq))
 
     def change_stream(self, name: str, **options: Any) -> None:
-        """A stream that has a definition of its own gets other options, inside the transaction."""
+        """Changes the options of a stream that has a definition of its own, inside the transaction."""
         for entry in [each for each in self.entries.values() if each.definition.kind == "stream"]:
             if name.lower() in entry.streams:
                 definition = entry.definition._replace(options="").with_options(**options)
@@ -129,9 +129,9 @@ class DefinitionLog:
                     self._pending.append(functools.partial(self._tables.add, definition))
 
     def store(self, database: Database) -> None:
-        """Writes what has changed, at the end of the transaction that carries it out.
+        """Writes the changes to the table, at the end of the transaction that executes them.
 
-        Where DDL commits, all of a change is in one transaction then, after the tables that it needs were made.
+        Where DDL commits, all of a change is then in one transaction, after the tables that it needs were created.
         """
         if self._pending:
             database.begin_again()
@@ -140,11 +140,11 @@ class DefinitionLog:
             self._pending.clear()
 
     def commit(self) -> None:
-        """The transaction has taken effect."""
+        """Marks the transaction as committed."""
         self._before = None
 
     def rollback(self) -> None:
-        """The transaction has not taken effect."""
+        """Restores the entries after a failed transaction."""
         self._pending.clear()
         if self._before is not None:
             self.entries, self._before = self._before, None
@@ -158,7 +158,7 @@ class DefinitionLog:
             self._pending.append(functools.partial(self._tables.remove, entry.definition.reference))
 
     def _changed(self) -> dict[Reference, LogEntry]:
-        """The entries, to be changed; they are as now again after a `rollback`."""
+        """The entries, ready for a change; `rollback` restores them."""
         if self._before is None:
             self._before = dict(self.entries)
         return self.entries

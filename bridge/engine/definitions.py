@@ -46,8 +46,8 @@ class Definitions(Access):
             max_ahead: An event that is further ahead is a late event of the kind "ahead", and does not move time (rule T6).
             table: The table of the bridge's database whose rows are the events; other programs insert them.
             changes_of: The table whose inserts, updates and deletes are the events.
-            position: The column of `table` with unique whole numbers that grow as a rule, such as its primary key.
-            timestamp: The column with the time of an event; None for the time at which its row is read.
+            position: The column of `table` with unique whole numbers that usually grow, such as its primary key.
+            timestamp: The column with the time of an event. None: the time at which its row is read.
             timestamp_unit: The unit of that column if it holds numbers: "s", "ms" (the default), "us" or "ns".
             since: The rows that are events: "now" (committed from now on), "beginning", or the position that they come after.
 
@@ -94,23 +94,23 @@ class Definitions(Access):
     ) -> None:  # fmt: skip
         """Creates a continuous query; its results are a stream of that name, which other queries may read.
 
-        The same definition again changes nothing, so a program that declares its queries can be started again (rule D6).
+        The same definition again changes nothing, so a program that declares its queries can be restarted (rule D6).
 
         Args:
             name: The name of the query, or of a script: each output of a script is a query of its own name.
             definition: Query objects (see `bridge.query`), or a text.
-            language: The language of a text: "sql", "epl" (Esper's) or "cpl" (a script of PaaS-CEP's).
+            language: The language of a text: "sql", "epl" (Esper's) or "cpl" (a PaaS-CEP script).
             into: A table of the bridge's database that gets each result exactly once; see docs/durability.md.
             keep: How long a row stays in that table: milliseconds, or a text such as "7 D". By default for ever.
-            replace: Replace another query of this name in one transaction; what both have in common keeps its state (D7).
-            untrusted: Refuse whatever is not known to be harmless; see docs/security.md.
-            tables: The tables of the database that an untrusted query may read beside streams and queries.
+            replace: Replace another query of this name in one transaction. What both share keeps its state (D7).
+            untrusted: Refuse everything that is not known to be harmless; see docs/security.md.
+            tables: The tables of the database that an untrusted query may read in addition to streams and queries.
             on_error: A push in which the query fails is refused ("refuse"), or takes effect without the query: this push
                 only ("skip"), or all from now on ("stop", until `resume_query`).
-            limits: The most seconds and results per push, and the most rows in a table of state. Needs `on_error=`.
+            limits: The greatest time and number of results per push, and rows in a table of state. Needs `on_error=`.
 
         Raises:
-            QueryError: The query is wrong; the error has the place in the text. Nothing of it is left behind.
+            QueryError: The query is wrong; the error points into the text. Nothing of the query remains.
             NameTaken: A stream, script, table or another query has this name.
             InUse: The query to be replaced is read by another one.
 
@@ -133,14 +133,14 @@ class Definitions(Access):
         self._pushes.follow_streams()
 
     def _entries_of(self, name: Any, created: Collection[str] = ()) -> list[QueryEntry]:
-        """The query of this name, or the outputs of the script, and what was `created`."""
+        """The query of this name, or the outputs of the script, and the queries that were `created`."""
         known = self._catalogue
         script = known.scripts.get(str(name).lower())
         names = {str(name).lower(), *created, *(map(str.lower, script.outputs) if script is not None else ())}
         return [known.queries[each] for each in names if each in known.queries]
 
     def _set_policy(self, entries: Iterable[QueryEntry], language: str, on_error: str, limits: Limits | None) -> None:
-        """Gives these queries this policy and these limits, and this language if they have none."""
+        """Sets the policy and the limits of these queries, and the language of those that have none."""
         for entry in entries:
             entry.language = entry.language or language
             entry.on_error, entry.limits = on_error, limits
@@ -153,7 +153,7 @@ class Definitions(Access):
         redefinition = Redefinition(runner, self._pushes.calls.named)
         if isinstance(name, str) and redefinition.is_made(call):
             return
-        if isinstance(definition, StateTable):  # it has a name of its own
+        if isinstance(definition, StateTable):  # a table has a name of its own
             if self._catalogue.trust is not None:
                 raise QueryError("CREATE TABLE is not allowed in an untrusted text, which may hold queries only")
             create(name, [CreateTable(definition)], "", runner, call)
@@ -200,9 +200,9 @@ class Definitions(Access):
 
     @locked
     def resume_query(self, name: str) -> None:
-        """Lets a query that an error has stopped take part in pushes again, as if it were created now: with empty windows.
+        """Lets a query that an error has stopped take part in pushes again, with empty windows as if created now.
 
-        Its processors, its table of results and the positions of its named processors stay. `create_query(…, replace=True)`
+        Its processors, its result table and the positions of its named processors stay. `create_query(…, replace=True)`
         does the same with another definition.
 
         Args:
@@ -228,7 +228,7 @@ class Definitions(Access):
         entry = self._catalogue.query_entry(name)
         if not entry.stopped or entry.definition is None:
             raise QueryError(f"the query {entry.name!r} is not stopped")
-        self._pushes.stand_still()  # else the new query may read the event with which it failed
+        self._pushes.stand_still()  # otherwise the new query may read the event that stopped it
         known = self._runner.log.named(entry.name) or [
             LoggedCall(0, 0, "query", entry.name, entry.language, entry.text, 0)
         ]
@@ -268,7 +268,7 @@ class Definitions(Access):
 
 @contextlib.contextmanager
 def _pointing(definition: objects.Node | Script | str, language: str) -> Iterator[None]:
-    """Errors of the check point into the text of the query, where it is one."""
+    """Lets errors of the check point into the text of the query, if it is a text."""
     try:
         yield
     except Refused as error:

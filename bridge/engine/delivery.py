@@ -1,4 +1,4 @@
-"""Delivery of results: to every output processor, whatever another one raises."""
+"""Delivery of results to every output processor, even if another one raises an error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from windows.arrow import arrow_type, values_of
 
 
 class Raised(NamedTuple):
-    """An error of a processor, and which one, in words."""
+    """An error of a processor, with a description of the processor."""
 
     error: Exception
     processor: str
@@ -31,7 +31,7 @@ class Delivery(NamedTuple):
 
 
 def deliveries(results: Sequence[tuple[QueryEntry, Any]]) -> list[Delivery]:
-    """One delivery for each query and each of its present processors, in order."""
+    """One delivery per query and processor, in order."""
     found: list[Delivery] = []
     for entry, rows in results:
         entry.delivered += len(rows)
@@ -41,16 +41,16 @@ def deliveries(results: Sequence[tuple[QueryEntry, Any]]) -> list[Delivery]:
 
 
 def deliver(pending: deque[Delivery], errors: list[Raised]) -> None:
-    """Calls each processor with its results, and adds what processors raise to `errors`.
+    """Calls each processor with its results, and adds errors of processors to `errors`.
 
-    An interruption (KeyboardInterrupt, SystemExit) ends it at once. What has not been delivered then stays in `pending`.
+    An interruption (KeyboardInterrupt, SystemExit) ends it at once. Undelivered results then stay in `pending`.
     """
     while pending:
         entry, processor, results = pending[0]
         function, present = processor.function, entry.processors
         event = _itself if processor.batch else entry.event
         for found in results:
-            if processor in present:  # another one, or itself, may have removed it since
+            if processor in present:  # a processor may have removed this one
                 try:
                     function(event(found))
                 except Exception as error:
@@ -64,7 +64,7 @@ def _itself(table: Any) -> Any:
 
 
 def call_all(calls: Sequence[tuple[Callable[[Any], Any], Any]]) -> None:
-    """Makes all calls, also after one has raised; raises ProcessorError at the end if a call raised."""
+    """Makes all calls, even after one has raised; raises ProcessorError at the end if a call has raised."""
     errors: list[Raised] = []
     for function, argument in calls:
         try:
@@ -76,14 +76,14 @@ def call_all(calls: Sequence[tuple[Callable[[Any], Any], Any]]) -> None:
 
 
 def failure(errors: Sequence[Raised]) -> ProcessorError:
-    """The one error that says what processors raised."""
+    """One error that describes all errors of processors."""
     more = f" and {len(errors) - 1} more" if len(errors) > 1 else ""
     message = f"{errors[0]}{more} (the events are in, all others ran)"
     return ProcessorError(message, [each.error for each in errors], [each.processor for each in errors])
 
 
 def raised_by(error: ProcessorError) -> list[Raised]:
-    """The errors of processors behind an error that `failure` has made."""
+    """The errors of processors from which `failure` has made this error."""
     return list(itertools.starmap(Raised, zip(error.errors, error.processors, strict=True)))
 
 
@@ -95,19 +95,19 @@ def as_arrow(entry: QueryEntry) -> bool:
 
 
 def _results_for(processor: Processor, entry: QueryEntry, rows: Any) -> Iterator[Any]:
-    """The results, tuples or an Arrow table, as this processor takes them: tuples, or one Arrow table."""
+    """The results, tuples or an Arrow table, in the form that this processor takes."""
     is_unchanged = type(rows) is list and not processor.batch and not entry.is_decoded
     return iter(rows) if is_unchanged else _converted(processor, entry, rows)
 
 
 def _converted(processor: Processor, entry: QueryEntry, rows: Any) -> Iterator[Any]:
-    """The results in another form, converted when the processor's turn comes."""
+    """The results in the other form, converted when it is the processor's turn."""
     if processor.batch and not isinstance(rows, list):
         from bridge.engine.result_set import arrow_cast
 
         yield arrow_cast(entry.fields, entry.decoders, rows)
         return
-    if not isinstance(rows, list):  # Arrow: this processor was added before the results were delivered
+    if not isinstance(rows, list):  # an Arrow table: this processor was added before the results were delivered
         rows = list(zip(*map(values_of, rows.columns), strict=True))
     if entry.is_decoded:
         rows = [_decoded(row, entry.decoders) for row in rows]

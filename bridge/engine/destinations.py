@@ -1,4 +1,4 @@
-"""The methods of a bridge that say where results, late events and the rows for data stores go."""
+"""The methods of a bridge for the destinations of results, late events and rows for data stores."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ class Destinations(Access):
     ) -> Processor:
         """Delivers the results of a query to a function, from now on.
 
-        With a `name` each result is delivered at least once, in order, also after the process has ended: the results are
-        stored in the transaction of their push, and the processor's position moves when its function has returned (rule D5).
-        One that raises gets the same result again at the next push.
+        With a `name` each result is delivered at least once, in order, even after the process has ended: the results
+        are stored in the transaction of their push, and the processor's position moves when its function has returned
+        (rule D5). A processor that raises gets the same result again at the next push.
 
         Args:
             query: The name of the query.
             function: Called as `function(Event(payload, timestamp))` for each result.
             batch: Call it once per push instead, with an Arrow table of the results: `ts`, then the query's columns.
-            name: What the processor is called in this and later processes. Its function is called with
-                `Result(payload, timestamp, id)`; one that was there before gets what it has not had, at once.
+            name: The name of the processor in this and later processes. Its function is called with `Result(payload,
+                timestamp, id)`. A processor that existed before gets the results it has missed, at once.
 
         Returns:
             The handle for `remove_output_processor`.
@@ -68,10 +68,10 @@ class Destinations(Access):
         """Removes an output processor.
 
         Args:
-            handle: What `add_output_processor` has returned.
+            handle: The handle that `add_output_processor` has returned.
 
         Raises:
-            UnknownName: The processor is not there (any more).
+            UnknownName: The processor does not exist, or no longer.
 
         >>> import bridge
         >>> with bridge.connect() as cep:
@@ -91,7 +91,7 @@ class Destinations(Access):
 
     @locked
     def add_late_processor(self, function: Callable[[LateEvent], Any]) -> None:
-        """Delivers events that are not taken, as they are too late, too far ahead, or in already; see the table `late_events`.
+        """Delivers events that are refused as too late, too far ahead or duplicate; they are also in `late_events`.
 
         Args:
             function: Called as `function(LateEvent(stream, payload, timestamp, watermark, reason, kind, milliseconds))`.
@@ -136,7 +136,7 @@ class Destinations(Access):
 
     @locked
     def dead_letters(self) -> list[DeadLetter]:
-        """The rows that a data store has refused for good, the oldest first; the table `dead_letters` has them, too.
+        """The rows that a data store has refused for good, the oldest first; also in the table `dead_letters`.
 
         >>> import bridge
         >>> with bridge.connect() as cep:
@@ -149,7 +149,7 @@ class Destinations(Access):
     def deliver(self) -> int:
         """Tries at once to write the rows that wait for data stores.
 
-        Each push does so, too, but leaves a store that did not answer alone for a while.
+        Each push does so, too, but pauses for a store that did not answer.
 
         Returns:
             The number of rows that still wait.
@@ -165,7 +165,7 @@ class Destinations(Access):
 
 
 def _check_processor(function: Any) -> None:
-    """Raises ProcessorError for what is not a function, and for a coroutine function, which a call would not run."""
+    """Raises ProcessorError for an object that is not a function, and for a coroutine function, which needs `aio`."""
     if not callable(function):
         raise ProcessorError(f"an output processor is a function, not {function!r}", [])
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004

@@ -1,4 +1,4 @@
-"""When something is due by time alone: a boundary, an expiry, a periodic report, the deadline of a pattern."""
+"""The times at which something is due without an event: a boundary, an expiry, a periodic report, a deadline."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from windows.databases import Database
 
 
 class DueTimes:
-    """Asks operators for the next time at which they may report something though no event comes."""
+    """Asks operators for the next time at which they may report something without an event."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._texts: dict[int, tuple[exp.Query, str]] = {}
-        """The texts of statements, by their ids; each with its statement, so that the id is not given to another one."""
+        """The texts of statements, by id; with the statement itself, so that its id is not reused."""
 
     def clear(self) -> None:
-        """Forgets all texts, as operators have come or gone."""
+        """Forgets all texts, as operators were added or removed."""
         self._texts.clear()
 
     def next(self, operators: Iterable[Operator], now: int) -> int | None:
-        """The earliest such time of these operators after `now`, to which the clock in the database is set.
+        """The earliest such time of these operators after `now`; sets the clock in the database to `now`.
 
-        Machines without their memory, which a push gives them, do not count.
+        Machines whose memory is not restored do not count; a push restores it.
         """
         due: list[int | None] = []
         for operator in (each for each in operators if each.timed):

@@ -1,7 +1,7 @@
-"""What a durable bridge stores beside its state: how it was defined, and what its tables are called (rules D1, D6, D8).
+"""The catalogue that a durable bridge stores: its definitions and the names of its tables (rules D1, D6, D8).
 
-The tables `cep_definitions` and `cep_names` are the catalogue; with `cep_clock` and the tables of the operators they are
-all that a bridge needs to continue after its process has ended.
+It is in the tables `cep_definitions` and `cep_names`. With `cep_clock` and the operators' tables, they are all that a
+bridge needs to continue after its process has ended.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from windows.databases import Database
 from windows.schema import Attribute
 
 LAYOUT = 1
-"""The version of the tables: a newer program reads older ones, or says that it cannot."""
+"""The version of the tables. A newer program reads older ones, or refuses them."""
 
 DEFINITIONS, NAMES = "cep_definitions", "cep_names"
 
@@ -27,18 +27,18 @@ _COLUMNS = {
 }  # fmt: skip
 
 OPENING = "bridge"
-"""The kind of the first definition: that there is a bridge, and of which layout."""
+"""The kind of the first definition, which tells that there is a bridge, and its layout."""
 
 Reference = tuple[int, int]
-"""The number and the part of a definition."""
+"""The number and the part that identify a definition."""
 
 
 class LoggedCall(NamedTuple):
     """One call that defined something: its kind ("stream", "query", "remove query", "remove stream") and its arguments.
 
-    `seq`: the number of the newest event then. `options`: further arguments as JSON, and under "inherits" the operators
-    that a query has taken over from the one that it replaced, with their epochs. Definitions are carried out in the order
-    of (`number`, `part`).
+    `seq`: the number of the newest event at that time. `options`: further arguments as JSON, and under "inherits" the
+    operators that a query has taken over from the one that it replaced, with their epochs. Definitions are executed in
+    the order of (`number`, `part`).
     """
 
     number: int
@@ -52,7 +52,7 @@ class LoggedCall(NamedTuple):
     layout: int = LAYOUT
 
     def option(self, name: str) -> Any:
-        """A further argument; None where it was not given."""
+        """A further argument; None if it was not given."""
         return json.loads(self.options or "{}").get(name)
 
     def with_options(self, **options: Any) -> Self:
@@ -78,7 +78,7 @@ class CatalogueTables:
         return self._database.has_own(self._database.own_name(DEFINITIONS))
 
     def create(self) -> None:
-        """Makes the tables, where they are not there yet."""
+        """Creates the tables, unless they exist."""
         for name, columns in _COLUMNS.items():
             if not self._database.has_own(self._database.own_name(name)):
                 listed = ", ".join(
@@ -95,7 +95,7 @@ class CatalogueTables:
             self._database.execute(f"DROP TABLE IF EXISTS {self._table(name)}")
 
     def definitions(self) -> list[LoggedCall]:
-        """All definitions, in the order in which they are carried out. Raises `DatabaseError` for a newer layout."""
+        """All definitions, in the order of their execution. Raises `DatabaseError` for a newer layout."""
         found = sorted(LoggedCall(*row) for row in self._rows(DEFINITIONS))
         if newest := max((each.layout for each in found if each.layout > LAYOUT), default=None):
             raise DatabaseError(

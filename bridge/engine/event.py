@@ -1,4 +1,4 @@
-"""What output processors are called with: a result, or an event that came too late."""
+"""The arguments of output processors and late processors: a result, or an event that came too late."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 
 class Event(NamedTuple):
-    """A result of a query, as output processors are called with it.
+    """A result of a query, the argument of output processors.
 
     payload: The values by the names of the query's columns. timestamp: Milliseconds since 1970.
 
@@ -21,11 +21,11 @@ class Event(NamedTuple):
 
 
 class LateEvent(NamedTuple):
-    """An event that is not taken, as late processors are called with it; it is a row of the table `late_events`, too.
+    """An event that is refused, the argument of late processors; it is also a row of the table `late_events`.
 
     stream: Its stream. payload: Its attributes by name. timestamp: Milliseconds since 1970. watermark: The time, in
-    milliseconds, before which no event is accepted. reason: In words, why. kind: "late", "ahead" (further than `max_ahead`
-    allows) or "duplicate" (its `event_id` is known). milliseconds: By how much it is late or ahead.
+    milliseconds, before which no event is accepted. reason: The reason in words. kind: "late", "ahead" (further than
+    `max_ahead` allows) or "duplicate" (its `event_id` is known). milliseconds: By how much it is late or ahead.
 
     >>> late = LateEvent("s", {"a": 1}, 14, 15, "1 ms before the watermark")
     >>> late.stream, late.timestamp, late.watermark
@@ -42,7 +42,7 @@ class LateEvent(NamedTuple):
 
 
 def maker(names: Sequence[str]) -> Callable[[tuple[Any, ...]], Event]:
-    """A function that makes an `Event` of a row: its timestamp, then the values of these columns.
+    """A function that makes an `Event` from a row: its timestamp, then the values of these columns.
 
     It is compiled for these names, as dict(zip(…)) and Event(…) take twice as long per result.
 

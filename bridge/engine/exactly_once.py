@@ -1,6 +1,6 @@
-"""Repeated pushes are recognised: the ids of events, and the positions of sources (rule D4).
+"""Recognition of repeated pushes, by the ids of events and the positions of sources (rule D4).
 
-Both are written in the transaction of the push, so after a crash they are as far as the events are.
+Both are written in the transaction of the push, so after a crash they agree with the events.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from windows.times import duration
 EVENT_IDS, POSITIONS = "cep_event_ids", "cep_positions"
 
 DEFAULT_RETENTION = 100_000
-"""Ids of events that are remembered, unless `event_ids` says otherwise."""
+"""The number of event ids that are remembered, unless `event_ids` says otherwise."""
 
 SLACK = 1_000
-"""Ids beyond those to be remembered that are removed at once."""
+"""The number of superfluous ids that are removed at once."""
 
 Position = int | str
 
 
 class EventIds:
-    """The ids of the newest events. `retention` is their number, or the time for which an id is remembered, such as "7 D"."""
+    """The ids of the newest events. `retention`: how many are remembered, or for how long, such as "7 D"."""
 
     def __init__(self, runner: Runner, retention: Any = None) -> None:
         self._runner = runner
         self._count, self._age = _retention(retention)
         self._known: collections.OrderedDict[tuple[str, str], int] = collections.OrderedDict()
-        """The timestamps of the events of these streams and ids, the oldest first."""
+        """The timestamps of the events, by stream and id, the oldest first."""
         self._table = OwnTable(runner, EVENT_IDS, "time BIGINT, number BIGINT, stream VARCHAR, id VARCHAR")
 
     def resume(self) -> None:
-        """Reads the ids that are stored."""
+        """Reads the stored ids."""
         self._known.clear()
         self._known.update(((stream, name), int(ts)) for ts, _, stream, name in sorted(self._table.rows()))
 
     def is_known(self, stream: str, event_id: object) -> bool:
-        """Whether an event of this stream and id is in."""
+        """Whether an event of this stream with this id has been pushed."""
         return (stream.lower(), str(event_id)) in self._known
 
     def receipt(self, stream: str, event_id: object, ts: int) -> Receipt:
@@ -54,7 +54,7 @@ class EventIds:
         return Receipt(functools.partial(self.write, *event), functools.partial(self.add, *event))
 
     def write(self, stream: str, event_id: object, ts: int, oldest: int | None) -> None:
-        """Stores an id, inside the transaction of its push, and removes those before the `oldest`."""
+        """Stores an id, inside the transaction of its push, and removes the ids before the time `oldest`."""
         if self._table.is_made:
             self._table.insert((ts, self._runner.seq, stream.lower(), str(event_id)))
             if oldest is not None:
@@ -63,13 +63,13 @@ class EventIds:
                 )
 
     def add(self, stream: str, event_id: object, ts: int, oldest: int | None) -> None:
-        """Remembers an id, once its push has taken effect, and forgets those before the `oldest`."""
+        """Remembers an id after its push has taken effect, and forgets the ids before the time `oldest`."""
         self._known[stream.lower(), str(event_id)] = ts
         while oldest is not None and self._known and next(iter(self._known.values())) < oldest:
             self._known.popitem(last=False)
 
     def _oldest(self) -> int | None:
-        """The time before which ids are forgotten; None while there are few more than are to be remembered."""
+        """The time before which ids are forgotten; None while there are only a few more than are to be remembered."""
         if self._age is not None:
             first = next(iter(self._known.values()), self._runner.now)
             return self._runner.now - self._age if self._runner.now - first > self._age * 1.01 + SLACK else None
@@ -78,7 +78,7 @@ class EventIds:
 
 
 def _retention(retention: Any) -> tuple[int, int | None]:
-    """How many ids, and of how many milliseconds, are to be remembered."""
+    """How many ids are to be remembered, and for how many milliseconds."""
     if retention is None:
         return DEFAULT_RETENTION, None
     if isinstance(retention, int) and not isinstance(retention, bool) and retention > 0:
@@ -92,7 +92,7 @@ def _retention(retention: Any) -> tuple[int, int | None]:
 
 
 class SourceState(NamedTuple):
-    """Where a source stands: its position, and of the push that is under way to `pending` the number of events in."""
+    """The position of a source; and of an unfinished push, the position it leads to and the number of events pushed."""
 
     position: Position | None
     pending: Position | None = None
@@ -100,7 +100,7 @@ class SourceState(NamedTuple):
 
 
 class SourcePositions:
-    """The positions of sources: what a push says of where its source stands after it."""
+    """The positions of sources, each stored with the push of the events before it."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
@@ -108,19 +108,19 @@ class SourcePositions:
         self._table = OwnTable(runner, POSITIONS, "source VARCHAR, position VARCHAR, pending VARCHAR, done BIGINT")
 
     def resume(self) -> None:
-        """Reads the positions that are stored."""
+        """Reads the stored positions."""
         for source, position, pending, done in self._table.rows():
             self._known[source] = SourceState(json.loads(position), json.loads(pending), int(done))
 
     def of(self, source: str) -> Position | None:
-        """The position of a source; None where it has none yet. Raises `SchemaError` for what is not a name."""
+        """The position of a source; None before its first. Raises `SchemaError` if the name is not a text."""
         _check_source(source)
         return self._known.get(source, SourceState(None)).position
 
     def events_in(self, source: str, position: Position) -> int | None:
-        """The number of events of the push to this position that are in; None where all are.
+        """The number of events of the push to this position that have been pushed; None if all have.
 
-        Raises `SchemaError` for what is not a position, or is of another kind than those before.
+        Raises `SchemaError` for a value that is not a position, or is of another kind than the earlier positions.
         """
         _check_source(source)
         if not isinstance(position, (int, str)) or isinstance(position, bool):
@@ -136,14 +136,14 @@ class SourcePositions:
         return state.done if state.pending == position else 0
 
     def receipt(self, source: str, position: Position, done: int | None = None) -> Receipt:
-        """Notes that a push is in, or that its first `done` events are, before the transaction that has them."""
+        """The receipt of a push, or of its first `done` events; made before the transaction that has them."""
         if self._runner.is_durable:
             self._table.make()
         state = SourceState(position) if done is None else SourceState(self.of(source), position, done)
         return Receipt(functools.partial(self.write, source, state), functools.partial(self.set, source, state))
 
     def write(self, source: str, state: SourceState) -> None:
-        """Stores where a source stands, inside the transaction of its push."""
+        """Stores the state of a source, inside the transaction of its push."""
         if not self._table.is_made:
             return
         database = self._runner.database
@@ -158,14 +158,14 @@ class SourcePositions:
             self._table.insert((source, *values[:-1]))
 
     def remove(self, source: str) -> None:
-        """Forgets where a source stands, inside a transaction."""
+        """Removes the state of a source, inside a transaction."""
         if self._known.pop(source, None) is not None and self._table.is_made:
             database = self._runner.database
             text = f"DELETE FROM {self._table.text} WHERE {database.quoted('source')} = {database.placeholder}"
             database.execute_bound(text, [source])
 
     def set(self, source: str, state: SourceState) -> None:
-        """Remembers where a source stands, once its push has taken effect."""
+        """Remembers the state of a source after its push has taken effect."""
         self._known[source] = state
 
 

@@ -1,6 +1,6 @@
-"""What a query becomes: its tree, a pattern's automaton, and the SQL of one push in the order in which it runs.
+"""The explanation of a query: its tree, a pattern's automaton, and the SQL of one push in the order of execution.
 
-The text is a script: with the inboxes filled by hand it runs as it stands in the database's own shell.
+The text is a script: once the inboxes are filled by hand, it runs unchanged in the database's own shell.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from windows.databases import Database
 from windows.sql import table
 
 READ_AT_ONCE = 1_000
-"""The rows that the statement which reads a table is shown with; the number depends on how far behind it is."""
+"""The number of rows shown in the statement that reads a watched table; the real number depends on the backlog."""
 
 
 def explanation(entry: QueryEntry, catalogue: Catalogue, database: Database, settings: Settings, variants: bool) -> str:
-    """The explanation of one continuous query, in this database's SQL; with all `variants` of its statements, or one."""
+    """The explanation of a continuous query, in this database's SQL; with one variant of each statement or all."""
     return "\n".join(_Explanation(entry, catalogue, database, variants, settings).lines())
 
 
@@ -64,7 +64,7 @@ def explanation_of_script(
 
 
 def tree(node: Node, depth: int = 0, label: str = "") -> str:
-    """The tree, one node a line, inputs indented below their reader.
+    """The tree, one node per line, with inputs indented below their reader.
 
     >>> print(tree(query.Filter(query.Stream("s"), "a > 1")))
     Filter a > 1
@@ -137,7 +137,7 @@ def _list(expressions: tuple[exp.Expr, ...]) -> str:
 
 
 def _pushes(settings: Settings, brief: int) -> dict[str, str]:
-    """The pushes that the variants of a statement are for."""
+    """The kinds of pushes that the variants of a statement are for."""
     many, few = f"more than {settings.few} events", f"at most {settings.few} events"
     return {
         "any": many,
@@ -153,7 +153,7 @@ def _pushes(settings: Settings, brief: int) -> dict[str, str]:
 
 @dataclasses.dataclass
 class _Explanation:
-    """Writes the explanation of a query: its tree, then the statements of one push of few events in their order."""
+    """Writes the explanation of a query: its tree, then the statements of one push of few events, in order."""
 
     entry: QueryEntry
     catalogue: Catalogue
@@ -186,7 +186,7 @@ class _Explanation:
     # State ------------------------------------------------------------------------------------------------------------
 
     def _state(self) -> Iterator[str]:
-        """The statements that make the tables: the clock, the inboxes of the streams, the operators' tables."""
+        """The statements that create the tables: the clock, the inboxes of the streams, the operators' tables."""
         zeros = (exp.alias_(exp.cast("0", "BIGINT"), name, quoted=True) for name in ("before", "now", "seq"))
         yield self._sql(exp.Create(kind="TABLE", this=table(CLOCK), expression=exp.select(*zeros)))
         for name in sorted(self.entry.sources):
@@ -200,7 +200,7 @@ class _Explanation:
                     yield from map(self._sql, made.index())
 
     def _reading(self, stream: StreamEntry) -> Iterator[str]:
-        """How the rows of a table become the events of a stream; of changes whose triggers are not made, those."""
+        """How rows of a watched table become events; for changes, also the triggers if they do not exist yet."""
         if stream.source is None:
             return
         place = "" if stream.source.changes else ", each time after the newest position, and in the gaps below it"
@@ -236,7 +236,7 @@ class _Explanation:
                 yield step.explained(lambda text: laid_out(text, self.database.dialect))
 
     def _insert(self, step: Insert) -> Iterator[str]:
-        """An INSERT as for a push of few events, and its other variants as comments: what they are for, or all of them."""
+        """An INSERT for a push of few events; its other variants as comments: their purposes, or their full texts."""
         yield self._sql(step.statement("few"))
         own = step.variants.kind("few")
         others = [(name, writer) for name, writer in step.variants.items() if name != own]
@@ -268,12 +268,12 @@ class _Explanation:
         yield from self._rules(bound)
 
     def _listed(self, variants: Iterable[tuple[str, str]]) -> list[str]:
-        """Which other variants of a statement there are, and by what method they go."""
+        """The other variants of a statement, each with its method."""
         lines = [f"--   {self._pushes[name]}: {method or 'another statement'}" for name, method in variants]
         return ["-- other variants:", *lines] if lines else []
 
     def _merged(self, variant: str) -> Iterator[str]:
-        """Which queries differ so little that one statement reads the results of all that have a processor."""
+        """The queries that differ so little that one statement reads the results of all of them."""
         if variant == "any" and self.entry.results.shared is not None:
             return
         own = self.entry.results.of(variant)
@@ -288,14 +288,14 @@ class _Explanation:
                 yield f"-- by one statement for {names}, which have columns of their own in it"
 
     def _bound_streams(self) -> list[StreamEntry]:
-        """The streams whose events need no inbox, as far as this query goes."""
+        """The streams whose events need no inbox for this query."""
         entry, result = self.entry, self.entry.results.of(self.entry.variant("few", shared=False))
         report = ResultStatement([entry], result.statement, result.text)
         streams = [self.catalogue.streams[name] for name in sorted(entry.sources)]
         return [each for each in streams if one_event_plan(each, entry.operators, [report], (), self.database)]
 
     def _rules(self, bound: Iterable[StreamEntry]) -> Iterator[str]:
-        """The optimisation rules that change the statement printed, and those for an event that is pushed alone."""
+        """The optimisation rules that changed the printed statement, and those for an event pushed alone."""
         write = self.entry.results.of("few").write
         names = dict.fromkeys(fired(write()))
         inboxes = {each.inbox for each in self.catalogue.streams.values()}
@@ -332,13 +332,13 @@ def _commented(text: str) -> list[str]:
     return [f"--   {line}" for line in text.splitlines()]
 
 
-# The patterns of a query as a picture
+# Pictures of a query's patterns
 
 
 def graph_of(source: QueryEntry | str, dialect: str = "") -> Graph:
-    """The picture of a continuous query's patterns, or of those in a SELECT; QueryError where there is none.
+    """The picture of a continuous query's patterns, or of those in a SELECT. Raises QueryError if there are none.
 
-    MATCHING is drawn as its deterministic automaton, MATCH_RECOGNIZE with its ways in the order of preference.
+    MATCHING is drawn as its deterministic automaton, MATCH_RECOGNIZE with its paths in the order of preference.
 
     >>> print(graph_of("SELECT * FROM t MATCH_RECOGNIZE (PATTERN (A B?))"))
     A B?

@@ -1,7 +1,7 @@
 """Pushes that fail because of one query: they are refused, or run without that query (`on_error`).
 
-A push that has failed is rolled back, so it can be tried again without some queries. By trials that are rolled back as well,
-halving the queries, those are found without which it succeeds.
+A push that has failed is rolled back, so it can be tried again without some queries. Further trials, rolled back as
+well, find the failing queries by halving the set.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from bridge.errors import QueryError
 from windows.databases.refused import ConnectionLost
 
 REFUSE, SKIP, STOP = "refuse", "skip", "stop"
-"""The effects of a query's error: the push is refused, or runs without the query, this once or from now on."""
+"""The effects of a query's error: the push is refused; or it runs without the query, once or from now on."""
 
 STOP_QUERY = "stop query"
-"""The kind of the definition that stops a query; its text is the error."""
+"""The kind of the definition that stops a query; the text is the error."""
 
 Run = Callable[[Sequence[Receipt]], Results]
-"""The transaction of a push, with further receipts."""
+"""The transaction of a push, with further receipts to write."""
 
 
 def check_policy(on_error: object, limits: object = None) -> str:
-    """The policy of a query with these limits. Raises `QueryError` for what is not one."""
+    """The policy of a query with these limits. Raises `QueryError` for an unknown policy."""
     if limits is not None and (not isinstance(limits, Limits) or on_error == REFUSE):
         raise QueryError(f'limits= is Limits(…), and on_error="{STOP}" or "{SKIP}" says what happens beyond them')
     if on_error not in (REFUSE, SKIP, STOP):
@@ -40,7 +40,7 @@ def check_policy(on_error: object, limits: object = None) -> str:
 
 
 class Failures:
-    """Runs pushes without the queries that make them fail, where these allow it."""
+    """Runs pushes without the queries that make them fail, if the policies of these allow it."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
@@ -51,7 +51,7 @@ class Failures:
         return any(self._may_fail(entry) for entry in self._runner.catalogue.queries.values())
 
     def run_without(self, error: Exception, run: Run) -> Results:
-        """Runs a push that has failed without the queries that make it fail. Raises the `error` if it is not theirs."""
+        """Runs a failed push again without the queries that make it fail. Raises the `error` if no query does."""
         if as_bridge_error(error) is None or isinstance(error, ConnectionLost) or not self.are_possible:
             raise error
         known = self._runner.catalogue
@@ -67,7 +67,7 @@ class Failures:
             self._runner.exclude(())
 
     def _may_fail(self, entry: QueryEntry) -> bool:
-        """Whether a push may continue without a query and those that read it."""
+        """Whether a push may continue without a query and its readers."""
         queries = self._runner.catalogue.queries
         if entry.is_internal or entry.stopped or entry.on_error == REFUSE:
             return False
@@ -75,9 +75,9 @@ class Failures:
         return all(reader.is_internal or reader.on_error != REFUSE for reader in readers)
 
     def _failing(self, groups: Sequence[tuple[str, ...]], run: Run) -> dict[tuple[str, ...], Exception]:
-        """The groups that make a push fail, each by itself, and how; none where it fails without any.
+        """The groups that each make a push fail, with the errors; none if the push fails without any group.
 
-        What only reads a query that fails is in the group of that.
+        A query that only reads a failing query is not in a group of its own, but in that query's.
         """
         failing: dict[tuple[str, ...], Exception] = {}
         if self._error_with((), groups, run) is not None:
@@ -99,7 +99,7 @@ class Failures:
     def _error_with(
         self, some: Sequence[tuple[str, ...]], groups: Sequence[tuple[str, ...]], run: Run
     ) -> Exception | None:
-        """How a push fails with `some` groups of all; None where it succeeds."""
+        """The error of a push with `some` of all groups; None if it succeeds."""
         kept = {name for group in some for name in group}
         self._runner.exclude(name for group in groups for name in group if name not in kept)
         try:
@@ -121,7 +121,7 @@ def _text(error: Exception) -> str:
 
 @dataclasses.dataclass
 class _Outcome:
-    """What is noted of a query that has failed: that it has skipped a push, or that it and its readers are stopped."""
+    """The receipt for a query that has failed: it has skipped a push, or it and its readers are stopped."""
 
     runner: Runner
     group: tuple[str, ...]
@@ -147,7 +147,7 @@ class _Outcome:
 
 
 def stop(names: Iterable[str], reason: str, runner: Runner) -> None:
-    """Stops the first of these queries for this reason, and the others as they read it."""
+    """Stops the first of these queries for this reason, and the others because they read it."""
     first, *readers = (runner.catalogue.queries[name] for name in names)
     first.stopped = reason
     for reader in readers:

@@ -1,4 +1,4 @@
-"""Python's collection of garbage, paused while much is made that stays."""
+"""Pauses Python's garbage collection while many lasting objects are made."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def pause_collection() -> Iterator[None]:
-    """Within it no garbage is collected: each collection would visit the trees of the statements that are being made.
+    """A context without garbage collection, which would visit the trees of the statements that are being made.
 
-    A program that has switched collection off keeps it off.
+    If the program has switched collection off, it stays off.
     """
     was_enabled = gc.isenabled()
     gc.disable()

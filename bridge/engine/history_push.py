@@ -1,4 +1,4 @@
-"""Pushes of a history whose state nobody reads afterwards: what would be tables of state are views over the events."""
+"""Pushes of a history whose state nobody reads afterwards: tables of state are replaced by views over the events."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class HistoryEvents(NamedTuple):
     """Events in the order of time, numbered: per stream an Arrow table of `ts`, `seq` and the attributes.
 
-    In place of a table may stand the text of a SELECT of these columns. `size`: their number; `first`, `last`: their times,
-    in milliseconds.
+    A table may also be the text of a SELECT of these columns. `size`: the number of events; `first`, `last`: their
+    times, in milliseconds.
     """
 
     tables: Mapping[str, pa.Table | str]
@@ -36,9 +36,9 @@ class HistoryEvents(NamedTuple):
 
 
 class HistoryMatcher(Protocol):
-    """A step that is more than a statement: it reads a table of `rows`, and gives rows of its result `table`.
+    """A step that is not a statement: it reads a table of `rows`, and returns rows of its result `table`.
 
-    `needed`: the ids of the rows that it reads again with the next slice of the history.
+    `needed`: the ids of the rows that it needs again with the next slice of the history.
     """
 
     @property
@@ -49,29 +49,29 @@ class HistoryMatcher(Protocol):
     def needed(self) -> Sequence[Sequence[int]]: ...
 
     def run(self, database: Database, now: int, last: int | None) -> pa.Table | None:
-        """The results of these rows when time is `now`; `last`: the number of the last event, when none will follow."""
+        """The results of these rows at the time `now`. `last`: the number of the last event, if no event follows."""
 
 
 @runtime_checkable
 class HasHistory(Protocol):
-    """A step that knows how to do its work for a history; None where it cannot."""
+    """A step that may have a form for a history; None if it has none."""
 
     def history(self) -> HistoryMatcher | None: ...
 
 
 class HistoryPush:
-    """The statements of a bridge over all events that some results look at, without tables of state.
+    """The statements of a bridge over all events that some results depend on, without tables of state.
 
     A push fills tables of state, from which its own results are read. Here each such table is a view with the same
-    columns, so the database plans inputs and results as one statement, and stores nothing. The rows are those of one push
-    of the events into a new bridge.
+    columns, so the database plans inputs and results as one statement, and stores nothing. The results are those of one
+    push of the events into a new bridge.
 
-    `is_sequence`: each slice of the history goes on from the one before it, with rows that matchers read again, or the last
-    rows of a window. Else each slice is by itself.
+    `is_sequence`: each slice of the history continues the one before it, with the rows that matchers need again, or
+    with the last rows of a window. Otherwise slices are independent.
     """
 
     def __init__(self, runner: Runner, queries: Iterable[str], is_sequence: bool) -> None:
-        """Raises NotImplementedError where a step needs a table of state. `queries`: those whose results are wanted."""
+        """Raises NotImplementedError where a step needs a table of state. `queries`: the queries to read results of."""
         self._runner, self._database, self._is_sequence = runner, runner.database, is_sequence
         results = [runner.catalogue.query_entry(name).results.of("history").statement for name in queries]
         self._steps, reads = _needed(_steps_of(runner), results)
@@ -88,15 +88,15 @@ class HistoryPush:
         ):
             raise NotImplementedError("a table of state that has more than the last rows of a window")
         self._stored = {step.table for step in filled if reads[step.table] > 1}
-        """The tables that several statements read: they are filled once."""
+        """The tables that several statements read; their rows are computed once."""
         self._needed_rows: dict[str, pa.Table] = {}
-        """Rows of slices before that matchers read again, by table."""
+        """The rows of earlier slices that are needed again, by table."""
         self._seq = 0
 
     def run(self, events: HistoryEvents, until: int, is_last: bool) -> Results:
         """The results of these events, while time passes from the first of them to `until`, in milliseconds.
 
-        `is_last`: none will follow.
+        `is_last`: no events follow.
         """
         self._seq = self._seq + events.size if self._is_sequence else events.size
         self._runner.settle(None)
@@ -129,7 +129,7 @@ class HistoryPush:
             )
 
     def _show(self, stack: contextlib.ExitStack, table: str, *rows: pa.Table | str) -> None:
-        """Until the end of `stack` statements read these rows, tables or texts of SELECTs, in the place of a table."""
+        """Lets statements read these rows (tables or texts of SELECTs) as `table`, until `stack` is closed."""
         selects = [
             part if isinstance(part, str) else f"SELECT * FROM {stack.enter_context(self._database.registered(part))}"
             for part in rows
@@ -147,7 +147,7 @@ class HistoryPush:
         return found
 
     def _last_rows_of(self, table: str) -> pa.Table:
-        """The rows that events of later slices see."""
+        """The rows that events of later slices need."""
         size, keys, rows = self._last_rows[table]
         newest_first = exp.Ordered(this=column("seq"), desc=True)
         place = row_number([rows.value(key) for key in keys], [newest_first])
@@ -160,7 +160,7 @@ class HistoryPush:
 
 
 class _Fill(NamedTuple):
-    """A table with the SELECT of all that fills it. `is_state`: its rows stay after the push."""
+    """A table, with one SELECT for all its INSERTs. `is_state`: whether its rows stay after the push."""
 
     table: str
     select: exp.Query
@@ -168,7 +168,7 @@ class _Fill(NamedTuple):
 
 
 def _steps_of(runner: Runner) -> list[_Fill | HistoryMatcher]:
-    """The steps of all operators in their order."""
+    """The steps of all operators, in order."""
     found: list[_Fill | HistoryMatcher] = []
     read: set[str] = set()
     for operator in runner.active_operators():
@@ -176,7 +176,7 @@ def _steps_of(runner: Runner) -> list[_Fill | HistoryMatcher]:
         selects: dict[str, list[exp.Query]] = {}
         for step in operator.steps:
             if isinstance(step, UpdateRows):
-                continue  # there are none
+                continue  # tables that stay empty
             if isinstance(step, Insert) and step.table in {made.name for made in operator.tables}:
                 select = step.variants.of("history")()
                 assert isinstance(select, exp.Query)
@@ -212,7 +212,7 @@ def _last_rows(runner: Runner) -> Iterator[tuple[str, LastRows]]:
 def _needed(
     steps: Sequence[_Fill | HistoryMatcher], results: Sequence[exp.Expr]
 ) -> tuple[list[_Fill | HistoryMatcher], collections.Counter[str]]:
-    """The steps whose tables the results read, also through others, and how often each table is read."""
+    """The steps whose tables the results read, directly or through others, and how often each table is read."""
     reads = collections.Counter(name for statement in results for name in table_names(statement))
     found: list[_Fill | HistoryMatcher] = []
     for step in reversed(steps):

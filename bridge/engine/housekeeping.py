@@ -1,4 +1,4 @@
-"""Housekeeping: what keeps tables small and statements fast; it never changes a result."""
+"""Housekeeping keeps tables small and statements fast; it never changes a result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from windows.databases import Database
 class Housekeeping:
     """Purges expired rows, builds panes for long windows, and runs the database's own clean-up.
 
-    `since_purge`: events since the last purge; `removed`: whether this transaction removes rows.
+    `since_purge`: the number of events since the last purge. `removed`: whether this transaction removes rows.
     """
 
     def __init__(self, database: Database, network: Network, tables: Tables, results: ResultStatements) -> None:
@@ -20,12 +20,12 @@ class Housekeeping:
         self.since_purge = 0
         self.removed = False
         self._untidy = 0
-        """Transactions that have removed rows since the last clean-up, which was after `_tidied` events."""
+        """The number of transactions that have removed rows since the last clean-up, after `_tidied` events."""
         self._tidied = 0
         self._pane_inserts: list[PaneInsert] | None = None
 
     def forget(self) -> None:
-        """Operators have come or gone."""
+        """Resets the counts, as operators were added or removed."""
         self._pane_inserts = None
 
     def is_due(self, count: int) -> bool:
@@ -44,7 +44,7 @@ class Housekeeping:
         return self.is_due(count) or bool(self.pane_inserts(seq, count))
 
     def purge(self) -> None:
-        """Removes what has expired by the clock, then counts the rows that are left."""
+        """Removes the rows that have expired, then counts the remaining rows."""
         for operator in self._network.operators:
             missing = self._tables.missing(operator)
             for step in operator.purges:
@@ -71,13 +71,13 @@ class Housekeeping:
         self._results.outdate()
 
     def undo(self) -> None:
-        """After a failed transaction: an operator whose panes it was to create is not long."""
+        """After a failed transaction: marks operators as not long if it was to create their panes."""
         for operator in self._network.operators:
             if operator.is_long and self._tables.missing(operator):
                 self._set_long(operator, is_long=False)
 
     def tidy(self, seq: int) -> None:
-        """Runs the database's clean-up after many events: until then a removed row costs each statement a little."""
+        """Runs the database's clean-up after many events; until then removed rows slow statements down a little."""
         self._untidy, self.removed = self._untidy + self.removed, False
         settings = self._network.settings
         if self._untidy >= settings.tidy_pushes and seq - self._tidied >= settings.tidy_events:

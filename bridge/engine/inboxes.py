@@ -1,4 +1,4 @@
-"""The inboxes: tables that hold the events of the present push, or Arrow tables registered in their place."""
+"""The inboxes: tables with the events of the current push, or Arrow tables registered in their place."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 TRUNCATED_FROM = 1_000
-"""The number of events in a push from which TRUNCATE empties its inbox faster than DELETE."""
+"""The number of events in a push from which TRUNCATE empties an inbox faster than DELETE."""
 
 
 class Inboxes:
-    """The inboxes of streams and results. `filled`: tables with rows to delete before the next push, results' inboxes among them.
+    """The inboxes of streams and results. `filled`: the tables whose rows are to be deleted before the next push.
 
-    `skipped`: the event of the last push, where its values were bound and its inbox was not filled.
+    `skipped`: the event of the last push, if its values were bound and its inbox was not filled.
     """
 
     def __init__(self, database: Database, network: Network, tables: Tables) -> None:
@@ -29,10 +29,10 @@ class Inboxes:
         self.skipped: EventBatch | None = None
         self._events = 0
         self.registered: dict[str, pa.Table] = {}
-        """The Arrow tables that stand in the place of inboxes, by the names of these."""
+        """The Arrow tables registered in place of inboxes, by the inboxes' names."""
 
     def fill(self, batches: Sequence[EventBatch]) -> set[str]:
-        """Brings events into their inboxes; the tables that have rows then."""
+        """Writes events into their inboxes; returns the tables that have rows then."""
         filled: set[str] = set()
         self._events = sum(batch.count for batch in batches)
         for batch in batches:
@@ -45,14 +45,14 @@ class Inboxes:
         return filled
 
     def empty(self) -> bool:
-        """Deletes the rows of the push before; whether there were any."""
+        """Deletes the rows of the previous push; returns whether there were any."""
         for inbox in self.filled:
             self._database.execute(self._tables.emptying(inbox, self._events >= TRUNCATED_FROM))
         self._events = 0
         return bool(self.filled)
 
     def forget(self, names: Iterable[str]) -> None:
-        """These tables are dropped."""
+        """Forgets tables that are dropped."""
         self.filled = self.filled - set(names)
 
     def _register(self, inbox: str, rows: pa.Table) -> None:
@@ -61,9 +61,9 @@ class Inboxes:
         self.registered[inbox] = rows
 
     def unregister(self) -> dict[str, pa.Table]:
-        """Ends all registrations, and gives what was registered.
+        """Ends all registrations, and returns what was registered.
 
-        It is done between transactions: one rolled back would bring back what is not there any more.
+        This is done between transactions: a rollback would restore registrations of tables that no longer exist.
         """
         registered, self.registered = self.registered, {}
         for inbox in registered:

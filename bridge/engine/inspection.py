@@ -1,4 +1,4 @@
-"""The methods of a bridge that look at it: on-demand queries, plans, patterns, and what it knows."""
+"""The methods of a bridge that show it: on-demand queries, plans, patterns, status."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Inspection(Access):
         Args:
             sql: A SELECT over the contents of windows, streams, queries and tables; see docs/language.md. A name in FROM that
                 is none of them may be a frame or an Arrow table among the caller's variables.
-            untrusted: Refuse whatever is not known to be harmless; see docs/security.md.
-            tables: The tables that an untrusted query may read beside streams and queries.
+            untrusted: Refuse everything that is not known to be harmless; see docs/security.md.
+            tables: The tables that an untrusted query may read in addition to streams and queries.
             limits: The time, rows and memory that it may take. By default an untrusted query has those of `Limits()`, a
                 trusted one none.
 
@@ -45,8 +45,8 @@ class Inspection(Access):
             The rows, in order, with `.columns`, `.to_arrow()`, `.to_pandas()` and `.to_polars()`.
 
         Raises:
-            QueryError: The SELECT is wrong, reads a window that no query keeps, does what an untrusted query must not, or
-                takes more than its limits.
+            QueryError: The SELECT is wrong, reads a window that no query keeps, does something that an untrusted query
+                must not do, or exceeds its limits.
 
         >>> import bridge
         >>> with bridge.connect() as cep:
@@ -68,7 +68,7 @@ class Inspection(Access):
 
         Args:
             query: The name of the query.
-            after: The id of a result: those that came after it. By default all that are still stored.
+            after: The id of a result; only later results are returned. None: all that are still stored.
 
         Returns:
             The results in order, each with its id.
@@ -100,12 +100,12 @@ class Inspection(Access):
         Args:
             query: The name of a continuous query or of a script, or the text of a SELECT, as `query` takes it.
             variants: Print every variant of each statement, not only the one for a push of few events.
-            untrusted: Refuse a SELECT that does what is not known to be harmless; see docs/security.md.
-            tables: The tables that an untrusted SELECT may read beside streams and queries.
+            untrusted: Refuse a SELECT that does something not known to be harmless; see docs/security.md.
+            tables: The tables that an untrusted SELECT may read in addition to streams and queries.
 
         Returns:
-            Of a continuous query the tree, the automaton of a pattern, the tables, and the statements of one push in the
-            order in which they run. Of a SELECT the SQL that `query` would run, and for each MATCH_RECOGNIZE how its
+            For a continuous query: the tree, the automaton of a pattern, the tables, and the statements of one push in
+            the order of execution. For a SELECT: the SQL that `query` would run, and for each MATCH_RECOGNIZE how its
             conditions are computed and its matches are found.
 
         Raises:
@@ -189,17 +189,17 @@ class Inspection(Access):
             sql: A SELECT with MATCH_RECOGNIZE, as `query` takes it.
             row: Values that no other row has, by their columns.
             ts: The row's value in the first column of ORDER BY.
-            clause: The clause meant, counted from 1, where there are several.
-            runs: The most runs that the answer shows.
-            untrusted: As for `query`, as are `tables` and `limits`.
+            clause: The number of the MATCH_RECOGNIZE clause, from 1, if there are several.
+            runs: The greatest number of runs that the answer shows.
+            untrusted: As for `query`, like `tables` and `limits`.
             tables: The tables that an untrusted SELECT may read.
             limits: The time and memory that it may take.
 
         Returns:
-            The verdict and the runs of the pattern that come to the row.
+            The verdict, and the runs of the pattern that reach the row.
 
         Raises:
-            QueryError: The SELECT is wrong, or `row` and `ts` do not name one row.
+            QueryError: The SELECT is wrong, or `row` and `ts` do not identify one row.
 
         >>> import bridge
         >>> with bridge.connect() as cep:
@@ -217,7 +217,7 @@ class Inspection(Access):
             return why(sql, row or {}, ts, clause, runs, *known, *bounds)
 
     def _frames(self, sql: str, untrusted: bool) -> contextlib.AbstractContextManager[None]:
-        """Within it the frames among the caller's variables that a text names are tables of the database."""
+        """Registers the frames among the caller's variables that a text names as tables of the database meanwhile."""
         frames = {} if untrusted else frames_of_caller(sql)
         return in_database(frames, self._catalogue, self._runner.database)
 
@@ -232,9 +232,9 @@ class Inspection(Access):
 
     @locked
     def status(self) -> Status:
-        """What the bridge and its queries do: `print` it, or read its fields.
+        """The state and the figures of the bridge and its queries; `print` it, or read its fields.
 
-        It counts the rows of the state's tables. Numbers of events and results are those since the bridge was opened.
+        It counts the rows of the state's tables. Numbers of events and results count from the opening of the bridge.
 
         >>> import bridge
         >>> with bridge.connect() as cep:

@@ -1,4 +1,4 @@
-"""Intake of events: checked, in the order of time, numbered, in chunks of one transaction each."""
+"""Intake of events: they are checked, put in order of time, numbered, and divided into chunks, one per transaction."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
 
 
 Chunk = Callable[[int], "tuple[list[EventBatch], int, int, int]"]
-"""A function of the newest event's number that gives batches, the number of events, and the first and last ts."""
+"""A function from the newest event's number to batches, the number of events, and the first and last ts."""
 
 
 JOINED = 20_000
-"""The events of a chunk, at most, where an event may have many results, as in a join."""
+"""The greatest number of events in a chunk where an event may have many results, as in a join."""
 
 
 class ChunkSizes(NamedTuple):
-    """The number of events in a chunk, of Python `rows` and of `arrow` tables."""
+    """The greatest number of events in a chunk: of Python rows, and of Arrow tables."""
 
     rows: int
     arrow: int
 
 
 def chunk_sizes(database: Database, queries: Collection[QueryEntry]) -> ChunkSizes:
-    """The events of a chunk for these queries: the fewer an event concerns, the more.
+    """The sizes of chunks for these queries: the fewer queries and rows an event concerns, the larger.
 
-    Where queries report as time passes, the time of a push may grow faster than the number of its events: chunks are small.
+    Where queries report as time passes, the time of a push may grow faster than its number of events: chunks are small.
     """
     many = 0 if any(entry.timed for entry in queries) else database.arrow_chunk_size
     if all(entry.is_linear(joins_by_range=False) for entry in queries):
@@ -56,7 +56,7 @@ class EventBatch:
     rows: list[tuple[Any, ...]] = dataclasses.field(default_factory=list)
     table: pa.Table | None = None
     positions: Sequence[int] = ()
-    """The position of each row, for rows of a table that other programs write."""
+    """The position of each row, for rows of a watched table."""
 
     @property
     def count(self) -> int:
@@ -76,7 +76,7 @@ class EventBatch:
         return list(zip(*map(values_of, self.table.columns), strict=True))
 
     def named(self) -> pa.Table | None:
-        """The Arrow table with the inbox's column names; None where the batch is tuples."""
+        """The Arrow table with the inbox's column names; None for a batch of tuples."""
         if self.table is None:
             return None
         return self.table.rename_columns(["ts", "seq", *self.stream.schema.names])
@@ -89,7 +89,7 @@ class EventBatch:
 
 
 def count_events(batches: Iterable[EventBatch]) -> None:
-    """Adds the events of a push to those of their streams."""
+    """Adds the numbers of events in a push to the counts of their streams."""
     for batch in batches:
         batch.stream.events += batch.count
 
@@ -97,7 +97,7 @@ def count_events(batches: Iterable[EventBatch]) -> None:
 def chunks(
     stream: StreamEntry, events: Any, timestamp: str, sizes: ChunkSizes, ordered: bool = True
 ) -> Iterator[Chunk]:
-    """The chunks of what `push_events` takes; row by row where they need not be `ordered`."""
+    """The chunks of the argument of `push_events`; if they need not be `ordered`, row by row."""
     tables = as_arrow(events)
     if tables is not None and ordered:
         return _arrow_chunks(stream, tables, timestamp, sizes.arrow)
@@ -120,7 +120,7 @@ def without_first(chunks: Iterator[Chunk], count: int) -> Iterator[Chunk]:
 
 
 def noting_last(chunks: Iterator[Chunk], is_last: list[bool]) -> Iterator[Chunk]:
-    """The chunks; `is_last[0]` says of each whether none follows. What reading the next one raises comes after it."""
+    """The chunks. `is_last[0]` tells whether each is the last. An error in reading the next one is raised after it."""
     following = next(chunks, None)
     while (current := following) is not None:
         problem: Exception | None = None
@@ -168,7 +168,7 @@ def _named(name: str, events: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _pairs_of(stream: StreamEntry, tables: Iterable[pa.Table], timestamp: str) -> Iterator[tuple[Sequence[Any], int]]:
-    """The rows of tables in any order, in the types of the stream, as they are where order is wanted."""
+    """The rows of tables whose times may go back, with the values that ordered tables would give."""
     before = 0
     for whole in tables:
         checked = _conformed(stream, whole, timestamp, before, ordered=False)
@@ -197,7 +197,7 @@ class _Rows:
     entry: Callable[[str], StreamEntry]
     ordered: bool
     before: int
-    """The number of events of the push before these."""
+    """The number of events of the push before this chunk."""
 
     def numbered(self, seq: int) -> tuple[list[EventBatch], int, int, int]:
         batches: dict[str, EventBatch] = {}
@@ -249,7 +249,7 @@ def _sliced(stream: StreamEntry, table: pa.Table, size: int) -> Iterator[Chunk]:
 
 
 def even_size(count: int, size: int) -> int:
-    """The size of the parts into which `count` rows are divided: as few as possible, of about equal size, at most `size`.
+    """The size of the parts of `count` rows: as few parts as possible, of about equal size, at most `size`.
 
     >>> even_size(500_004, 500_000), even_size(7, 10)
     (250002, 7)
@@ -258,7 +258,7 @@ def even_size(count: int, size: int) -> int:
 
 
 def batch_of(stream: StreamEntry, table: pa.Table) -> EventBatch:
-    """The batch of a table of `ts`, `seq` and the attributes: as tuples where the driver takes other values than Arrow has."""
+    """The batch of a table of `ts`, `seq` and the attributes; as tuples if the driver takes other values than Arrow."""
     if not any(stream.encoders):
         return EventBatch(stream, table=table)
     columns = list(map(values_of, table.columns))
@@ -270,7 +270,7 @@ def batch_of(stream: StreamEntry, table: pa.Table) -> EventBatch:
 
 @dataclasses.dataclass
 class _Columns:
-    """Rows of one stream; `ranks`: their places, from 0, in a chunk of several streams."""
+    """Rows of one stream. `ranks`: their places, from 0, in a chunk of several streams."""
 
     stream: StreamEntry
     table: pa.Table
@@ -289,7 +289,7 @@ class _Columns:
         return [batch_of(self.stream, table)], count, first, last
 
     def within(self, start: int, stop: int) -> _Columns | None:
-        """The rows of ranks from `start` to before `stop`, ranked from 0; None if there are none."""
+        """The rows with ranks from `start` up to but without `stop`, ranked from 0; None if there are none."""
         first, last = self.ranks.searchsorted([start, stop])
         if first == last:
             return None
@@ -297,7 +297,7 @@ class _Columns:
 
 
 def merged_chunks(streams: list[tuple[StreamEntry, Any]], timestamp: str, size: int) -> Iterator[Chunk]:
-    """The chunks of tables or frames of several streams, merged by time, equal times in the order of the list."""
+    """The chunks of tables or frames of several streams, merged by time; equal times are in the order of the list."""
     import numpy as np
     import pyarrow as pa
 
@@ -331,7 +331,7 @@ def interleaved(parts: list[tuple[StreamEntry, pa.Table, Any]]) -> Chunk:
 
 @dataclasses.dataclass
 class _MergedTables:
-    """Rows of several streams, one chunk."""
+    """The rows of several streams in one chunk."""
 
     parts: list[_Columns]
 

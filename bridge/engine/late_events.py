@@ -1,6 +1,6 @@
-"""Events that contribute to no result, as rows of the table `late_events`.
+"""Events that do not contribute to any result, as rows of the table `late_events`.
 
-They are too late, too far ahead, in already, or rows of tables that are not events.
+They are too late, too far ahead, or duplicates; or they are rows of tables that cannot be read as events.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from bridge.engine.runner import Runner
 LATE_EVENTS = "late_events"
 
 LATE, AHEAD, DUPLICATE, WRONG = "late", "ahead", "duplicate", "wrong"
-"""What is wrong with an event."""
+"""The reasons why an event is refused."""
 
 _COLUMNS = {
     "stream": "TEXT", "payload": "TEXT", "ts": "BIGINT", "watermark": "BIGINT", "reason": "TEXT", "kind": "TEXT",
@@ -25,7 +25,7 @@ _COLUMNS = {
 
 
 class LateEvents:
-    """The table `late_events` of a bridge. `lateness`: that of the bridge, in milliseconds; `watermark` gives the time now."""
+    """The table `late_events` of a bridge. `lateness`: in milliseconds. `watermark` returns the current watermark."""
 
     def __init__(self, runner: Runner, lateness: int, watermark: Callable[[], int]) -> None:
         self._runner, self._lateness, self._watermark = runner, lateness, watermark
@@ -33,7 +33,7 @@ class LateEvents:
         self._is_made = False
 
     def make(self) -> None:
-        """Makes the table, or adds the columns that one of an earlier version does not have. Not inside a transaction."""
+        """Creates the table, or adds the columns that a table of an earlier version lacks. Not inside a transaction."""
         if self._is_made:
             return
         database = self._runner.database
@@ -50,7 +50,7 @@ class LateEvents:
     def event(
         self, stream: StreamEntry, ts: int, values: Sequence[Any], kind: str, milliseconds: int = 0, problem: str = ""
     ) -> LateEvent:
-        """What is said of an event that is not taken; `problem`: why a row of a table is not an event."""
+        """The description of an event that is refused. `problem`: why a row of a table is not an event."""
         reasons = {
             LATE: f"{milliseconds} ms before the watermark (lateness {self._lateness} ms)",
             AHEAD: f"{milliseconds} ms ahead (max_ahead {stream.rules.max_ahead} ms)",
@@ -61,7 +61,7 @@ class LateEvents:
         return LateEvent(stream.name, payload, ts, self._watermark(), reasons[kind], kind, milliseconds)
 
     def store(self, late: Sequence[LateEvent]) -> None:
-        """Stores them, inside the transaction of their push."""
+        """Stores late events, inside the transaction of their push."""
         if late:
             rows = [
                 (one.stream, json.dumps(one.payload, default=str), one.timestamp, one.watermark, *one[4:])

@@ -10,20 +10,20 @@ from typing import Any
 from sqlglot.dialects.dialect import Dialect
 
 WIDTH = 112
-"""The most characters of a line, if the text can be broken."""
+"""The greatest length of a line, if the text can be broken."""
 
 _CLAUSES = frozenset(
     ("ANTI", "ASOF", "CROSS", "EXCEPT", "FROM", "FULL", "GROUP", "HAVING", "INNER", "JOIN", "LEFT", "LIMIT", "ORDER",
      "QUALIFY", "RIGHT", "SELECT", "SEMI", "SET", "STRAIGHT_JOIN", "UNION", "VALUES", "WHERE", "WINDOW", "WITH")
 )  # fmt: skip
-"""Words that begin a line of their own."""
+"""The words that begin a line of their own."""
 
 _JOINS = frozenset(("ANTI", "ASOF", "CROSS", "FULL", "INNER", "LEFT", "OUTER", "RIGHT", "SEMI"))
-"""Words before JOIN. They begin the line, and JOIN does not."""
+"""Words before JOIN. If there is one, it begins the line instead of JOIN."""
 
 
 def laid_out(sql: str, dialect: str, indent: int = 0) -> str:
-    """The statement over several lines, its text otherwise unchanged.
+    """The statement on several lines, otherwise unchanged.
 
     >>> print(laid_out("SELECT a FROM t WHERE a > 1", "duckdb"))
     SELECT a FROM t WHERE a > 1
@@ -64,7 +64,7 @@ class _Text:
         return word in _CLAUSES and not (word in ("JOIN", *_JOINS) and before in _JOINS)
 
     def _word(self, at: int) -> str:
-        """The first word of a token, in capitals; an empty text for a quoted token."""
+        """The first word of a token, in capitals; "" for a quoted token."""
         token = self.tokens[at]
         text = self.sql[token.start : token.end + 1].upper()
         return "" if text != token.text.upper() else text.split(" ")[0]

@@ -1,4 +1,4 @@
-"""What an on-demand query may take: time and memory, which the database stops at, and rows."""
+"""The limits of on-demand queries: time and memory, at which the database stops, and rows."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """What an on-demand query may take at most.
+    """The limits of an on-demand query.
 
-    seconds: The time of each of its statements in the database. rows: The rows of its answer. megabytes: The memory that it
-    may take beyond what the database uses already; PostgreSQL has no such limit.
+    seconds: The time of each of its statements in the database. rows: The rows of its result. megabytes: The memory
+    that it may take in addition to what the database already uses; PostgreSQL has no such limit.
 
     >>> import bridge
     >>> with bridge.connect() as cep:
@@ -45,7 +45,7 @@ class Limits:
 
 @contextlib.contextmanager
 def limited(limits: Limits | None, database: Database, reads_only: bool) -> Iterator[None]:
-    """Within it the database stops a statement that takes more; that is a QueryError."""
+    """While the context is open, the database stops a statement that exceeds the limits; that is a QueryError."""
     if limits is None:
         yield
         return
@@ -63,7 +63,7 @@ def limited(limits: Limits | None, database: Database, reads_only: bool) -> Iter
 
 
 def with_row_limit(tree: exp.Expr, limits: Limits) -> exp.Expr:
-    """The SELECT with one row more at most than `limits` allow.
+    """The SELECT, limited to one row more than `limits` allow.
 
     >>> from sqlglot import parse_one
     >>> [with_row_limit(parse_one(text), Limits(rows=9)).sql() for text in ("SELECT a FROM s", "SELECT a FROM s LIMIT 3")]
@@ -77,13 +77,13 @@ def with_row_limit(tree: exp.Expr, limits: Limits) -> exp.Expr:
         if isinstance(known, exp.Limit) and isinstance(known.expression, exp.Literal) and known.expression.is_int:
             return tree.limit(most) if int(known.expression.name) > limits.rows + 1 else tree
     if isinstance(tree, exp.Values):
-        return tree  # its rows are written in the text
+        return tree  # the rows are constants in its text
     inner = tree if isinstance(tree, exp.Subquery) and not tree.alias else exp.Subquery(this=tree)
     return exp.select("*").from_(inner.as_("limited", quoted=True)).limit(most)
 
 
 def within_rows(limits: Limits | None, rows: ResultSet) -> ResultSet:
-    """The rows; raises QueryError where there are too many."""
+    """The rows. Raises QueryError if there are too many."""
     if limits is not None and len(rows) > limits.rows:
         raise QueryError(
             f"the answer has more than {limits.rows} rows: write LIMIT, or allow more with limits=Limits(rows=…)"

@@ -1,7 +1,7 @@
-"""Output processors with a name: they get each result at least once, also what came while they were not there (rule D5).
+"""Output processors with a name: they get each result at least once, even results from before they were added (D5).
 
-The results of their queries are rows of a table, written in the transaction of the push. A processor has a position in it,
-which moves when its function has returned.
+The results of their queries are rows of a table, written in the transaction of the push. Each processor has a position
+in this table, which moves when its function has returned.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from windows.schema import Attribute
 PROCESSORS = "cep_processors"
 
 STORED_RESULTS = "stored results"
-"""The kind of the definition that lets the results of a query be stored."""
+"""The kind of the definition that has the results of a query stored."""
 
 AT_ONCE = 1_000
-"""Results that are read at once, after which the position is stored."""
+"""The number of results that are read at once; after these the position is stored."""
 
 
 class Result(NamedTuple):
-    """A result with its id, as named processors and `Bridge.results` give it.
+    """A result with its id, as named processors receive it and `Bridge.results` returns it.
 
-    payload: The values by the names of the query's columns. timestamp: Milliseconds since 1970. id: A text that identifies
-    the result: it is the same when the result comes again, after a crash or in a replay.
+    payload: The values by the names of the query's columns. timestamp: Milliseconds since 1970. id: A text that
+    identifies the result; a result that is repeated, after a crash or in a replay, has the same id.
 
     >>> Result({"a": 1}, 1000, "q/1000/7/0").id
     'q/1000/7/0'
@@ -55,7 +55,7 @@ class Result(NamedTuple):
 
 @dataclasses.dataclass
 class StoredResults:
-    """The results of a query as rows of a table; `positions`: the newest result that each processor has got."""
+    """The results of a query as rows of a table. `positions`: the newest result that each processor has received."""
 
     entry: QueryEntry
     query: str
@@ -63,11 +63,11 @@ class StoredResults:
     positions: dict[str, int]
     processors: dict[str, Processor] = dataclasses.field(default_factory=dict)
     handed_over: dict[str, int] = dataclasses.field(default_factory=dict)
-    """The results that each processor has got since the bridge was opened."""
+    """The number of results that each processor has received since the bridge was opened."""
     removed: int = 0
-    """The newest result that all processors have got when rows were last removed."""
+    """The newest result that all processors had received when rows were last removed."""
     generation: int = 0
-    """How often the query has got other columns, and so its results another table."""
+    """How often the query has changed its columns, and so the table of its results."""
 
 
 class NamedProcessors:
@@ -79,12 +79,12 @@ class NamedProcessors:
         self._table = OwnTable(runner, PROCESSORS, "query VARCHAR, name VARCHAR, number BIGINT")
 
     def resume(self) -> None:
-        """Reads the positions that are stored."""
+        """Reads the stored positions."""
         for query, name, number in self._table.rows():
             self._stored[query].positions[name] = int(number)
 
     def add(self, entry: QueryEntry, function: Callable[[Any], Any], batch: bool, name: str) -> Processor:
-        """Adds a processor, which gets the results from those after its position on."""
+        """Adds a processor, which receives the results after its position."""
         stored = self._stored.get(entry.name.lower())
         if stored is not None and name in stored.processors:
             raise NameTaken(f"the query {entry.name!r} has a processor {name!r} already")
@@ -94,14 +94,14 @@ class NamedProcessors:
         return handle
 
     def subscribe(self, entry: QueryEntry, name: str) -> None:
-        """From now on results are stored until the processor of this name has got them, or has fetched them itself."""
+        """Has results stored, from now on, until the processor of this name has received or fetched them."""
         stored = self._stored.get(entry.name.lower())
         if stored is None or name not in stored.positions:
             self._table.make()
             self._begin(stored or self._store(entry), name)
 
     def unsubscribe(self, query: str, name: str) -> None:
-        """Removes the position of a processor; without any, results are no longer stored."""
+        """Removes the position of a processor. Without any position, results are no longer stored."""
         stored = self._stored.get(query.lower())
         if stored is None or stored.positions.pop(name, None) is None:
             return
@@ -112,7 +112,7 @@ class NamedProcessors:
             self.forget(query)
 
     def remove(self, handle: Processor) -> bool:
-        """Removes a processor and its position; whether it was there."""
+        """Removes a processor and its position; returns whether it existed."""
         stored = self._stored.get(handle.query.lower())
         if stored is None or handle.name is None or stored.processors.get(handle.name) is not handle:
             return False
@@ -120,27 +120,27 @@ class NamedProcessors:
         return True
 
     def names(self, query: str) -> list[str]:
-        """The processors of a query, those of earlier processes, too."""
+        """The names of the processors of a query, including those of earlier processes."""
         stored = self._stored.get(query.lower())
         return [] if stored is None else list(stored.positions)
 
     def delivered(self, query: str) -> tuple[int, int]:
-        """The number of named processors of a query here, and of the results that one of them got since the bridge was opened."""
+        """The number of a query's named processors here, and the most results that one received since the opening."""
         stored = self._stored.get(query.lower())
         return (0, 0) if stored is None else (len(stored.processors), max(stored.handed_over.values(), default=0))
 
     def waits(self, query: str) -> bool:
-        """Whether there are results of a query that a processor has not had."""
+        """Whether there are results of a query that some processor has not received."""
         return any(self.undelivered(query, name, 1) for name in self.names(query))
 
     def undelivered(self, query: str, name: str, most: int) -> list[tuple[int, Result]]:
-        """The next results of a query that a processor has not had, with their numbers."""
+        """The next results of a query that a processor has not received, with their numbers."""
         stored = self._stored[query.lower()]
         rows = self._rows(stored, stored.positions[name], most)
         return [(number, _result(stored.entry, result, ts, values)) for number, result, ts, *values in rows]
 
     def advance(self, query: str, name: str, number: int) -> None:
-        """Moves the position of a processor to this result."""
+        """Moves the position of a processor to the result of this number."""
         stored = self._stored[query.lower()]
         before = dict(stored.positions)
         stored.positions[name] = number
@@ -168,9 +168,9 @@ class NamedProcessors:
     # Results ------------------------------------------------------------------------------------------------------------
 
     def deliver(self, errors: list[Raised]) -> bool:
-        """Calls each processor with the results after its position; a processor that raises gets them again later.
+        """Calls each processor with the results after its position. A processor that raises gets them again later.
 
-        Whether there were any.
+        Returns whether there were any results.
         """
         found = False
         for stored in list(self._stored.values()):
@@ -200,7 +200,7 @@ class NamedProcessors:
                 return
 
     def _arguments(self, stored: StoredResults, handle: Processor, rows: list[Any]) -> Iterator[tuple[int, int, Any]]:
-        """The arguments of the calls of the function, each with the number of its newest result, and how many it has."""
+        """The arguments of the function's calls, each with its newest result's number and its number of results."""
         entry = stored.entry
         if handle.batch:
             yield rows[-1][0], len(rows), arrow_table(entry.fields, [(row[2], *row[3:]) for row in rows])
@@ -219,7 +219,7 @@ class NamedProcessors:
         return [(int(row[0]), str(row[1]), int(row[2]), *converted(row[3:], entry.decoders)) for row in rows]
 
     def _store_positions(self, stored: StoredResults, before: dict[str, int]) -> None:
-        """Stores the positions that have moved, and removes rows that all processors have got."""
+        """Stores the positions that have moved, and removes the rows that all processors have received."""
         moved = {name: number for name, number in stored.positions.items() if before.get(name, number) != number}
         if not moved:
             return
@@ -228,7 +228,7 @@ class NamedProcessors:
             for name, number in moved.items():
                 text = f"UPDATE {self._table.text} SET {self._quoted('number')} = {self._mark} WHERE {self._same}"
                 self._execute(text, [number, stored.entry.name.lower(), name])
-            if least - stored.removed >= AT_ONCE:  # the newest row stays, as further ones are numbered after it
+            if least - stored.removed >= AT_ONCE:  # the newest row stays, as later rows are numbered after it
                 table, column = self._quoted(stored.table), self._quoted(RESULT_NUMBER)
                 self._runner.database.execute(f"DELETE FROM {table} WHERE {column} < {least}")
                 stored.removed = least
@@ -236,12 +236,12 @@ class NamedProcessors:
     # Tables -------------------------------------------------------------------------------------------------------------
 
     def _store(self, entry: QueryEntry) -> StoredResults:
-        """Lets the results of a query be stored from now on."""
+        """Has the results of a query stored from now on."""
         self.define(LoggedCall(0, 0, STORED_RESULTS, entry.name, "", "", self._runner.seq))
         return self._stored[entry.name.lower()]
 
     def define(self, definition: LoggedCall) -> None:
-        """Carries out a definition of the kind `STORED_RESULTS`."""
+        """Executes a definition of the kind `STORED_RESULTS`."""
         runner, entry = self._runner, self._runner.catalogue.query_entry(definition.name)
         kinds = {RESULT_NUMBER: "BIGINT", RESULT_ID: "VARCHAR", "ts": "BIGINT"}
         columns = [Attribute(name, kind) for name, kind in kinds.items()]
@@ -257,9 +257,9 @@ class NamedProcessors:
         self._stored[entry.name.lower()] = StoredResults(entry, query, table, {}, generation=generation)
 
     def define_again(self, query: str) -> None:
-        """The query has been replaced: its results are stored as before, or in another table where its columns differ.
+        """Follows the replacement of a query: results are stored as before, or in another table if the columns differ.
 
-        Raises `QueryError` where they differ and processors have not had all results.
+        Raises `QueryError` if they differ and processors have not received all results.
         """
         before, entry = self._stored[query.lower()], self._runner.catalogue.query_entry(query)
         one, other = ([(field.name, field.type) for field in each.fields] for each in (before.entry, entry))
@@ -280,7 +280,7 @@ class NamedProcessors:
             self._begin_again(stored, before)
 
     def _begin_again(self, stored: StoredResults, before: StoredResults) -> None:
-        """The results are numbered from 1 again, in a table of their own."""
+        """Numbers the results from 1 again, in a new table."""
         stored.positions = dict.fromkeys(before.positions, 0)
         text = (
             f"UPDATE {self._table.text} SET {self._quoted('number')} = 0 WHERE {self._quoted('query')} = {self._mark}"
@@ -290,7 +290,7 @@ class NamedProcessors:
 
     @contextlib.contextmanager
     def restored_on_error(self) -> Iterator[None]:
-        """Within it an error leaves what is stored as it was."""
+        """A context in which an error leaves what is stored unchanged."""
         before = dict(self._stored)
         try:
             yield
@@ -299,12 +299,12 @@ class NamedProcessors:
             raise
 
     def internal(self, query: str) -> list[QueryEntry]:
-        """The query that stores the results of a query, if they are stored."""
+        """The internal query that stores the results of a query, if they are stored."""
         stored = self._stored.get(query.lower())
         return [] if stored is None else [self._runner.catalogue.query_entry(stored.query)]
 
     def read(self, query: str, after: str | None) -> list[Result]:
-        """The stored results of a query, in order; those after the one with this id."""
+        """The stored results of a query, in order, or only those after the result with this id."""
         stored = self._stored[query.lower()]
         newest = 0
         if after is not None:
@@ -315,7 +315,7 @@ class NamedProcessors:
         return [_result(stored.entry, name, ts, values) for _, name, ts, *values in rows]
 
     def _begin(self, stored: StoredResults, name: str) -> None:
-        """A new processor gets what comes from now on."""
+        """Lets a new processor begin with the results from now on."""
         sql = f"SELECT COALESCE(MAX({self._quoted(RESULT_NUMBER)}), 0) FROM {self._quoted(stored.table)}"
         ((newest,),) = self._runner.database.fetch(sql)
         with self._runner.transaction():
@@ -338,13 +338,13 @@ class NamedProcessors:
 
 
 def table_of_results(entry: QueryEntry) -> str | None:
-    """The table that the results of a query are written into, each with its id; None without `into`."""
+    """The table that the results of a query are written into, with their ids; None without `into`."""
     node = entry.resolved.node
     return node.table if isinstance(node, IntoTable) and RESULT_ID in node.system else None
 
 
 def results_in_table(entry: QueryEntry, after: str | None, database: Database) -> list[Result]:
-    """The results of a query in its table of results, in order; those after the one with this id."""
+    """The results of a query in its result table, in order, or only those after the result with this id."""
     table = table_of_results(entry)
     if table is None:
         raise QueryError(
@@ -365,7 +365,7 @@ def _result(entry: QueryEntry, name: str, ts: int, values: Sequence[Any]) -> Res
 
 
 def _moment(name: str) -> tuple[int, ...]:
-    """The time, number and place in the id of a result."""
+    """The timestamp, number and place that the id of a result consists of."""
     try:
         _, *numbers = name.rsplit("/", 3)
         ts, seq, place = map(int, numbers)

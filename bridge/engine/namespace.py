@@ -1,4 +1,4 @@
-"""Where a bridge has its tables in a database: under its name, and in a schema of their own."""
+"""The place of a bridge's tables in a database: names with the bridge's name, and a schema of their own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from windows.databases import Database
 from windows.schema import is_storable
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]{0,15}")
-"""Without an underscore, so that no two bridges can have a table of one name."""
+"""The pattern has no underscore, so two bridges never have a table of the same name."""
 
 
 def use_namespace(database: Database, name: str | None, schema: str | None) -> None:
@@ -31,7 +31,7 @@ def use_namespace(database: Database, name: str | None, schema: str | None) -> N
 
 
 def has_schema(database: Database, name: str | None) -> bool:
-    """Whether there is a schema of this name; None is that of the connection, and SQLite has none that could be missing."""
+    """Whether a schema exists. None is the schema of the connection. SQLite has no schemas, so none is missing."""
     if name is None or database.dialect == "sqlite":
         return True
     known = exp.Literal.string(name).sql(database.dialect)

@@ -1,4 +1,4 @@
-"""Tables that have one name in every bridge, and that are made when they are first needed."""
+"""Tables that have the same name in every bridge, and that are created when they are first needed."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from windows.schema import Schema
 
 
 class OwnTable:
-    """A table of the bridge beside those of its operators, of this name and with these columns."""
+    """A table of the bridge, apart from the tables of its operators, with this name and these columns."""
 
     def __init__(self, runner: Runner, name: str, columns: str) -> None:
         self._runner, self._name, self._schema = runner, runner.database.own_name(name), Schema.of(columns)
         self.text = runner.database.quoted(self._name)
-        """Its name in the database's SQL."""
+        """The table's name in the database's SQL."""
         self.is_made = False
-        """Whether it is there."""
+        """Whether the table exists."""
 
     def make(self) -> None:
-        """Makes it, unless it is there."""
+        """Creates the table, unless it exists."""
         if not self.is_made:
             with self._runner.transaction():
                 self._runner.create_own(self._name, self._schema)
             self.is_made = True
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """The rows of a state that is resumed, in the order of the columns; none where the state has no such table."""
+        """The rows of a resumed state, in the order of the columns; none if the state has no such table."""
         if not self._runner.is_known_table(self._name):
             return []
         self.make()
@@ -42,5 +42,5 @@ class OwnTable:
         self._runner.database.insert(self.text, len(rows[0]), rows)
 
     def quoted(self, column: str) -> str:
-        """A column, quoted, in the database's SQL."""
+        """A column, quoted as in the database's SQL."""
         return self._runner.database.quoted(column)

@@ -1,4 +1,4 @@
-"""The streams, queries and tables of a bridge in its database: made together, dropped when nothing needs them."""
+"""The streams, queries and tables of a bridge in its database: created together, dropped when nothing needs them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from windows.times import BEGINNING
 
 
 class Plans(abc.ABC):
-    """The catalogue and the network of operators, with the tables of both. `seq`: the number of the newest event."""
+    """The catalogue, the network of operators, and the tables of both. `seq`: the number of the newest event."""
 
     def __init__(self, database: Database, durable: bool = False) -> None:
         self.database = database
@@ -53,11 +53,11 @@ class Plans(abc.ABC):
         self.log = DefinitionLog(self.stored)
         self.network = Network(database, self.catalogue, table_names=names)
         self.leading_columns: tuple[str, ...] = ("ts",)
-        """The columns of results before those of their query."""
+        """The columns of results before the columns of the query."""
         self.expected: frozenset[str] = frozenset()
-        """Tables that queries will write which are still to be created."""
+        """The tables that queries write that are still to be created."""
         self.lost: tuple[str, ...] = ()
-        """The operators, in words, whose state the last replacement of a query has not kept."""
+        """Descriptions of the operators whose state the last replacement of a query has not kept."""
         self.now = BEGINNING
         self.seq = 0
         self._tables = Tables(database, names, self.stored)
@@ -67,20 +67,20 @@ class Plans(abc.ABC):
         self._created = 0
         self._excluded: frozenset[str] = frozenset()
         self._replaced = Replaced()
-        """The queries that are being replaced, whose operators stay until that is done."""
+        """The queries that are being replaced; their operators stay until the replacement is complete."""
 
     @abc.abstractmethod
     def transaction(self) -> contextlib.AbstractContextManager[None]:
-        """All of the block or nothing."""
+        """A transaction: all of the block takes effect, or nothing."""
 
     @abc.abstractmethod
     def _outdate(self) -> None:
-        """Operators have come or gone."""
+        """Notes that operators were added or removed."""
 
     def add_stream(
         self, name: str, schema: Schema, rules: TimeRules = NO_RULES, source: TableSource | None = None
     ) -> StreamEntry:
-        """Makes the inbox of a stream and enters it in the catalogue."""
+        """Creates the inbox of a stream and adds the stream to the catalogue."""
         owner = "" if self.log.is_removed_later(name) else f"stream {name.lower()}"
         with self.network.names.owned_by(owner):
             inbox = self.network.name("inbox", Stream(name))
@@ -91,14 +91,14 @@ class Plans(abc.ABC):
         return entry
 
     def create_outbox(self, stream: str, columns: Callable[[], str]) -> str:
-        """Makes the outbox of the changes of a table, with the definitions of its columns, unless it is there; gives its name."""
+        """Creates the outbox of a table's changes with these column definitions, unless it exists; returns its name."""
         with self.network.names.owned_by(f"changes {stream.lower()}"):
             name = self.network.name("changes", Stream(stream))
         self._tables.create_from(name, columns)
         return name
 
     def add_buffer(self, name: str) -> str:
-        """Makes the table in which a stream's events wait; gives its quoted name."""
+        """Creates the table in which a stream's events wait; returns its quoted name."""
         with self.network.names.owned_by(f"stream {name.lower()}"):
             buffer = self.network.name("buffer", Stream(name))
         schema = self.catalogue.streams[name.lower()].schema
@@ -111,15 +111,15 @@ class Plans(abc.ABC):
         return self.network.names.is_known(f"stream {name.lower()}", "buffer")
 
     def is_known_table(self, name: str) -> bool:
-        """Whether the state has a table of the bridge of this name."""
+        """Whether the state has a table of this name that belongs to the bridge."""
         return f"{name} itself" in self.network.names.rows
 
     def create_own(self, name: str, schema: Schema) -> bool:
-        """Makes a table of the bridge that has one name in every bridge; False if the state has it already."""
+        """Creates a table that has the same name in every bridge; False if the state has it already."""
         return self._tables.create_own(name, self._tables.columns(schema))
 
     def create_results(self, query: str, columns: Sequence[Attribute], key: str, generation: int = 0) -> str:
-        """Makes the table for the results of a query, unless it is there; a new one per generation. Gives its name."""
+        """Creates the table for a query's results, unless it exists; one per generation. Returns its name."""
         with self.network.names.owned_by(f"results {query.lower()}" + (f" {generation}" if generation else "")):
             name = self.network.name("results", Stream(query))
         if name not in self._tables.names:
@@ -140,7 +140,7 @@ class Plans(abc.ABC):
             self._tables.drop(entry.inbox)
 
     def create_state(self, state: StateTable) -> None:
-        """Makes a table that statements change."""
+        """Creates a table that statements change."""
         is_new = self._tables.create_own(state.name, self._tables.columns(state.schema))
         if state.key:
             self._tables.index(state.name, [state.key])
@@ -150,13 +150,13 @@ class Plans(abc.ABC):
         self.catalogue.tables[state.name.lower()] = state
 
     def is_left(self, table: str) -> bool:
-        """Whether a table is one of the state that is being resumed."""
+        """Whether a table belongs to the state that is being resumed."""
         return table in self._tables.left
 
     def add_query(self, name: str, node: Node, text: str) -> None:
-        """Resolves and rewrites a tree, makes its tables, and lets the database read a statement of it once.
+        """Resolves and rewrites a tree, creates its tables, and lets the database parse one of its statements.
 
-        Where it is refused, the caller takes back what it has added to operators.
+        If it is refused, the caller undoes what was added to operators.
         """
         self._refuse_stopped(node)
         with pause_collection():
@@ -167,14 +167,14 @@ class Plans(abc.ABC):
         self._check_timed()
 
     def _refuse_stopped(self, node: Node) -> None:
-        """Raises QueryError for a tree that reads the results of a query which an error has stopped."""
+        """Raises QueryError for a tree that reads the results of a query that an error has stopped."""
         for name in self.catalogue.names_of(node):
             entry = self.catalogue.queries.get(name.lower())
             if entry is not None and entry.stopped and self.log.resumed is None:
                 raise QueryError(f"the query {entry.name!r} is stopped: resume_query lets it go on", words=[name])
 
     def _check_timed(self) -> None:
-        """What time alone makes read and write a table would see it as it is when all of that time has passed."""
+        """Refuses queries that read and write a table as time passes: they would see it as it is at the end."""
         for state in self.catalogue.tables:
             timed = [entry for entry in self.catalogue.queries.values() if entry.timed]
             counts = [uses(entry.resolved.node, state, self.database) for entry in timed]
@@ -185,8 +185,8 @@ class Plans(abc.ABC):
 
     @contextlib.contextmanager
     def expecting(self, trees: Iterable[Node]) -> Iterator[None]:
-        """Trees that are created one by one, but belong together, as those of a script."""
-        with contextlib.suppress(QueryError):  # raised when the query is created
+        """A context in which trees are created one by one that belong together, such as those of a script."""
+        with contextlib.suppress(QueryError):  # the error is raised when the query is created
             self.expected = written_tables(trees, self.database)
         try:
             yield
@@ -208,7 +208,7 @@ class Plans(abc.ABC):
             self._create_tables(operator, indexed[id(operator)])
         computes = self._computes(resolved.node)
         results = self._result_queries(flow, resolved.visible, computes)
-        # A name or type that only the database knows is wrong here, not at an event; every variant of the statement has it.
+        # A name or type that only the database knows is refused here, not at an event; every variant has the same ones.
         if self.log.resumed is None:
             self.database.fetch(results.of(self._first_push).text)
         sources, timed = self.network.concerns(resolved.node)
@@ -221,7 +221,7 @@ class Plans(abc.ABC):
         )  # fmt: skip
 
     def _inherited(self) -> Mapping[str, int]:
-        """The epochs of operators that a query takes over from those that it replaces, by their fingerprints (rule D7)."""
+        """The epochs of operators that a query takes over from those that it replaces, by fingerprint (rule D7)."""
         if self.log.resumed is not None:
             return self.log.resumed.option("inherits") or {}
         found: dict[str, int] = {}
@@ -231,10 +231,10 @@ class Plans(abc.ABC):
 
     @contextlib.contextmanager
     def replacing(self, name: str, replaced: Replaced) -> Iterator[Mapping[str, int]]:
-        """A transaction in which the caller creates what replaces these queries, the outputs of the script or query `name`.
+        """A transaction in which the caller creates what replaces these queries, the outputs of `name`.
 
-        What both need keeps its state; processors stay. On an error all is as before. It gives the epochs that the new
-        queries take over.
+        Operators that both need keep their state; processors stay. On an error all is as before. The context gives the
+        epochs that the new queries take over.
         """
         queries, scripts, before = (
             dict(self.catalogue.queries),
@@ -269,7 +269,7 @@ class Plans(abc.ABC):
             self._outdate()
 
     def exclude(self, names: Iterable[str]) -> None:
-        """Lets the queries of these names, in lower case, not take part in pushes; nor do those that are stopped."""
+        """Keeps the queries of these names, in lower case, out of pushes, along with the stopped queries."""
         self._excluded = frozenset(names)
         self.results.outdate()
         self._outdate()
@@ -288,7 +288,7 @@ class Plans(abc.ABC):
         return [operator for operator in self.network.operators if id(operator) in needed]
 
     def remove_query(self, entry: QueryEntry, logged: str | None = None) -> None:
-        """Drops the tables that no other query needs; `logged`: the name of the query or script that is removed by it."""
+        """Drops the tables that no other query needs. `logged`: the removed query or script, which is to be logged."""
         del self.catalogue.queries[entry.name.lower()]
         self.results.outdate()
         self._outdate()
@@ -313,7 +313,7 @@ class Plans(abc.ABC):
                 self._tables.drop(name)
 
     def undo(self, queries: Iterable[str], streams: Iterable[str], tables: Iterable[str] = ()) -> None:
-        """After a refusal: the transaction has removed the tables; this forgets what stood on them."""
+        """After a refusal, whose transaction has removed the tables: forgets what used them."""
         for name in tables:
             self.catalogue.tables.pop(name, None)
         for name in queries:
@@ -329,7 +329,7 @@ class Plans(abc.ABC):
         self._inboxes.unregister()
 
     def drop(self) -> None:
-        """Removes all tables of this runner from the database; what waits for a data store is a dead letter."""
+        """Removes all tables of this runner from the database; rows that wait for a data store become dead letters."""
         from bridge.rewrite.tables.read_store import Read
 
         self._inboxes.unregister()
@@ -343,7 +343,7 @@ class Plans(abc.ABC):
             self._tables.drop_catalogue()
 
     def _result_queries(self, flow: Flow, fields: Sequence[Field], computes: bool) -> Variants[ResultQuery]:
-        """The statements that read the results of a flow; `computes`: integers may be results of arithmetic."""
+        """The statements that read the results of a flow. `computes`: whether integers may be results of arithmetic."""
         names, types = [field.name for field in fields], tuple(field.type for field in fields)
         order = [ascending(exp.column(c, quoted=True)) for c in ("ts", "seq", *flow.order)]
         columns: list[exp.Expr] = [exp.column(c, quoted=True) for c in self.leading_columns]
@@ -360,22 +360,22 @@ class Plans(abc.ABC):
         return flow.writers.map(lambda writer: ResultQuery(writer.map(statement), self.database.render, types))
 
     def _computes(self, tree: Node) -> bool:
-        """Whether a tree has arithmetic that may overflow, or reads a query that has."""
+        """Whether a tree has arithmetic that may overflow, or reads a query that has such arithmetic."""
         nodes = list(walk(tree))
         entries = (self.catalogue.queries.get(node.name.lower()) for node in nodes if isinstance(node, Stream))
         return any(map(_has_arithmetic, nodes)) or any(entry.computes for entry in entries if entry is not None)
 
     def _create_tables(self, operator: Operator, indexed: Sequence[int]) -> None:
-        """Makes what a plan has added to an operator: tables, and further indexes of tables that it had.
+        """Creates what a plan has added to an operator: tables, and further indexes of existing tables.
 
-        The database prepares each new step, so that a name or type that only it knows is refused here, not at an event.
+        The database prepares each new step, so that a name or type that only it knows is refused now, not at an event.
         """
         for made, count in zip(operator.tables, indexed, strict=False):
             self._tables.index(made.name, made.indexes, done=count)
         for made in operator.tables[len(indexed) :]:
             if not made.is_late or made.name in self._tables.left:
                 self._tables.make(made)
-        if self.log.resumed is not None:  # the database has accepted it before
+        if self.log.resumed is not None:  # the database has accepted the steps before
             operator.probes.clear()
             return
         while operator.probes:

@@ -1,4 +1,4 @@
-"""Calls of processors: results for output processors, and late events for late processors, that are still to be delivered."""
+"""Calls of processors that are still to be made: results for output processors, late events for late processors."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from bridge.engine.runner import Runner
 
 
 class ProcessorCalls:
-    """The results that processors still have to get, also after an interruption; `named`: processors whose position is stored."""
+    """The results still to be delivered to processors, also after an interruption. `named`: the named processors."""
 
     def __init__(self, runner: Runner) -> None:
         self.named = NamedProcessors(runner)
         self.late_processors: list[Callable[[LateEvent], Any]] = []
         self.late: list[LateEvent] = []
-        """The events that the late processors still have to get."""
+        """The late events that the late processors still have to receive."""
         self._results: collections.deque[Delivery] = collections.deque()
         self._raised: list[Raised] = []
         self._is_delivering = False
 
     def add(self, results: Results) -> None:
-        """Lets the output processors of each query get its results, by the next `deliver`."""
+        """Adds results, which the output processors of each query receive at the next `deliver`."""
         self._results += deliveries(results)
 
     def add_late(self, events: Iterable[LateEvent]) -> None:
-        """Lets the late processors get these, by the next `call_late_processors`. A push in between has another list."""
+        """Adds events for late processors, for the next `call_late_processors`. A push meanwhile has its own list."""
         self.late += events
 
     def deliver(self) -> None:
-        """Delivers the results in order. When a processor pushes, its results wait until all have got those before.
+        """Delivers the results in order. When a processor pushes, new results wait until all have received the earlier.
 
         Raises `ProcessorError` at the end if a processor raised.
         """
@@ -43,7 +43,7 @@ class ProcessorCalls:
         self._is_delivering = True
         try:
             deliver(self._results, self._raised)
-            while self.named.deliver(self._raised) or self._results:  # a processor has pushed
+            while self.named.deliver(self._raised) or self._results:  # true when a processor has pushed
                 deliver(self._results, self._raised)
         finally:
             self._is_delivering = False
@@ -52,6 +52,6 @@ class ProcessorCalls:
             raise failure(failed) from failed[0].error
 
     def call_late_processors(self) -> None:
-        """Calls the late processors with what they still have to get."""
+        """Calls the late processors with the events that they still have to receive."""
         late, self.late = self.late, []
         call_all([(function, event) for event in late for function in self.late_processors])

@@ -1,4 +1,4 @@
-"""The methods of a bridge that bring events and let time pass."""
+"""The methods of a bridge that push events and let time pass."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ class Pushes(Access):
             payload: The attributes by name, or all of them in the order of the schema.
             timestamp: Milliseconds or an aware datetime, not before the newest time seen (rule T2); None for the present
                 with `clock="system"`.
-            event_id: What identifies the event in its stream. One whose id is known is dropped, so a producer that does not
-                know whether its push has taken effect can repeat it (rule D4).
+            event_id: An identifier of the event in its stream. An event with a known id is dropped, so a producer that
+                does not know whether its push has taken effect can repeat it (rule D4).
 
         Returns:
-            None; with `linger` (rule T7) the push. Its `result()` waits until the event is in, and raises the errors that
-            this raises without `linger`. What an output processor pushes does not wait: then it is None, too.
+            None; with `linger` (rule T7) the push, whose `result()` waits for it, and raises the errors that this call
+            raises without `linger`. An event that an output processor pushes does not wait, so it returns None.
 
         Raises:
             SchemaError: The payload does not fit the schema, or the timestamp is missing.
             OrderError: The timestamp goes back.
-            ProcessorError: An output processor raised; the event is in, and all other processors ran.
+            ProcessorError: An output processor raised; the event was pushed nevertheless, and all other processors ran.
             UnknownName: There is no such stream.
 
         >>> import bridge
@@ -67,7 +67,7 @@ class Pushes(Access):
     def _gather(
         self, gathering: Gathering, stream: str, payload: Any, timestamp: Any, event_id: Any, waits: bool = True
     ) -> Push:
-        """Lets an event wait for others; `waits`: whether this may wait in turn while very many events do."""
+        """Lets an event wait for others. `waits`: whether the caller may wait in turn while very many events wait."""
         self._refuse_other_process()
         self._refuse_if_not_ready("push_event")
         try:
@@ -83,7 +83,7 @@ class Pushes(Access):
 
     @locked
     def flush(self) -> None:
-        """With `linger`: pushes the events that wait, now (rule T7).
+        """With `linger`: pushes the waiting events now (rule T7).
 
         Raises:
             BridgeError: The first error of a `push_event` since the last call whose `result()` nobody has called.
@@ -102,7 +102,7 @@ class Pushes(Access):
 
     @locked
     def _push_waiting(self) -> None:
-        """Whatever is called with the lock pushes what waits; this does no more."""
+        """Does nothing but take the lock: every method that takes the lock first pushes the waiting events."""
 
     @locked
     def _push_event(self, stream: str, payload: Any, timestamp: Any, event_id: Any) -> None:
@@ -119,10 +119,10 @@ class Pushes(Access):
         queue.push([EventBatch(entry, rows=[row])], 1, ts, ts, receipts)
 
     def position(self, source: str) -> int | str | None:
-        """Where a source continues: the position of its last push that is in; None before the first (rule D4).
+        """The position at which a source continues: that of its last push; None before the first (rule D4).
 
         Args:
-            source: The name that the pushes have given.
+            source: The name that was given to the pushes.
 
         >>> import bridge
         >>> with bridge.connect() as cep:
@@ -152,21 +152,21 @@ class Pushes(Access):
             stream: The name of a registered stream.
             events: An Arrow table or batches, a pandas or polars frame, or an iterable of (payload, timestamp) pairs.
             timestamp: The column of the timestamps in a table or frame.
-            source: Where the events come from, such as a topic or a file, where a push may be repeated.
-            position: Where the source is after these events: a number that grows, or a text. What is at or before its stored
-                position is dropped, also in part where the process has ended within the push; `position(source)` says where
-                to continue (rule D4).
+            source: The name of the origin of the events, such as a topic or a file, if a push may be repeated.
+            position: The position of the source after these events: a number that grows, or a text. Events at or before
+                the stored position are dropped, also a part of them if the process has ended within the push;
+                `position(source)` returns where to continue (rule D4).
 
         Returns:
-            The number of events; without those that were in already.
+            The number of events, without those that were pushed before.
 
         Raises:
             SchemaError: An event does not fit the schema.
             OrderError: A timestamp goes back.
-            ProcessorError: An output processor raised; all events are in.
+            ProcessorError: An output processor raised; all events were pushed nevertheless.
 
-        Each chunk of events is one transaction: none of the chunk of a wrong event is in, and `error.accepted` is the
-        number of events before it.
+        Each chunk of events is one transaction: no event of a chunk with a wrong event is pushed, and `error.accepted`
+        is the number of events before the chunk.
 
         >>> import bridge, pyarrow
         >>> with bridge.connect() as cep:
@@ -193,10 +193,10 @@ class Pushes(Access):
             position: As for `push_events`.
 
         Returns:
-            The number of events; without those that were in already.
+            The number of events, without those that were pushed before.
 
         Raises:
-            SchemaError, OrderError, ProcessorError, UnknownName: As `push_events`.
+            SchemaError, OrderError, ProcessorError, UnknownName: As for `push_events`.
 
         >>> import bridge
         >>> with bridge.connect() as cep:
@@ -220,7 +220,7 @@ class Pushes(Access):
     ) -> int:
         """Pushes tables of several streams, merged by time; rows of equal time are in the order of the mapping.
 
-        The results are those of `push_all` of the rows, at the speed of `push_events`.
+        The results are those of `push_all` with the rows, at the speed of `push_events`.
 
         Args:
             tables: Arrow tables or frames by the names of their streams.
@@ -229,10 +229,10 @@ class Pushes(Access):
             position: As for `push_events`.
 
         Returns:
-            The number of events; without those that were in already.
+            The number of events, without those that were pushed before.
 
         Raises:
-            SchemaError, OrderError, ProcessorError, UnknownName: As `push_events`.
+            SchemaError, OrderError, ProcessorError, UnknownName: As for `push_events`.
 
         >>> import bridge, pyarrow
         >>> with bridge.connect() as cep:
@@ -253,7 +253,7 @@ class Pushes(Access):
 
         Args:
             timestamp: Milliseconds or an aware datetime, not before the newest time seen.
-            stream: The stream on which it has passed, as if an event of it had come (rule T5). None: on all streams.
+            stream: The stream on which time has passed, as if an event of it had come (rule T5). None: on all streams.
 
         Raises:
             OrderError: The timestamp goes back.
@@ -272,16 +272,16 @@ class Pushes(Access):
 
     @locked
     def next_deadline(self) -> int | None:
-        """The next time at which a result may come though no event does: then `advance_time` to it reports what is due.
+        """The next time at which a result may come without an event; `advance_time` to it then reports what is due.
 
-        It is the end of a window or an absence, an expiry, a periodic report, or the time of an event that waits for its
-        order. Before it nothing is reported without an event.
+        It is the end of a window or of an absence, an expiry, a periodic report, or the time of an event in the reorder
+        buffer. Nothing is reported earlier without an event.
 
         Returns:
             Milliseconds since 1970; None if nothing is due.
 
         Raises:
-            DatabaseError: The database refuses.
+            DatabaseError: The database refuses a statement.
 
         >>> import bridge
         >>> with bridge.connect() as cep:
@@ -298,9 +298,9 @@ class Pushes(Access):
 
     @locked
     def _tick(self, present: int) -> int | None:
-        """The wall clock says `present`; gives when it will be so late that something is due.
+        """Follows the wall clock to `present`; returns the time of the clock at which something is due next.
 
-        Time passes as far as the rows of all tables have been read.
+        Time passes only as far as the rows of all watched tables have been read.
         """
         horizon = self._watcher.horizon
         self._pushes.tick(present if horizon is None else max(self._runner.now, min(present, horizon)))
@@ -323,7 +323,7 @@ class Pushes(Access):
 
     @locked
     def finish(self) -> None:
-        """Declares that no event will follow: what waits for later events is decided and delivered.
+        """Declares that no event will follow: what waits for later events is decided, and results are delivered.
 
         Events in the reorder buffer are pushed first. After that the bridge accepts no event.
 
@@ -338,7 +338,7 @@ class Pushes(Access):
         self._pushes.finish()
 
     def _present(self) -> int:
-        """The clock's time, or the newest time seen where events were ahead of the clock."""
+        """The clock's time, or the newest time seen if events were ahead of the clock."""
         if self._clock is None:
             raise SchemaError('an event needs its timestamp (or connect(clock="system"), which gives it the present)')
         return max(wall_clock(), self._runner.now)

@@ -1,4 +1,4 @@
-"""Definitions under names that are taken: the same again, which changes nothing, or another one (rules D6 and D7)."""
+"""Definitions of names that exist: the same definition, which changes nothing, or another one (rules D6 and D7)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from windows.times import duration
 
 
 def call_of(name: Any, definition: Any, language: str, runner: Runner, into: str | None, keep: Any) -> LoggedCall:
-    """A call of `create_query` as it is logged."""
+    """A call of `create_query`, as it is logged."""
     text, language = definition if isinstance(definition, str) else "", language_named(language)
     if isinstance(definition, (objects.Node, Script, StateTable)):
         language, text = OBJECTS, dumped(definition)
@@ -41,7 +41,7 @@ def call_of(name: Any, definition: Any, language: str, runner: Runner, into: str
 
 
 def objects_of(definition: Any, call: LoggedCall, runner: Runner) -> Definition:
-    """The query objects of a definition, with its table of results."""
+    """The query objects of a definition, with its result table."""
     if isinstance(definition, (objects.Node, Script)):
         found: Definition = definition
     elif isinstance(definition, str):
@@ -54,7 +54,7 @@ def objects_of(definition: Any, call: LoggedCall, runner: Runner) -> Definition:
 
 
 def change_rules(name: str, rules: TimeRules, runner: Runner) -> None:
-    """Gives a stream that is registered other rules for the times of its events."""
+    """Changes the rules for the times of a registered stream's events."""
     entry = runner.catalogue.stream_entry(name)
     if entry.rules == rules:
         return
@@ -70,18 +70,18 @@ class Redefinition:
         self._runner, self._named, self._catalogue = runner, named, runner.catalogue
 
     def is_made(self, call: LoggedCall) -> bool:
-        """Whether there is such a definition already: the same text, or one that means the same."""
+        """Whether this definition exists already, with the same text or the same meaning."""
         known = [each for each in self._runner.log.complete(call.name) if _stored(each) == _stored(call)]
         if any((each.language, each.text) == (call.language, call.text) for each in known):
             return True
         return any(self._is_same(each, call) for each in known)
 
     def is_taken(self, name: Any) -> bool:
-        """Whether there is a query or a script of this name."""
+        """Whether a query or a script has this name."""
         return isinstance(name, str) and name.lower() in {*self._catalogue.queries, *self._catalogue.scripts}
 
     def refuse(self, name: Any) -> None:
-        """Refuses another definition of a query or a script that is there."""
+        """Raises an error for another definition of a query or script that exists."""
         if self.is_taken(name):
             kind = "script" if name.lower() in self._catalogue.scripts else "query"
             raise NameTaken(f"there is another {kind} {name!r}: replace=True replaces it, remove_query removes it")
@@ -110,15 +110,15 @@ class Redefinition:
             )
 
     def _changed(self, outputs: Sequence[QueryEntry], name: str, definition: Definition) -> frozenset[str]:
-        """The outputs of a script that mean something else in its new definition, or read one that does, in lower case."""
+        """The outputs of a script, in lower case, that its new definition changes, or that read such an output."""
         if len(outputs) == 1:
-            return frozenset()  # no query reads itself
+            return frozenset()  # a query never reads itself
         if isinstance(definition, Script):
             trees = {output.lower(): node for output, node in definition.queries.items()}
         else:
             trees = {name.lower(): definition} if isinstance(definition, objects.Node) else {}
         changed = set[str]()
-        for entry in outputs:  # what is read comes before its readers
+        for entry in outputs:  # inputs come before their readers
             tree = trees.get(entry.name.lower())
             reads = {each.lower() for each in self._catalogue.names_of(entry.resolved.node)}
             if entry.stopped or tree is None or reads & changed or not self._means(entry, tree):
@@ -126,9 +126,9 @@ class Redefinition:
         return frozenset(changed)
 
     def _means(self, entry: QueryEntry, tree: objects.Node) -> bool:
-        """Whether a tree is that of a query that is there, as it is checked."""
+        """Whether a tree, once checked, equals that of an existing query."""
         expanded = self._catalogue.declarations.expand(tree)
-        with contextlib.suppress(QueryError):  # it may read what is not there yet
+        with contextlib.suppress(QueryError):  # it may read something that does not exist yet
             return resolve_stream(expanded, self._catalogue).node == entry.resolved.node
         return False
 
@@ -144,5 +144,5 @@ class Redefinition:
 
 
 def _stored(call: LoggedCall) -> tuple[Any, Any]:
-    """The table of results of a definition, and how long its rows stay."""
+    """The result table of a definition, and how long its rows stay."""
     return call.option("into"), call.option("keep")

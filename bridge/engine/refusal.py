@@ -1,4 +1,4 @@
-"""Errors of databases and libraries as errors of the bridge, with their place in the user's text where it is known."""
+"""Errors of databases and libraries, turned into errors of the bridge, with the place in the user's text if known."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _NAMED = re.compile(
     r"""with name (\S+)|no such function: (\S+)|(?i:function) (?!with )([\w.]+)"""
     r"""|["'`](?!(?i:function) )(\w[\w.]*)"""
 )
-"""How DuckDB, SQLite, PostgreSQL and MariaDB name what they do not know."""
+"""The texts in which DuckDB, SQLite, PostgreSQL and MariaDB name unknown things."""
 
 
 DATABASE_REFUSES = "the database refuses: "
-"""How the error begins for a query that another database may take."""
+"""The beginning of an error for a query that another database may accept."""
 
 
 def refusal(error: Refused, text: str, tables: Iterable[str] = (), columns: Iterable[str] = ()) -> BridgeError:
-    """The error that says the same, with its place where the database names a word of the text.
+    """The bridge's error for a refused statement, with its place if the database names a word of the text.
 
     It is a QueryError, or a DatabaseError where the connection is lost.
 
-    `tables` and `columns` are names that would have been right.
+    `tables` and `columns`: the existing names, for hints.
 
     >>> reason = 'Binder Error: Referenced column "prize" not found in FROM clause!'
     >>> print(refusal(Refused(reason, "SELECT prize FROM (…)"), "SELECT prize FROM trades", columns=["symbol", "price"]))
@@ -63,7 +63,7 @@ def refusal(error: Refused, text: str, tables: Iterable[str] = (), columns: Iter
 
 
 def going_back(ts: int, now: int, resumed_at: int) -> OrderError:
-    """The error for a timestamp before `now`, the newest time seen, or before that of the state that was resumed."""
+    """The error for a timestamp before `now`, the newest time seen, or before the time of the resumed state."""
     if ts < resumed_at:
         return OrderError(
             f"time does not go back: {ts} is before {resumed_at}, where the state of this bridge has been resumed; "
@@ -78,11 +78,11 @@ def going_back(ts: int, now: int, resumed_at: int) -> OrderError:
 
 
 _LIBRARIES = ("pyarrow", "numpy", "duckdb", "_duckdb", "sqlite3", "sqlalchemy", "pymysql", "psycopg")
-"""Whose errors a call of the bridge may meet while it moves values between Python and the database."""
+"""The libraries whose errors may occur while values move between Python and the database."""
 
 
 def as_bridge_error(error: Exception) -> BridgeError | None:
-    """The error of a database, a driver, Arrow or the matcher as an error of the bridge; None for any other error.
+    """The error of a database, a driver, Arrow or the matcher, as an error of the bridge; None for any other error.
 
     >>> as_bridge_error(OverflowError("Python int too large to convert to C long"))
     SchemaError('a value is out of range: Python int too large to convert to C long')
@@ -105,5 +105,5 @@ def as_bridge_error(error: Exception) -> BridgeError | None:
 
 
 def _last(found: re.Match[str]) -> str:
-    """The name that a pattern has found, without its qualifier."""
+    """The last name in a match, without its qualifier."""
     return next(group for group in found.groups() if group).rstrip("!").split(".")[-1].strip('"`')

@@ -1,4 +1,4 @@
-"""The answer of an on-demand query: rows like SQLAlchemy's, and their Arrow, pandas and polars forms."""
+"""The result of an on-demand query: rows like SQLAlchemy's, and their Arrow, pandas and polars forms."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Row(tuple[Any, ...]):
         return row
 
     def __getattr__(self, name: str) -> Any:
-        names = vars(self).get("_names", ())  # a row that is being unpickled has none yet
+        names = vars(self).get("_names", ())  # there are none while a row is being unpickled
         if name in names:
             return self[names.index(name)]
         raise AttributeError(f"no column {name!r}; there are {list(names)}")
@@ -47,7 +47,7 @@ class Row(tuple[Any, ...]):
 
 
 class ResultSet(Sequence[Row]):
-    """The answer of an on-demand query: a sequence of rows, in order.
+    """The result of an on-demand query: a sequence of rows, in order.
 
     columns: The names of its columns. Each row is a tuple whose values are also attributes.
 
@@ -72,7 +72,7 @@ class ResultSet(Sequence[Row]):
 
     @functools.cached_property
     def _rows(self) -> list[Row]:
-        """Made on first use: an answer may be taken as Arrow alone."""
+        """The rows. They are made on first use, as only the Arrow form may be needed."""
         tuples = self._tuples
         if tuples is None:
             assert self._arrow is not None
@@ -102,7 +102,7 @@ class ResultSet(Sequence[Row]):
     __hash__ = None  # type: ignore[assignment]
 
     def to_arrow(self) -> pa.Table:
-        """The answer as an Arrow table.
+        """The result as an Arrow table.
 
         >>> import bridge
         >>> with bridge.connect() as cep:
@@ -119,7 +119,7 @@ class ResultSet(Sequence[Row]):
         return pa.Table.from_arrays(arrays, names=list(self.columns))
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The answer as a pandas frame; raises ImportError without pandas.
+        """The result as a pandas frame; raises ImportError without pandas.
 
         >>> import bridge
         >>> with bridge.connect() as cep:
@@ -129,7 +129,7 @@ class ResultSet(Sequence[Row]):
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> polars.DataFrame:
-        """The answer as a polars frame; raises ImportError without polars.
+        """The result as a polars frame; raises ImportError without polars.
 
         >>> import bridge
         >>> with bridge.connect() as cep:
@@ -142,7 +142,7 @@ class ResultSet(Sequence[Row]):
 
 
 def arrow_table(fields: Sequence[Field], rows: Any) -> pa.Table:
-    """Results, tuples or an Arrow table, as an Arrow table: `ts`, then the query's columns in the query's types."""
+    """Results (tuples or an Arrow table) as an Arrow table: `ts`, then the query's columns in the query's types."""
     import pyarrow as pa
 
     if isinstance(rows, pa.Table):
@@ -167,7 +167,7 @@ def arrow_cast(fields: Sequence[Field], decoders: Sequence[Callable[[Any], Any] 
 
 
 def _cast(column: Any, kind: Any, decode: Callable[[Any], Any] | None = None) -> Any:
-    """A column cast to a type; decimals, and what Arrow does not cast, are decoded value by value."""
+    """A column cast to a type. Decimals, and values that Arrow cannot cast, are decoded one by one."""
     import pyarrow as pa
 
     if decode is None or not pa.types.is_decimal(column.type):
@@ -185,6 +185,6 @@ def _array(values: Sequence[Any], kind: Any) -> Any:
     try:
         return pa.array(values, kind)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        # wider than inferred (a sum over 64 bits): the values decide
+        # the values may be wider than the inferred type (a sum over 64 bits)
         wide = any(isinstance(value, int) and abs(value) >= 2**63 for value in values)
         return pa.array([decimal.Decimal(value) if wide and value is not None else value for value in values])

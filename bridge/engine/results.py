@@ -1,4 +1,4 @@
-"""The statements that read the results of a push: one per query, or one for several queries that differ little."""
+"""The statements that read the results of a push: one per query, or one for several similar queries."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from windows.sql import aliased, column
 from windows.times import NEVER
 
 PUSHES = ("any", "few")
-"""The kinds of pushes that have reports of their own, by the number of their events."""
+"""The kinds of pushes, by their number of events, that have statements of their own."""
 
 PIECE = 64
-"""Rows that a sorted run of results has on average at least, to be put in order run by run instead of row by row."""
+"""The least average length of sorted runs of results for which merging the runs is faster than sorting the rows."""
 
 SPARSE = 1_000
-"""Numbers of events that are farther apart on average are counted anew before results are put in their order."""
+"""Event numbers with greater average distances are renumbered before results are sorted."""
 
 Results = list[tuple[QueryEntry, Any]]
-"""The rows of each query that has any: tuples, or an Arrow table."""
+"""The rows of each query that has any: tuples or an Arrow table."""
 
 
 class ResultStatement:
-    """One statement and the queries whose results it reads, in the order of creation; `table` has their constants.
+    """One statement, and the queries whose results it reads, in the order of creation. `table` has their constants.
 
-    `text` is the statement in the database's SQL; `unordered`: the same without ORDER BY, its last column is the event's
-    `seq`. `places`: per query the columns that are its results, where each row has results of all queries.
+    `text`: the statement in the database's SQL. `unordered`: the same without ORDER BY; its last column is the event's
+    `seq`. `places`: the result columns of each query, if each row has results of all queries.
     """
 
     def __init__(
@@ -65,10 +65,10 @@ class ResultStatement:
         self.special_pushes: list[SpecialPush[ResultStatement]] = []
 
     def read(self, database: Database, count: int, lasting: int, is_history: bool = False) -> Results:
-        """The results of a push. `count`: its events. `lasting`: milliseconds from its first event to its last.
+        """The results of a push of `count` events. `lasting`: the milliseconds from the first event to the last.
 
-        `is_history`: it is a whole history, before which nothing is stored. Results of many events are read as Arrow, where
-        all processors take Arrow.
+        `is_history`: it is a whole history, before which nothing is stored. Results of many events are read as Arrow,
+        if all processors take Arrow.
         """
         for push in self.special_pushes:
             if push.is_for(count, lasting, is_history):
@@ -79,14 +79,14 @@ class ResultStatement:
         return self.distribute(rows)
 
     def _arrow(self, database: Database) -> Any:
-        """The results as Arrow; None where the database does not give Arrow."""
+        """The results as Arrow; None if the database does not return Arrow."""
         if self.unordered is None:
             return database.fetch_arrow(self.text)
         rows = database.fetch_arrow(self.unordered)
         return rows if rows is None else by_number(rows, len(self.members) > 1)
 
     def distribute(self, rows: Any) -> Results:
-        """The rows that the statement gave, tuples or an Arrow table, by the query that they belong to."""
+        """The rows of the statement (tuples or an Arrow table), by query."""
         if self.places:
             return self._side_by_side(rows) if rows else []
         if len(self.members) == 1:
@@ -94,7 +94,7 @@ class ResultStatement:
         return list(self._by_member(rows) if isinstance(rows, list) else self._split(rows))
 
     def _by_member(self, rows: list[Any]) -> Results:
-        """The rows of each query, whose number is their first column; they are ordered by it."""
+        """The rows of each query. Their first column is the query's number, and they are ordered by it."""
         found: Results = []
         last: int | None = None
         own: list[tuple[Any, ...]] = []
@@ -107,7 +107,7 @@ class ResultStatement:
         return found
 
     def _side_by_side(self, rows: Any) -> Results:
-        """The columns of each query."""
+        """The rows of each query, where its results are some of the columns."""
         if isinstance(rows, list):
             columns = list(zip(*rows, strict=True))
             found = [list(zip(*(columns[place] for place in places), strict=True)) for places in self.places]
@@ -116,7 +116,7 @@ class ResultStatement:
         return list(zip(self.members, found, strict=True))
 
     def _split(self, rows: Any) -> Iterator[tuple[QueryEntry, Any]]:
-        """The slices of an Arrow table that is ordered by its first column, the number of the query."""
+        """The slices of an Arrow table, ordered by its first column, which is the number of the query."""
         numbers = rows.column(0).to_numpy()
         ends = numbers.searchsorted(range(len(self.members)), side="right")
         begin, rows = 0, rows.drop_columns(rows.column_names[:1])
@@ -127,9 +127,9 @@ class ResultStatement:
 
 
 def unordered_sql(entry: QueryEntry, statement: exp.Expr, database: Database) -> str | None:
-    """The text of a statement without ORDER BY, where an event has at most one result of the query; else None.
+    """The text of a statement without ORDER BY, if an event has at most one result of the query; else None.
 
-    Its last column is the event's `seq`, by which the results are put in order.
+    Its last column is the event's `seq`, by which the results are sorted here.
     """
     if entry.flow.order or entry.flow.timed or not database.zero_copy_arrow:
         return None
@@ -140,10 +140,10 @@ def unordered_sql(entry: QueryEntry, statement: exp.Expr, database: Database) ->
 
 
 def by_number(rows: Any, of_members: bool = False) -> Any:
-    """An Arrow table ordered by its last column, distinct integers, without that column.
+    """An Arrow table, sorted by its last column (distinct integers) and without that column.
 
-    `of_members`: ordered by the first column, the number of a query, and then by the last one. Most tables are in order
-    already or consist of long ordered runs, which is found at less cost than a sort.
+    `of_members`: sorted by the first column, the number of a query, then by the last one. Most tables are sorted
+    already or consist of long sorted runs; detecting this costs less than a sort.
 
     >>> import pyarrow
     >>> by_number(pyarrow.table({"a": ["z", "x", "y"], "seq": [9, 5, 7]})).column("a").to_pylist()
@@ -189,8 +189,8 @@ def by_number(rows: Any, of_members: bool = False) -> Any:
 class ResultStatements:
     """All statements that read results, for pushes of `any` number of events and of `few`.
 
-    For each of the two kinds of pushes they are made with the first such push after queries or processors have come or
-    gone.
+    The statements for each kind of push are made at the first such push after queries or processors were added or
+    removed.
     """
 
     def __init__(self, merger: StatementMerger) -> None:
@@ -198,16 +198,16 @@ class ResultStatements:
         self._made: dict[str, dict[tuple[object, ...], list[ResultStatement]]] = {push: {} for push in PUSHES}
         self._outdated = set(PUSHES)
         self._small = 0
-        """Pushes of few events since queries or processors have come or gone."""
+        """The number of small pushes since queries or processors were added or removed."""
 
     def outdate(self) -> None:
-        """Queries or processors have come or gone."""
+        """Notes that queries or processors were added or removed."""
         self._outdated, self._small = set(PUSHES), 0
 
     def outdated(self, count: int | None, most_in_process: int) -> list[str]:
-        """The kinds of pushes to `regroup` before a push of `count` events, or (None) before pushes of any size.
+        """The kinds of pushes to `regroup` before a push of `count` events; None: before pushes of any size.
 
-        `most_in_process`: the number of events of a push up to which it may be computed as single events are.
+        `most_in_process`: the greatest number of events in a push that may be computed as single events are.
         """
         few = self._merger.settings.few
         self._small += count is not None and 0 < count <= max(few, most_in_process)
@@ -217,13 +217,13 @@ class ResultStatements:
         return [push for push in pushes if push in self._outdated]
 
     def are_current(self, push: str) -> bool:
-        """Whether the statements for pushes of this kind are those of the queries and processors there are."""
+        """Whether the statements for this kind of push fit the present queries and processors."""
         return push not in self._outdated
 
     def _push(self, count: int) -> str:
         """The kind of a push of `count` events.
 
-        Both kinds give the same rows, so no statements for `few` events are made for the end of a history alone.
+        Both kinds give the same rows, so no statements for `few` events are made just for the end of a history.
         """
         if count > self._merger.settings.few:
             return "any"
@@ -235,7 +235,7 @@ class ResultStatements:
         return list(itertools.chain.from_iterable(self._made[push].values()))
 
     def regroup(self, push: str, entries: Iterable[QueryEntry]) -> list[str]:
-        """Makes the statements of all queries that have a processor; gives the tables of constants to be dropped."""
+        """Makes the statements of all queries that have a processor; returns the tables of constants to be dropped."""
         groups: dict[tuple[object, ...], list[QueryEntry]] = {}
         for entry in entries:
             if entry.processors:
@@ -264,7 +264,7 @@ class ResultStatements:
     ) -> Results:
         """The results of a push of `count` events into these streams, per query, in creation order.
 
-        `lasting`: milliseconds between the first and the last event. `is_history`: these are all events there are.
+        `lasting`: the milliseconds between the first and the last event. `is_history`: there are no other events.
         """
         found: Results = []
         for report in self._concerned("any" if is_history else self._push(count), streams, final):
@@ -286,7 +286,7 @@ class ResultStatements:
 
 
 class StatementMerger:
-    """Makes the statements of queries that differ little. `transaction` surrounds what creates tables."""
+    """Makes the statements of similar queries. `transaction` is the context in which tables are created."""
 
     def __init__(
         self,
@@ -302,13 +302,13 @@ class StatementMerger:
         return self._network.settings
 
     def alike(self, query: ResultQuery) -> Hashable:
-        """A key that is equal for queries which may share a statement."""
+        """A key that is equal for queries that may share a statement."""
         return query.shape if self._database.side_by_side_frames else query.signature
 
     def statements(self, members: Sequence[QueryEntry], push: str) -> list[ResultStatement]:
-        """One statement where the constants can be rows of a table, or the results stand side by side; else several.
+        """One statement, if the constants can be rows of a table, or the results can stand side by side; else several.
 
-        Those for `any` number of events are replaced by one per query for a whole history, where there is one for it.
+        The statements for `any` number of events are replaced, for a whole history, by one per query if there is one.
         """
         found = self._statements(members, push)
         for report in found if push == "any" else []:
@@ -347,7 +347,7 @@ class StatementMerger:
         return self._with_large_push(report, variant)
 
     def _with_large_push(self, report: ResultStatement, variant: str) -> ResultStatement:
-        """The statement; for thousands of events it is replaced by one per query, where a query has a statement for that many."""
+        """The statement; for thousands of events there is one per query, if a query has a statement for so many."""
         members = report.members
         if variant == "any" and any(entry.results.many is not None for entry in members):
             make = functools.partial(self._one_per_query, members, "many")
@@ -359,7 +359,7 @@ class StatementMerger:
         return [self._of_one_query(entry, entry.results.kind(push)) for entry in members]
 
     def _side_by_side(self, members: Sequence[QueryEntry], variant: str) -> ResultStatement:
-        """One statement with the results of all queries in each row; raises NotAlike or Refused where it cannot be."""
+        """One statement with the results of all queries in each row. Raises NotAlike or Refused if there is none."""
         one = side_by_side([entry.results.of(variant).statement for entry in members])
         text = self._database.render(one.statement)
         self._database.fetch(text)
@@ -370,7 +370,7 @@ class StatementMerger:
         return report
 
     def _family(self, members: Sequence[QueryEntry], variant: str) -> ResultStatement:
-        """One statement over a table of the queries' constants; raises NotAlike or Refused where it cannot be."""
+        """One statement over a table of the queries' constants. Raises NotAlike or Refused if that is impossible."""
         name = self._network.name("family", Stream(""))
         family = share_constants([entry.results.of(variant).statement for entry in members], name)
         text = self._database.render(family.statement)

@@ -1,4 +1,4 @@
-"""How a bridge continues from the state that an earlier one has left in the database (rules D2, D8)."""
+"""How a bridge continues from the state that an earlier bridge has left in the database (rules D2, D8)."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from windows.schema import Schema
 from windows.sql import table
 
 OBJECTS = "objects"
-"""The language of a definition that is query objects."""
+"""The language of a definition that consists of query objects."""
 
 REMOVALS = "remove query", "remove stream"
-"""The kinds of definitions that take back a part of one before them."""
+"""The kinds of definitions that undo a part of an earlier one."""
 
 
 def discard_state(database: Database) -> None:
-    """Removes the state of a durable bridge from a database, but no result tables and no writes that wait."""
+    """Removes the state of a durable bridge from a database, except result tables and writes that wait."""
     from sqlglot import exp
 
     from bridge.rewrite.state_tables import CLOCK
@@ -53,9 +53,9 @@ def discard_state(database: Database) -> None:
 
 
 def _outboxes(stored: CatalogueTables) -> Iterator[tuple[str, TableSource]]:
-    """The outboxes of a state, with the tables whose changes they have."""
+    """The outboxes of a state, with the tables whose changes they contain."""
     names = {row.key: row.name for row in stored.names()}
-    with contextlib.suppress(DatabaseError):  # of a newer layout
+    with contextlib.suppress(DatabaseError):  # raised for a newer layout
         for call in stored.definitions():
             source = TableSource.of_json(call.option("source"))
             if source is not None and (outbox := names.get(f"changes {call.name.lower()} changes 1")):
@@ -63,7 +63,7 @@ def _outboxes(stored: CatalogueTables) -> Iterator[tuple[str, TableSource]]:
 
 
 def refuse_other_state(database: Database) -> None:
-    """Refuses to work beside the state of a durable bridge; one that has no streams and queries is removed."""
+    """Refuses to work beside the state of a durable bridge. A state without streams and queries is removed."""
     stored = CatalogueTables(database)
     if not stored.exist():
         return
@@ -77,9 +77,9 @@ def refuse_other_state(database: Database) -> None:
 
 
 class Resumption:
-    """The definitions that are still to be carried out over the tables of a state.
+    """The definitions that are still to be executed over the tables of a state.
 
-    A definition that uses a data store waits until that is registered, as do all that follow it.
+    A definition that uses a data store waits until the store is registered, as do all definitions after it.
     """
 
     def __init__(self, runner: Runner, named: NamedProcessors) -> None:
@@ -92,7 +92,7 @@ class Resumption:
 
     @property
     def waiting_for(self) -> str:
-        """What the next definition waits for, as a sentence; "" once all are carried out."""
+        """A sentence that says what the next definition waits for; "" after all were executed."""
         if not self._left:
             return ""
         store = next(iter(self._missing(self._left[0])), "?")
@@ -102,13 +102,13 @@ class Resumption:
         )
 
     def go_on(self) -> None:
-        """Carries out what can be carried out. Raises `DatabaseError` for a definition that cannot be any more."""
+        """Executes definitions up to one that has to wait. Raises `DatabaseError` if one is no longer possible."""
         while self._left and not self._missing(self._left[0]):
             self._carry_out(self._left[0])
             self._left.popleft()
 
     def end(self) -> None:
-        """All definitions are carried out: the bridge continues from where the state ends."""
+        """Ends the resumption after all definitions were executed: the bridge continues from the end of the state."""
         self._runner.end_resumption(self._now, self._seq)
 
     def _carry_out(self, definition: LoggedCall) -> None:
@@ -127,7 +127,7 @@ class Resumption:
             log.resumed = None
 
     def _missing(self, definition: LoggedCall) -> list[str]:
-        """The data stores that a definition uses and that are not registered."""
+        """The data stores that a definition uses and that are not registered yet."""
         if definition.kind != "query" or (definition.language != OBJECTS and "SQL" not in definition.text.upper()):
             return []
         nodes = (node for tree in _trees(parsed(definition, self._runner)) for node in walk(tree))
@@ -136,25 +136,25 @@ class Resumption:
 
 
 def parsed(call: LoggedCall, runner: Runner) -> Definition:
-    """The query objects of a call of the kind "query", with its table of results."""
+    """The query objects of a call of the kind "query", with its result table."""
     is_text = call.language != OBJECTS
     return with_results(read_text(call.text, call.language, runner) if is_text else loaded(call.text), call)
 
 
 def read_text(text: str, language: str, runner: Runner) -> Definition:
-    """The query objects of a text, which may name what has been declared."""
+    """The query objects of a text, which may use names that were declared before."""
     known = runner.catalogue.declarations
     return parse_as(language, text, known.variables, known.contexts, runner.database.dialect)
 
 
 def with_results(definition: Definition, call: LoggedCall) -> Definition:
-    """The query objects of a call with the table of results that it names, if it names one."""
+    """The query objects of a call, with its result table if it names one."""
     table = call.option("into")
     return definition if table is None else with_table(definition, call.name, table, call.option("keep"))
 
 
 def apply(definition: LoggedCall, runner: Runner, named: NamedProcessors) -> None:
-    """Carries out a definition as the call that made it did."""
+    """Executes a definition in the same way as the call that made it."""
     catalogue = runner.catalogue
     match definition.kind:
         case "stream":
@@ -171,7 +171,7 @@ def apply(definition: LoggedCall, runner: Runner, named: NamedProcessors) -> Non
         case "stored results":
             named.define(definition)
         case "stop query":
-            if definition.name.lower() in catalogue.queries:  # else its script was removed
+            if definition.name.lower() in catalogue.queries:  # otherwise its script was removed
                 stop(catalogue.with_readers(definition.name), definition.text, runner)
             runner.log.add(definition)
         case "remove query":
@@ -183,7 +183,7 @@ def apply(definition: LoggedCall, runner: Runner, named: NamedProcessors) -> Non
 
 
 def _remove_query(name: str, runner: Runner) -> None:
-    """Removes a query or a script; one that was not created, as it is removed here, leaves the log alone."""
+    """Removes a query or a script. If it was not created, because it is removed here, only the log is changed."""
     catalogue, lowered = runner.catalogue, name.lower()
     if lowered in catalogue.scripts:
         remove_script(catalogue.scripts[lowered], runner)

@@ -23,7 +23,7 @@ from windows.times import BEGINNING
 
 
 class PushSteps(NamedTuple):
-    """The steps of a push: texts and calls in their order, the inboxes they fill, and whether any reads the clock."""
+    """The steps of a push: texts and calls in order, the inboxes that they fill, and whether one reads the clock."""
 
     steps: list[str | Call]
     inboxes: set[str]
@@ -38,11 +38,11 @@ class Runner(SmallPushes):
         self._push_steps: dict[tuple[frozenset[str], bool, str], PushSteps] = {}
         self._due_times = DueTimes(database)
         self._limited_queries: list[QueryEntry] | None = None
-        """The active queries that have limits; None where queries have come or gone since they were sought."""
+        """The active queries with limits; None if queries were added or removed since it was computed."""
         self._is_set = True
-        """Whether the tables of constants are those of the queries there are."""
+        """Whether the tables of constants fit the present queries."""
         self.stored_clock = self._tables.clock() if self.stored is not None and self.stored.exist() else None
-        """Time and number of the newest event of the state that is to be resumed."""
+        """The time and the number of the newest event in the state that is to be resumed."""
         if self.stored_clock is not None:
             self._tables.names.append(database.own_name(CLOCK))
             return
@@ -62,7 +62,7 @@ class Runner(SmallPushes):
 
     @property
     def _limited(self) -> list[QueryEntry]:
-        """The active queries that have limits."""
+        """The active queries with limits."""
         if self._limited_queries is None:
             self._limited_queries = [entry for entry in self.active_queries() if entry.limits is not None]
         return self._limited_queries
@@ -70,7 +70,7 @@ class Runner(SmallPushes):
     # Before a push ----------------------------------------------------------------------------------------------------
 
     def settle(self, count: int | None) -> None:
-        """Settles, before a push of `count` events (None: of any number) begins, which statements read its results."""
+        """Settles which statements read the results, before a push of `count` events (None: of any number) begins."""
         self._follow_settings()
         if not self._is_set:
             self._set_constants()
@@ -82,7 +82,7 @@ class Runner(SmallPushes):
         self._tables.set_clock(before, now, seq)
 
     def _set_constants(self) -> None:
-        """Fills the tables of constants anew, as queries have come or gone since the last push."""
+        """Fills the tables of constants again, if queries were added or removed since the last push."""
         statements = [one for operator in self.network.operators for one in operator.settings()]
         if statements:
             with self.transaction():
@@ -93,7 +93,7 @@ class Runner(SmallPushes):
         self._is_set = True
 
     def _regroup(self, push: str) -> None:
-        """Decides anew which queries share a statement, and drops tables of constants that no statement reads."""
+        """Settles again which queries share a statement, and drops tables of constants that are no longer read."""
         self._one_event_plans.clear()
         for name in self.results.regroup(push, self.active_queries()):
             with self.transaction():
@@ -102,9 +102,9 @@ class Runner(SmallPushes):
     # A push -----------------------------------------------------------------------------------------------------------
 
     def run_push(self, batches: Sequence[EventBatch], count: int, ts: int, receipts: Sequence[Receipt] = ()) -> Results:
-        """One push of `count` events up to the time `ts`, all of it or nothing, with what is noted of it.
+        """Runs a push of `count` events up to the time `ts`, all of it or nothing, and stores its receipts.
 
-        A push that is a single SELECT needs no transaction, nor does one that can be stored with later ones.
+        A push that is a single SELECT needs no transaction, nor does one that is stored together with later ones.
         """
         self.settle(count)
         self.has_committed = False
@@ -119,7 +119,7 @@ class Runner(SmallPushes):
         return results
 
     def resume_from_tables(self) -> None:
-        """Goes on from what the tables hold, after the connection was lost."""
+        """Continues from the contents of the tables, after the connection was lost."""
         clock = self._tables.clock()
         if clock is None:
             raise DatabaseError("the state of this bridge is not in the database any more")
@@ -132,18 +132,18 @@ class Runner(SmallPushes):
         return {*of_streams, *(inbox for operator in self.network.operators for inbox in operator.inboxes)}
 
     def transaction_of_push(self, count: int | None = None) -> contextlib.AbstractContextManager[None]:
-        """The transaction of a push of `count` events, or (None) of any number of pushes; `run` runs them in it.
+        """The transaction of a push of `count` events (None: of any number of pushes), which `run` runs in it.
 
-        Which statements read the results is settled before, as not every database can roll back a new table.
+        The statements that read the results are settled before it, as not every database can roll back a new table.
         """
         self.settle(count)
         self.has_committed = False
         return self.transaction(self._inboxes.unregister())
 
     def run(self, batches: Sequence[EventBatch], count: int, ts: int, final: bool = False) -> Results:
-        """One push inside the caller's transaction: inboxes, operators in order, results, purge.
+        """Runs a push inside the caller's transaction: inboxes, operators in order, results, purge.
 
-        `final`: no event will follow, so what waits for later events is decided.
+        `final`: no event follows, so everything that waits for later events is decided.
         """
         began = time.monotonic() if self._limited else 0.0
         if self._one_by_one() and (count > 1 or (count and self._is_timed())):
@@ -155,7 +155,7 @@ class Runner(SmallPushes):
         return results
 
     def _check_limits(self, results: Results, seconds: float) -> None:
-        """Raises QueryError where a push has taken longer, or a query has more rows, than its limits allow."""
+        """Raises QueryError if a push has taken longer than the limits allow, or a query has too many rows."""
         reported = {entry.name: len(rows) for entry, rows in results}
         for entry in self._limited:
             assert entry.limits is not None
@@ -179,7 +179,7 @@ class Runner(SmallPushes):
         return any(operator.timed for operator in self.active_operators())
 
     def _run_one_by_one(self, batches: Sequence[EventBatch], ts: int, final: bool) -> Results:
-        """Each event as a push of its own, in the order of their numbers."""
+        """Runs each event as a push of its own, in the order of their numbers."""
         rows = sorted(((row[1], batch, row) for batch in batches for row in batch.tuples()), key=lambda found: found[0])
         found: dict[str, tuple[QueryEntry, list[Any]]] = {}
         timed = self._is_timed()
@@ -190,14 +190,14 @@ class Runner(SmallPushes):
 
         for _, batch, row in rows:
             if timed and BEGINNING < self.now < row[0]:
-                run([], 0, row[0], False)  # what is due before the event does not see what it writes
+                run([], 0, row[0], False)  # what is due before the event must not see what it writes
             run([EventBatch(batch.stream, rows=[row])], 1, row[0], False)
         if final or ts > self.now:
             run([], 0, ts, final)
         return sorted(found.values(), key=lambda result: result[0].number)
 
     def _run_batches(self, batches: Sequence[EventBatch], count: int, ts: int, final: bool) -> Results:
-        """All events at once, each statement over all of them."""
+        """Runs all events at once, with each statement over all of them."""
         housekeeping = self._housekeeping
         housekeeping.removed |= self._inboxes.empty()
         streams = frozenset(batch.stream.name.lower() for batch in batches)
@@ -232,7 +232,7 @@ class Runner(SmallPushes):
         return results
 
     def _one_event_plan(self, batches: Sequence[EventBatch], ts: int) -> OneEventPlan | None:
-        """The plan for an event, where that is all that is due by its time."""
+        """The plan for an event, unless something else is due by its time."""
         if not batches[0].rows:
             return None
         plan = self._one_event_plans.of(batches[0].stream)
@@ -258,27 +258,27 @@ class Runner(SmallPushes):
         return filled | plan.inboxes
 
     def next_deadline(self, operators: Iterable[Operator] | None = None) -> int | None:
-        """The next time at which these operators, or any, may report something though no event comes.
+        """The next time at which these operators (None: any) may report something without an event.
 
-        Machines without their memory, which a push gives them, do not count.
+        Machines whose memory is not restored do not count; a push restores it.
         """
         if self.now == BEGINNING:
             return None
-        if not self.is_durable:  # there not every push sets it
+        if not self.is_durable:  # not every push sets the clock there
             with self.transaction():
                 self._tables.set_clock(self.now, self.now, self.seq)
         return self._due_times.next(self.active_operators() if operators is None else operators, self.now)
 
     @property
     def awaits_push(self) -> bool:
-        """Whether a machine has no memory yet."""
+        """Whether the memory of some machine is not restored yet."""
         machines = (step for operator in self.active_operators() for step in operator.steps)
         return not all(getattr(step, "is_restored", True) for step in machines)
 
     def fill_inbox(self) -> None:
-        """Brings the event of the last push into its inbox, if that was skipped, and postponed ones into their tables.
+        """Writes the last push's event into its inbox if that was skipped, and postponed events into their tables.
 
-        The stream itself, or what is stored, is to be read.
+        This is done before the stream or the stored state is read.
         """
         if self._postponed or self._inboxes.skipped is not None:
             with self.transaction():
@@ -287,7 +287,7 @@ class Runner(SmallPushes):
                     self._inboxes.skipped = None
 
     def _steps(self, streams: frozenset[str], final: bool, push: str) -> PushSteps:
-        """The steps of a push of this kind into these streams; worked out once."""
+        """The steps of a push of this kind into these streams; computed once."""
         known = self._push_steps.get((streams, final, push))
         if known is None:
             operators = self.active_operators()
@@ -301,7 +301,7 @@ class Runner(SmallPushes):
         return known
 
     def result_texts(self, entry: QueryEntry) -> set[str]:
-        """The statements that have read the results of a query, as they were made so far."""
+        """The statements that have read the results of a query so far."""
         found = [(each, each.text) for push in PUSHES for each in self.results.of(push)]
         found += [(each, each.unordered) for each, _ in found if each.unordered is not None]
         found += [(each, one.whole.text) for plan in self._one_event_plans.known for each, one in plan.results]
@@ -311,7 +311,7 @@ class Runner(SmallPushes):
         return {text for each, text in found if entry in each.members}
 
     def drop_unread(self) -> None:
-        """Drops the tables that on-demand queries alone would read. Neither these nor new queries may follow."""
+        """Drops the tables that only on-demand queries would read. Neither such queries nor new queries may follow."""
         queries = self.catalogue.queries.values()
         results = [query.statement for entry in queries for _, query in entry.results.items()]
         unread = unread_tables(self.network.operators, results)
@@ -325,19 +325,19 @@ class Runner(SmallPushes):
         self._outdate()
 
     def purge(self) -> None:
-        """Removes what has expired from all tables."""
+        """Removes expired rows from all tables."""
         with self.transaction():
             self._tables.set_clock(self.now, self.now, self.seq)
             self._housekeeping.purge()
 
     def resume(self, now: int, seq: int) -> None:
-        """Goes on from the tables as they are: `now` and `seq` are time and number of the newest event in them."""
+        """Continues from the tables. `now` and `seq`: the time and the number of the newest event in them."""
         self._forget_steps()
         self._inboxes.skipped = None
         self.now, self.seq = now, seq
 
     def end_resumption(self, now: int, seq: int) -> None:
-        """The definitions have been carried out over the tables of a state: continues from there, without tables unclaimed."""
+        """Continues from the tables after the definitions were executed; drops tables that none of them has claimed."""
         self.network.names.resuming = False
         with self.transaction():
             for inbox in sorted(self._all_inboxes()):
@@ -352,7 +352,7 @@ class Runner(SmallPushes):
 
     @contextlib.contextmanager
     def trial(self) -> Iterator[None]:
-        """Within it a push that succeeds is rolled back at its end."""
+        """A context in which a push that succeeds is rolled back at the end."""
         try:
             self.settle(None)
             self._is_trial = True

@@ -1,4 +1,4 @@
-"""What a replay needs of a bridge beyond its public methods: the catalogue, and pushes without delivery."""
+"""The parts of a bridge that replays need beyond its public methods: the catalogue, and pushes without delivery."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 
 class Reading(NamedTuple):
-    """How far a bridge has read the tables of its streams.
+    """How far a bridge has read its watched tables.
 
-    events: The number of the newest event. now: Its time, in milliseconds. caught_up_to: The time by the clock up to which
-    committed rows are in, None without tables. tables: What is known of each, by its stream. stopped: The queries that an
-    error has stopped, with the error.
+    events: The number of the newest event. now: Its time, in milliseconds. caught_up_to: The time by the clock up to
+    which committed rows were pushed; None without watched tables. tables: The status of each table, by stream. stopped:
+    The queries that an error has stopped, with the error.
     """
 
     events: int
@@ -71,14 +71,14 @@ class BridgeSession:
 
     @property
     def lost(self) -> tuple[str, ...]:
-        """The operators, in words, whose state the newest replacement of a query has not kept."""
+        """Descriptions of the operators whose state the latest replacement of a query has not kept."""
         return self._runner.lost
 
     @contextlib.contextmanager
     def all_or_nothing(self) -> Iterator[None]:
-        """A context whose definitions take effect in one transaction. After an error in it the bridge is to be closed.
+        """A context whose definitions take effect in one transaction. After an error in it the bridge must be closed.
 
-        Other threads, such as one that reads the status, wait until it has ended.
+        Other threads, such as one that reads the status, wait for its end.
         """
         with self._cep._lock:
             try:
@@ -89,12 +89,12 @@ class BridgeSession:
                 raise
 
     def define(self, definition: LoggedCall) -> None:
-        """Carries out the definition of a query from the catalogue of a durable bridge."""
+        """Executes the definition of a query from the catalogue of a durable bridge."""
         apply(definition, self._runner, self._cep._pushes.calls.named)
 
     @property
     def settings(self) -> Settings:
-        """The thresholds between equal ways to compute; others are for the statements and pushes that follow."""
+        """The thresholds for choosing between equivalent methods. A change affects later statements and pushes."""
         return self._runner.network.settings
 
     @settings.setter
@@ -103,7 +103,7 @@ class BridgeSession:
 
     @property
     def sizes(self) -> ChunkSizes:
-        """How many events one transaction takes."""
+        """The numbers of events per transaction."""
         return self._cep._pushes.sizes
 
     @property
@@ -112,30 +112,30 @@ class BridgeSession:
         return self._cep._pushes.reorder is not None
 
     def expecting(self, trees: Iterable[Node]) -> contextlib.AbstractContextManager[None]:
-        """A context to create queries that belong together: one may read a table that a later one writes."""
+        """A context to create queries that belong together, one of which may read a table that a later one writes."""
         return self._runner.expecting(trees)
 
     @contextlib.contextmanager
     def of_replay(self) -> Iterator[None]:
-        """A context in which all queries are created: neither others nor on-demand queries may follow.
+        """A context in which all queries are created: neither further queries nor on-demand queries may follow.
 
-        So tables that on-demand queries alone would read are not kept.
+        So tables that only on-demand queries would read are dropped.
         """
         self.settings = dataclasses.replace(self.settings, is_replay=True)
         yield
         self._runner.drop_unread()
 
     def number_results(self) -> None:
-        """Results begin with `ts` and `seq`, the number of their event, from now on."""
+        """From now on results begin with `ts` and `seq`, the number of their event."""
         self._runner.leading_columns = ("ts", "seq")
 
     def push(self, batches: Sequence[EventBatch], count: int, ts: int, final: bool = False) -> Results:
-        """One push in a transaction of its own, without delivery: `count` events up to the time `ts`."""
+        """Runs a push in a transaction of its own, without delivery: `count` events up to the time `ts`."""
         with self._runner.transaction_of_push(count):
             return self._runner.run(batches, count, ts, final)
 
     def history_push(self, queries: Iterable[str], is_sequence: bool) -> HistoryPush | None:
-        """The statements of queries over a history without state; None where they, or others, cannot do without it.
+        """The statements of queries over a history without state; None if these or other queries need state.
 
         `is_sequence`: each slice of the history continues from the one before it.
         """
@@ -149,9 +149,9 @@ class BridgeSession:
             return None
 
     def numbered(self, tables: Mapping[str, pa.Table]) -> HistoryEvents:
-        """The events of several streams, merged by time, as a push of them into a new bridge numbers them.
+        """The events of several streams, merged by time, and numbered as in a push into a new bridge.
 
-        Each table has the column `ts` and the attributes; there is a row in one of them at least.
+        Each table has the column `ts` and the attributes; at least one of the tables has rows.
         """
         entries = [(self.catalogue.stream_entry(name), rows) for name, rows in tables.items()]
         (chunk,) = merged_chunks(entries, "ts", sum(map(len, tables.values())))
@@ -160,7 +160,7 @@ class BridgeSession:
         return HistoryEvents({name: rows for name, rows in named if rows is not None}, count, first, last)
 
     def push_history(self, push: HistoryPush, events: HistoryEvents, until: int | None, is_last: bool) -> None:
-        """Delivers the results of these events, after which time passes `until` then; `is_last`: none will follow."""
+        """Delivers the results of these events, after which time passes to `until`. `is_last`: no events follow."""
 
         def run() -> None:
             results = push.run(events, events.last if until is None else max(until, events.last), is_last)
@@ -174,10 +174,10 @@ class BridgeSession:
 
     @contextlib.contextmanager
     def receiving_history(self) -> Iterator[None]:
-        """Within it the clock of the bridge stands still; on an error the streams and queries created in it are removed.
+        """A context in which the bridge's clock stands still. After an error its new streams and queries are removed.
 
-        The time of the bridge stays that of the events that were pushed. Raises `BridgeError` for a bridge with a clock that
-        has queries or events already: their time cannot go back to that of a history.
+        The time of the bridge stays at the events that were pushed. Raises `BridgeError` for a bridge with a clock that
+        already has queries or events, as their time cannot go back to a history.
         """
         cep = self._cep
         with cep._lock:
@@ -203,7 +203,7 @@ class BridgeSession:
                     remove(name)
 
     def reading(self, seconds: float) -> Reading | None:
-        """How far the tables of streams have been read; None where the bridge is busy for `seconds`, or closed."""
+        """How far watched tables have been read; None if the bridge is busy for `seconds`, or closed."""
         cep = self._cep
         if not cep._lock.acquire(timeout=seconds):
             return None
@@ -222,21 +222,21 @@ class BridgeSession:
     # State -------------------------------------------------------------------------------------------------------------
 
     def state_tables(self) -> list[str]:
-        """The tables that one push leaves for the next: the clock, and those of the operators but their inboxes."""
+        """The tables that one push leaves for the next: the clock, and the operators' tables without their inboxes."""
         operators = self.operators()
         inboxes = {inbox for operator in operators for inbox in operator.inboxes}
         tables = (made.name for operator in operators for made in operator.tables)
         return [self.database.own_name(CLOCK), *(name for name in tables if name not in inboxes)]
 
     def purge(self) -> None:
-        """Removes what has expired from the state."""
+        """Removes expired rows from the state."""
         self._runner.purge()
 
     @contextlib.contextmanager
     def replacing_state(self, now: int, seq: int) -> Iterator[None]:
-        """Within it the caller writes the state's tables; `now` and `seq` are time and number of the newest event then.
+        """A context in which the caller writes the state's tables. `now`, `seq`: time and number of the newest event.
 
-        What the steps remember beside their tables is forgotten, so that they read the tables again.
+        Steps forget what they have in memory, so that they read the tables again.
         """
         with self._runner.transaction_of_push():
             yield

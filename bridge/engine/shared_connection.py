@@ -1,4 +1,4 @@
-"""The connection of a bridge as a program has it for its own statements."""
+"""The connection of a bridge, as a program gets it for its own statements."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ from windows.databases import Database
 STATEMENTS = frozenset(
     ["append", "execute", "execute_bound", "fetch", "fetch_arrow", "fetch_bound", "insert", "modify_bound"]
 )
-"""The methods that run one statement, which has ended when they return."""
+"""The methods that run one statement, which is complete when they return."""
 
 _LASTING = frozenset(["begin", "begin_again", "limited", "registered", "register_arrow", "temporary_view"])
-"""The methods after which the connection is not as it was, so that more statements are to be expected."""
+"""The methods that change the connection for longer, so that more statements are to be expected."""
 
 _DESCRIBING = frozenset(dir(Database)).union(*map(inspect.get_annotations, Database.__mro__)) - STATEMENTS - _LASTING
-"""The other names of any connection: they describe the database, and read and change no rows."""
+"""The other names of a connection: they describe the database, and neither read nor change rows."""
 
 _TRIGGER = re.compile(r"(?i)\btrigger\b")
-"""A trigger changes tables with each push."""
+"""Recognises triggers, which change tables at each push."""
 
 
 class SharedConnection:
-    """Stands for the connection, so that each statement of the program finds all rows in their tables.
+    """Wraps the connection, so that each statement of the program finds all rows in their tables.
 
-    Before a statement, and before the first push after it, everything is brought into the tables. Who has the driver's own
-    connection, begins a transaction, makes a trigger or changes the object is not seen any more: from then on each push does so.
+    Before a statement, and before the first push after it, all rows are written into their tables. Statements are not
+    seen after the program has asked for the driver's connection, begun a transaction, created a trigger or changed the
+    object; from then on each push writes all rows.
 
     Args:
         database: The connection.
@@ -60,7 +61,7 @@ class SharedConnection:
         return found
 
     def __setattr__(self, name: str, value: Any) -> None:
-        with contextlib.suppress(Closed):  # there is nothing left to bring into tables
+        with contextlib.suppress(Closed):  # the bridge is closed, so no rows are left to write
             self._before(True)
         setattr(self._target, name, value)
 

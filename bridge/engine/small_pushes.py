@@ -1,4 +1,4 @@
-"""Pushes of one event or a few, where the state of the database ends with the process: without a transaction of their own."""
+"""Pushes of one event or a few without a transaction of their own, where the database's state ends with the process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from windows.times import BEGINNING
 
 
 class SmallPushes(Transactions):
-    """Transactions, and pushes that need none: what they change is in memory, or they are one SELECT."""
+    """Transactions, and pushes that need none: they change only memory, or are one SELECT."""
 
     def __init__(self, database: Database, durable: bool = False) -> None:
         super().__init__(database, durable)
@@ -38,18 +38,18 @@ class SmallPushes(Transactions):
         self._serial: bool | None = None
         self._is_written: bool | None = None
         self.has_connection_alone = False
-        """Whether nobody else has the connection, who may read and change the tables between any two pushes."""
+        """Whether only the bridge has the connection, so that nobody else can read or change tables between pushes."""
         self._was_used = False
-        """Whether others have run statements since the last push that ran in a transaction."""
+        """Whether others have run statements since the last push with a transaction."""
         self._proven = frozenset(database.python_types)
-        """The types with which this process computes as the database does, when plans were last made."""
+        """The types that this process computed with as the database does when plans were last made."""
         self.uncommitted: Results = []
-        """The results of the newest push, also where it is not known whether that has taken effect."""
+        """The results of the newest push, even if it is not known whether the push has taken effect."""
 
     def share_connection(self, is_lasting: bool = True) -> None:
-        """Brings all rows into their tables, which others are to read or change, and reads them anew with the next push.
+        """Writes all rows into their tables, for others to read or change; the next push reads them again.
 
-        `is_lasting`: from now on each push does so.
+        `is_lasting`: each push does so from now on.
         """
         self.store_postponed()
         if self.has_connection_alone:
@@ -61,39 +61,39 @@ class SmallPushes(Transactions):
 
     @abc.abstractmethod
     def next_deadline(self, operators: Iterable[Operator] | None = None) -> int | None:
-        """The next time at which these operators, or any, may report something though no event comes."""
+        """The next time at which these operators (None: any) may report something without an event."""
 
     def _follow_settings(self) -> None:
-        """A program may have changed how the database compares, such as by a collation."""
+        """Notices if the program has changed how the database compares, for example by a collation."""
         if self._was_used and self._proven != (proven := frozenset(self.database.python_types)):
             self._proven = proven
             self._one_event_plans.unbind()
 
     def store_postponed(self) -> None:
-        """Brings postponed events into their tables, which are to be read."""
+        """Writes postponed events into their tables, before these are read."""
         if self._postponed:
             with self.transaction():
                 pass
 
     def drop(self) -> None:
-        """Removes all tables, also of postponed events."""
+        """Removes all tables, and forgets postponed events."""
         self._postponed.clear()
         super().drop()
 
     @property
     def most_in_process(self) -> int:
-        """The number of events of a push up to which it may be computed in this process; 0: none is."""
+        """The greatest number of events in a push that may be computed in this process; 0: none."""
         is_possible = self.has_connection_alone and not self.is_durable and self._has_python_types
         return self.network.settings.in_process if is_possible and not self._writes_own_tables() else 0
 
     @property
     def most_of_any_plan(self) -> int:
-        """The same for the plan that takes the most."""
+        """The same for the plan that accepts the most."""
         most = self.most_in_process
         return max(most, self.network.settings.in_process_quick) if most else 0
 
     def most_of(self, plan: OneEventPlan) -> int:
-        """The same for events of this plan."""
+        """The same for this plan."""
         found = plan.in_process
         if found is None:
             return self.most_in_process
@@ -102,7 +102,7 @@ class SmallPushes(Transactions):
 
     @functools.cached_property
     def _has_python_types(self) -> bool:
-        """Whether this process can compute with any values as the database does."""
+        """Whether this process computes with values of any type as the database does."""
         return bool(self.database.python_types)
 
     def _forget_steps(self) -> None:
@@ -110,13 +110,13 @@ class SmallPushes(Transactions):
         self._one_event_plans.forget()
 
     def _one_by_one(self) -> bool:
-        """Whether a query reads what another one writes, so that each event must see what those before it wrote."""
+        """Whether a query reads what another one writes, so that each event must see the writes of earlier ones."""
         if self._serial is None:
             self._serial = bool(conflicts(self._trees(), self.database))
         return self._serial
 
     def _writes_own_tables(self) -> bool:
-        """Whether a query writes a table of the bridge, so that a push into its stream may change what others read."""
+        """Whether a query writes a table of the bridge, so that a push may change what other queries read."""
         if self._is_written is None:
             self._is_written = any(name.startswith(PREFIX) for name in written_tables(self._trees(), self.database))
         return self._is_written
@@ -125,9 +125,9 @@ class SmallPushes(Transactions):
         return [entry.resolved.node for entry in self.catalogue.queries.values()]
 
     def _run_small(self, batches: Sequence[EventBatch], count: int, ts: int, is_noted: bool) -> Results | None:
-        """A push that is one SELECT, or that is stored with later ones; None where it needs a transaction.
+        """Runs a push that is one SELECT, or is stored together with later ones; None if it needs a transaction.
 
-        `is_noted`: something is written with it, such as the position of its source.
+        `is_noted`: something is stored with the push, such as the position of its source.
         """
         plan = self._plan_of(batches, count)
         if plan is None or self._inboxes.registered or self._was_used:
@@ -163,7 +163,7 @@ class SmallPushes(Transactions):
         return None
 
     def _waits(self, plan: OneEventPlan, in_process: InProcess | None) -> bool:
-        """Whether all steps run later for an event: where it can only wait, or others that can do."""
+        """Whether all steps run later for an event: it can only wait, or it can and others have to."""
         if in_process is not None and in_process.waits:
             return True
         if in_process is None:
@@ -185,7 +185,7 @@ class SmallPushes(Transactions):
         return plan if plan.takes_several and count <= max(few, self.most_of(plan)) else None
 
     def _purge_before(self) -> None:
-        """Removes expired rows before a push that runs no transaction."""
+        """Removes expired rows before a push without a transaction."""
         with self.transaction():
             self._tables.set_clock(self.now, self.now, self.seq)
             self._housekeeping.purge()
@@ -193,7 +193,7 @@ class SmallPushes(Transactions):
         self.has_committed = False
 
     def _run_select(self, plan: OneEventPlan, batch: EventBatch, ts: int) -> Results | None:
-        """Events whose plan is one SELECT: what `_run_batches` would do with them; None for several that it has to run."""
+        """Runs events whose plan is one SELECT, as `_run_batches` would; None if that has to run them."""
         count = len(batch.rows)
         results = plan.read(self.database, batch.rows) if count == 1 else plan.compute(batch.rows)
         if results is not None:
@@ -201,19 +201,19 @@ class SmallPushes(Transactions):
         return results
 
     def _pass(self, batch: EventBatch, ts: int) -> None:
-        """Notes that the events of a batch have taken effect, and fill no inbox."""
+        """Notes that the events of a batch have taken effect without filling an inbox."""
         self._inboxes.skipped, self.seq, self.now = batch, self.seq + len(batch.rows), ts
         self._housekeeping.since_purge += len(batch.rows)
         self._one_event_plans.outdate([batch.stream.name.lower()])
 
     def _let_wait(self, plan: OneEventPlan, batch: EventBatch, ts: int) -> Results:
-        """Events that nothing reads before the next boundary."""
+        """Takes events that nothing reads before the next boundary."""
         self._postponed.add(PostponedEvent(batch, plan, self.now, waits=True))
         self._pass(batch, ts)
         return []
 
     def _empty_inboxes(self) -> None:
-        """Removes what the push before has left, before a push that fills no inbox."""
+        """Removes the rows that the previous push has left, before a push that fills no inbox."""
         with self.transaction():
             self._housekeeping.removed |= self._inboxes.empty()
             self._inboxes.filled = set()
@@ -222,9 +222,9 @@ class SmallPushes(Transactions):
     def _run_postponed(
         self, plan: OneEventPlan, batch: EventBatch, ts: int, in_process: bool, waits: bool = False
     ) -> Results | None:
-        """Events that are stored with later ones; a transaction begins with the first results of a machine.
+        """Runs events that are stored with later ones; a transaction begins with the first results of a machine.
 
-        None where the database has to compute some. `waits`: all steps run then.
+        None if the database has to compute some results. `waits`: all steps run later, too.
         """
         remembered, seq = self._position(), self.seq + len(batch.rows)
         try:

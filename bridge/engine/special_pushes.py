@@ -1,4 +1,4 @@
-"""Statements for pushes that are short compared with the windows of their queries, or large, in place of those for any push."""
+"""Special statements for pushes that are short compared with the windows of their queries, or are large."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ S = TypeVar("S")
 
 
 class SpecialPush(abc.ABC, Generic[S]):
-    """The statements for some pushes, in place of the one for any push; they are made with the first of these."""
+    """Statements for some pushes, in place of those for any push; they are made at the first such push."""
 
     def __init__(self, make: Callable[[], list[S]]) -> None:
         self._make = make
 
     @abc.abstractmethod
     def is_for(self, count: int, lasting: int, is_history: bool = False) -> bool:
-        """Whether they are for a push of `count` events, with `lasting` milliseconds from the first to the last.
+        """Whether they are for a push of `count` events, `lasting` milliseconds from the first to the last.
 
         `is_history`: it is a whole history, before which nothing is stored.
         """
@@ -35,8 +35,8 @@ class SpecialPush(abc.ABC, Generic[S]):
 class ShortPush(SpecialPush[S]):
     """The statements for pushes that are short compared with the windows of some queries.
 
-    `ratio`: how many times as long as the push the shortest window is, at least. `rows`: the rows that this window holds,
-    at least, judged by the rate of the push's events.
+    `ratio`: the least ratio of the shortest window to the push. `rows`: the least number of rows in this window,
+    estimated from the rate of the push's events.
     """
 
     def __init__(self, members: Sequence[QueryEntry], make: Callable[[], list[S]], ratio: int, rows: int = 0) -> None:
@@ -63,7 +63,7 @@ class LargePush(SpecialPush[S]):
 
 
 class WholeHistory(SpecialPush[S]):
-    """The statements for all events that there are, before which nothing is stored."""
+    """The statements for a whole history, before which nothing is stored."""
 
     def is_for(self, count: int, lasting: int, is_history: bool = False) -> bool:
         return is_history

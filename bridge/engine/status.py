@@ -1,4 +1,4 @@
-"""What a bridge and its queries do, as plain objects that can be printed: `cep.status()`."""
+"""The status of a bridge and its queries, as plain objects that can be printed: `cep.status()`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from bridge.query.scripts import ReadSQL
 from windows.times import BEGINNING
 
 STATEMENTS = 1_000
-"""The number of statements whose times are kept at most: texts with an event's values do not recur."""
+"""The greatest number of statements whose times are kept; texts that contain an event's values do not recur."""
 
 
 @dataclasses.dataclass
 class StatementTimes:
-    """How often a statement ran, how long all its runs took in seconds, and the rows of them.
+    """The number of runs of a statement, their total time in seconds, and their rows.
 
     >>> import bridge
     >>> with bridge.connect() as cep:
@@ -39,7 +39,7 @@ class StatementTimes:
 
 
 class Times:
-    """A tracer that sums up the times of each statement."""
+    """A tracer that adds up the times of each statement."""
 
     def __init__(self) -> None:
         self.statements: dict[str, StatementTimes] = {}
@@ -59,15 +59,16 @@ class Times:
 
 @dataclasses.dataclass(frozen=True)
 class QueryStatus:
-    """What a continuous query does.
+    """The figures of a continuous query.
 
-    processors: The number of its output processors here, also of those with a name. events: Those of its streams since the
-    bridge was opened. results: Those delivered to its processors since then, of several named ones the most that one got; a
-    query without a processor reports none. state_rows: The rows of its tables, which other queries may share. seconds: How
-    long its result statements took, None without a tracer; one that several queries share counts for each. last_error: What
-    a processor raised last, or with what it failed. stopped: The error that has stopped it (`on_error`). skipped: The pushes
-    that it has not taken part in. waits_for: What its results wait for, in words. next_deadline: When time alone may bring a
-    result. table: The table that its results are written into (`into`).
+    processors: The number of its output processors here, including named ones. events: Events of its streams since the
+    bridge was opened. results: Results delivered to its processors since then; of several named processors the greatest
+    number. A query without a processor reports none. state_rows: The rows of its tables, which other queries may share.
+    seconds: The time of its result statements, None without a tracer; a statement that several queries share counts for
+    each. last_error: The last error of a processor or of the query itself. stopped: The error that has stopped it
+    (`on_error`). skipped: The number of pushes that it has not taken part in. waits_for: The events that its results
+    wait for, in words. next_deadline: When time alone may bring a result. table: The table that its results are written
+    into (`into`).
 
     >>> import bridge
     >>> with bridge.connect() as cep:
@@ -110,11 +111,12 @@ class QueryStatus:
 
 @dataclasses.dataclass(frozen=True)
 class Status:
-    """What a bridge does; `print` it.
+    """The figures of a bridge; `print` it.
 
-    now: The newest time seen. watermark: The time before which no event is accepted. seq: The number of all events so far.
-    waiting: Events that are in the reorder buffer. last_error: The last error of a method of the bridge. statements: Runs,
-    seconds and rows by statement, where there is a tracer. tables: How far the tables of streams have been read.
+    now: The newest time seen. watermark: The time before which no event is accepted. seq: The number of all events so
+    far. waiting: The number of events in the reorder buffer. last_error: The last error of a method of the bridge.
+    statements: Runs, seconds and rows by statement, if there is a tracer. tables: How far the watched tables have been
+    read.
 
     >>> import bridge
     >>> with bridge.connect() as cep:
@@ -157,7 +159,7 @@ def status_of(
     last_error: str | None,
     tables: dict[str, TableStatus] | None = None,
 ) -> Status:
-    """The status of a bridge; counts the rows of its tables."""
+    """The status of a bridge. The rows of its tables are counted for it."""
     runner.store_postponed()
     statements = {} if times is None else dict(times.statements)
     reorder = pushes.reorder
@@ -180,7 +182,7 @@ def _queries(
             continue
         streams = [runner.catalogue.streams[name] for name in sorted(entry.sources) if name in runner.catalogue.streams]
         tables = {made.name for operator in entry.operators for made in operator.tables}
-        for name in tables - counts.keys():  # some are made with their first row
+        for name in tables - counts.keys():  # some tables are created with their first row
             counts[name] = _rows(runner, name) if name in there else 0
         named, delivered = pushes.calls.named.delivered(entry.name)
         yield entry.name, QueryStatus(
@@ -192,7 +194,7 @@ def _queries(
 
 
 def _waits(entry: QueryEntry, runner: Runner, pushes: Any) -> tuple[tuple[str, ...], int | None]:
-    """A text of what a query's results wait for, and when time alone may bring one."""
+    """Texts that say what a query's results wait for, and when time alone may bring one."""
     if entry.stopped:
         return ("resume_query",), None
     found: list[str] = []
@@ -217,13 +219,13 @@ def _rows(runner: Runner, table: str) -> int:
 
 
 def _language(entry: QueryEntry, runner: Runner) -> str:
-    """The language of a query's text; a resumed query has it in the log."""
+    """The language of a query's text; for a resumed query it is in the log."""
     logged = (each.definition.language for each in runner.log.entries.values() if entry.name.lower() in each.queries)
     return entry.language or next(logged, "")
 
 
 def _seconds(entry: QueryEntry, runner: Runner, statements: dict[str, StatementTimes] | None) -> float | None:
-    """How long the statements took that read a query's results."""
+    """The time of the statements that read a query's results."""
     if statements is None:
         return None
     return sum(statements[text].seconds for text in runner.result_texts(entry) & statements.keys())

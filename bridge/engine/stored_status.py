@@ -1,4 +1,4 @@
-"""What the state of a durable bridge in a database says, read without the lock: while a bridge is at work there, too."""
+"""The state of a durable bridge in a database, read without the lock, even while a bridge is at work there."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ from windows.databases import Database, Refused, open_database
 class StoredStatus:
     """The state of a bridge as its last transaction has left it.
 
-    now, seq: The time and the number of the newest event. definitions: The calls that made its streams and queries, in order.
-    state_rows: The rows of each of its tables. dead_letters: Rows and results that a data store or webhook has refused for good.
+    now, seq: The time and the number of the newest event. definitions: The calls that created its streams and queries,
+    in order. state_rows: The number of rows in each of its tables. dead_letters: The number of rows and results that a
+    data store or webhook has refused for good.
     """
 
     database: str
@@ -50,7 +51,7 @@ class StoredStatus:
 
 
 def _line(call: LoggedCall) -> str:
-    """A definition, in the text in which it was written, or would be."""
+    """A definition as text: as it was written, or as it could be."""
     match call.kind:
         case "query":
             definition = loaded(call.text) if call.language == OBJECTS else call.text
@@ -69,7 +70,7 @@ def _short(text: str) -> str:
 
 
 def _utc(milliseconds: int) -> str:
-    """A time in words, where Python has it."""
+    """A time as text, if Python can express it."""
     with contextlib.suppress(OverflowError):
         start = datetime.datetime(1970, 1, 1)
         return f" ({start + datetime.timedelta(milliseconds=milliseconds):%Y-%m-%d %H:%M:%S} UTC)"
@@ -79,7 +80,7 @@ def _utc(milliseconds: int) -> str:
 def stored_status(target: Any, name: str | None = None, schema: str | None = None) -> StoredStatus:
     """The state of the bridge of this name in a database.
 
-    Raises `DatabaseError` where it cannot be opened, or where no bridge has left one.
+    Raises `DatabaseError` if it cannot be opened, or no bridge has left a state there.
     """
     try:
         database = open_database(target)

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 class Subscription:
-    """A named processor without a function: its results are stored until it says that it has had them.
+    """A named processor without a function: its results are stored until it reports them as done.
 
-    The methods may be called by any thread, one call at a time, as those of the bridge.
+    The methods may be called by any thread, one call at a time, like those of the bridge.
 
     >>> from bridge.engine.connect import connect
     >>> with connect() as cep:
@@ -36,19 +36,19 @@ class Subscription:
         )
 
     def fetch(self, most: int) -> list[tuple[int, Result]]:
-        """The next results, `most` at most, with their numbers."""
+        """The next results, at most `most`, with their numbers."""
         return self._cep._with_named_processors(lambda _, named: named.undelivered(self.query, self.name, most))
 
     def advance(self, number: int) -> None:
-        """The result of this number, and all before it, are done with."""
+        """Reports the result of this number, and all earlier ones, as done."""
         self._cep._with_named_processors(lambda _, named: named.advance(self.query, self.name, number))
 
     def remove(self) -> None:
-        """Ends it: results are no longer stored for it."""
+        """Ends the subscription: results are no longer stored for it."""
         self._cep._with_named_processors(lambda _, named: named.unsubscribe(self.query, self.name))
 
     def give_up(self, number: int, letter: DeadLetter) -> None:
-        """The result of this number is a dead letter, and all before it are done with."""
+        """Makes the result of this number a dead letter, and reports all earlier ones as done."""
 
         def add(runner: Runner, named: NamedProcessors) -> None:
             outbox = runner.catalogue.outbox
@@ -61,10 +61,10 @@ class Subscription:
 
 
 def subscribers(cep: Bridge, query: str) -> list[str]:
-    """The named processors of a query, those of earlier processes, too."""
+    """The named processors of a query, including those of earlier processes."""
     return cep._with_named_processors(lambda _, named: named.names(query))
 
 
 def waits(cep: Bridge, query: str) -> bool:
-    """Whether a query has results that a named processor has not had."""
+    """Whether a query has results that a named processor has not received."""
     return cep._with_named_processors(lambda _, named: named.waits(query))

@@ -1,4 +1,4 @@
-"""The tables of a bridge in its database: created and dropped by name; and the texts of the statements on them."""
+"""The tables of a bridge in its database, created and dropped by name, and the texts of statements on them."""
 
 from __future__ import annotations
 
@@ -19,39 +19,39 @@ from windows.times import BEGINNING
 
 
 class Tables:
-    """Creates and drops tables; `names` are those that exist, in the order of creation."""
+    """Creates and drops tables. `names`: the names of the existing tables, in the order of creation."""
 
     def __init__(self, database: Database, names: TableNames, catalogue: CatalogueTables | None = None) -> None:
         self.names: list[str] = []
         self.left: set[str] = set()
-        """Tables of the state that is being resumed, which no definition has claimed yet."""
+        """The tables of the state that is being resumed that no definition has claimed yet."""
         self.absent: set[str] = set()
-        """Names in that state without a table: the table is made late, or a crash came before it was made."""
+        """The names in that state without a table: it is created later, or a crash came before its creation."""
         self._drops: list[Callable[[], None]] = []
-        """Functions that drop tables, to be called once the transaction under way has taken effect."""
+        """The functions that drop tables after the current transaction has taken effect."""
         self._database = database
         self._clock = database.own_name(CLOCK)
         self._own_names, self._catalogue = names, catalogue
         self._texts: dict[tuple[int, str], tuple[Step | RowCountProbe, str]] = {}
         self.quoted = functools.cache(database.quoted)
-        """A name, quoted, in the database's SQL."""
+        """A name, quoted as in the database's SQL."""
         self.emptying = functools.cache(self._emptying)
-        """The statement that removes all rows of a table; the second argument: whether it may be many."""
+        """The statement that removes all rows of a table. The second argument: whether there may be many rows."""
         self._are_unlogged = catalogue is None and database.unlogged_tables
 
     def find(self, named: Iterable[str], present: Iterable[str]) -> None:
-        """Notes which of the named tables of a resumed state are `present`, and which are absent."""
+        """Notes which tables of a resumed state, by their names, are `present` and which are absent."""
         lowered = {name.lower() for name in present}
         self.left = {name for name in named if name.lower() in lowered}
         self.absent = {*named} - self.left
 
     def store_names(self) -> None:
-        """Stores the names that have come or gone in this transaction, before a table of such a name is made."""
+        """Stores the names that were added or removed in this transaction, before such a table is created."""
         if self._catalogue is not None and self._own_names.is_changed:
             self._catalogue.change_names(*self._own_names.changes())
 
     def _is_left(self, name: str) -> bool:
-        """Whether a table is one of the state that is being resumed; then it is taken over."""
+        """Whether a table belongs to the state that is being resumed; then it is taken over."""
         self.store_names()
         if name not in self.left:
             return False
@@ -60,9 +60,9 @@ class Tables:
         return True
 
     def create(self, name: str, columns: Sequence[tuple[str, str]], key: str | None = None) -> bool:
-        """Creates a table of these columns, with types in the database's SQL; where it uses indexes, with a primary key.
+        """Creates a table with these columns; types are in the database's SQL. A `key` is used where indexes are.
 
-        False if it is there, as the state is being resumed.
+        False if the table exists, in a resumed state.
         """
         if self._is_left(name):
             return False
@@ -72,16 +72,16 @@ class Tables:
             )
             for column, kind in columns
         ]
-        if self._database.uses_indexes and not self._are_unlogged:  # an index costs as much as the rows
+        if self._database.uses_indexes and not self._are_unlogged:  # here an index costs as much as the rows
             for definition in definitions:
-                if definition.name == key:  # rows read in its order need no sorting to be grouped by it
+                if definition.name == key:  # rows that are read in this order need no sorting to be grouped
                     definition.set("constraints", [exp.ColumnConstraint(kind=exp.PrimaryKeyColumnConstraint())])
         self._create(exp.Create(kind="TABLE", this=exp.Schema(this=table(name), expressions=definitions)))
         self.names.append(name)
         return True
 
     def create_from(self, name: str, definitions: Callable[[], str]) -> None:
-        """`create` for columns whose definitions are written in the database's SQL."""
+        """`create`, for columns whose definitions are given in the database's SQL."""
         if not self._is_left(name):
             self._database.execute(f"CREATE TABLE {self.quoted(name)} ({definitions()})")
             self.names.append(name)
@@ -92,14 +92,14 @@ class Tables:
         return self.create(name, columns)
 
     def create_clock(self) -> None:
-        """Creates the table of one row that holds the time before the push and since, and the number of its newest event."""
+        """Creates the clock: one row with the time before the push, the time now, and the newest event's number."""
         if self._database.has_own(self._clock):
             self._execute(exp.Drop(tables=[table(self._clock)], kind="TABLE"))
         self.create(self._clock, [("before", "BIGINT"), ("now", "BIGINT"), ("seq", "BIGINT")])
         self._database.insert(self.quoted(self._clock), 3, [(BEGINNING, BEGINNING, 0)])
 
     def set_clock(self, before: int, now: int, seq: int) -> None:
-        """Sets time and number of the newest event, for statements and, with what the inboxes hold, for a restart."""
+        """Sets the time and the number of the newest event, which statements read; a restart needs them, too."""
         self._database.execute_bound(self._setting_clock, (before, now, seq))
 
     @functools.cached_property
@@ -109,7 +109,7 @@ class Tables:
         return f"UPDATE {self.quoted(self._clock)} SET {settings}"
 
     def clock(self) -> tuple[int, int] | None:
-        """Time and number of the newest event, as `set_clock` has set them; None where no clock is in the database."""
+        """The time and the number of the newest event, as set by `set_clock`; None if the database has no clock."""
         if not self._database.has_own(self._clock):
             return None
         columns = ", ".join(map(self.quoted, ("now", "seq")))
@@ -117,24 +117,24 @@ class Tables:
         return next(((int(now), int(seq)) for now, seq in found), None)
 
     def make(self, planned: PlannedTable) -> None:
-        """Creates a table of a plan, with its indexes, unless it is there, as the state is being resumed."""
+        """Creates a table of a plan and its indexes, unless it exists in a resumed state."""
         if not self._is_left(planned.name):
             self._create(planned.create())
             self.names.append(planned.name)
         self.index(planned.name, planned.indexes)
 
     def index(self, name: str, indexes: Sequence[Sequence[str]], done: int = 0) -> None:
-        """Creates indexes over these columns of a table, without the first `done`, where the database uses indexes."""
+        """Creates indexes over these columns of a table, except the first `done`, if the database uses indexes."""
         for number, columns in enumerate(indexes[done:] if self._database.uses_indexes else [], done + 1):
             if (index := self._own_names.index(name, columns, number)) is not None:
                 self._execute(indexing(index, name, columns))
 
     def drop(self, name: str) -> None:
-        """Drops a table with the transaction under way; where DDL commits, after it: until then the old state is whole."""
+        """Drops a table in the current transaction; where DDL commits, after it, to keep the old state whole."""
         self._drop_at_end(functools.partial(self._drop, name))
 
     def drop_catalogue(self) -> None:
-        """Drops the tables of the catalogue, if there is one. Where DDL commits, that is after the transaction, too."""
+        """Drops the tables of the catalogue, if it exists. Where DDL commits, this too is after the transaction."""
         if self._catalogue is not None:
             self._drop_at_end(self._catalogue.drop)
 
@@ -145,14 +145,14 @@ class Tables:
             drop()
 
     def drop_unused(self) -> None:
-        """Drops what the last transaction has left unused. What remains after an error is dropped by the next resumption."""
+        """Drops the tables that the last transaction has left unused. After an error the next resumption drops them."""
         drops, self._drops = self._drops, []
         with contextlib.suppress(Refused):
             for drop in drops:
                 drop()
 
     def keep_unused(self) -> None:
-        """The transaction has not taken effect: what it would have left unused stays."""
+        """Keeps the tables that the transaction would have left unused, as it has not taken effect."""
         self._drops.clear()
 
     def _drop(self, name: str) -> None:
@@ -166,17 +166,17 @@ class Tables:
         return int(self._database.fetch(f"SELECT COUNT(*) FROM {self.quoted(name)}")[0][0])
 
     def missing(self, operator: Operator) -> dict[str, PlannedTable]:
-        """The late tables of an operator that do not exist yet."""
+        """The tables of an operator that are created later and do not exist yet."""
         return {made.name: made for made in operator.tables if made.is_late and made.name not in self.names}
 
     def columns(self, schema: Schema) -> list[tuple[str, str]]:
-        """The columns for `create` that hold the attributes of a stream."""
+        """The columns, for `create`, of the attributes of a stream."""
         return [(attribute.name, self._database.column_type(attribute)) for attribute in schema]
 
     def text(self, step: Step | RowCountProbe, push: str = "any") -> str:
-        """A step in the database's SQL, for `any` push or a push of `few` events, rendered once.
+        """A step in the database's SQL, for `any` push or a push of `few` events; rendered once.
 
-        The step is stored with its text, so that its id is not given to another object.
+        The step is stored with its text, so that its id is not reused for another object.
         """
         variant = step.variants.kind(push) if isinstance(step, Insert) else "any"
         known = self._texts.get((id(step), variant))
@@ -186,7 +186,7 @@ class Tables:
         return known[1]
 
     def prepare(self, step: Step, push: str) -> None:
-        """Lets the database prepare a step for `any` push or a push of `few` events, once. Raises `Refused`."""
+        """Lets the database prepare a step, once, for `any` push or a push of `few` events. Raises `Refused`."""
         variant = step.variants.kind(push) if isinstance(step, Insert) else "any"
         if (id(step), variant) not in self._texts:
             self._database.prepare(self.text(step, push))
@@ -196,12 +196,12 @@ class Tables:
         self._texts.clear()
 
     def _emptying(self, name: str, many: bool = False) -> str:
-        """TRUNCATE takes the same time for any number of rows, but waits for readers, as pg_dump is one of durable state."""
+        """TRUNCATE takes the same time for any number of rows, but waits for readers such as pg_dump."""
         truncate = exp.TruncateTable(expressions=[table(name)])
         return self._database.render(truncate if many and self._are_unlogged else exp.delete(table(name)))
 
     def _create(self, statement: exp.Create) -> None:
-        """State that ends with its process needs no log for the time after a crash."""
+        """Creates a table, without a log for crash recovery if the state ends with the process."""
         if self._are_unlogged:
             statement.set("properties", exp.Properties(expressions=[exp.UnloggedProperty()]))
         self._execute(statement)

@@ -1,4 +1,4 @@
-"""The state that new operators take over from those of the query they replace (rule D7)."""
+"""The state that new operators take over from operators of the query they replace (rule D7)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bridge.rewrite.plan import Operator
 
 
 class Replaced(NamedTuple):
-    """The queries that are replaced by others. changed: The names of those that mean something else now, in lower case."""
+    """Queries that are being replaced. changed: The names of those whose meaning changes, in lower case."""
 
     entries: Sequence[QueryEntry] = ()
     changed: frozenset[str] = frozenset()
@@ -23,7 +23,7 @@ class Replaced(NamedTuple):
         return [entry for entry in self.entries if entry.is_inheritable]
 
     def operators(self, entry: QueryEntry) -> list[Operator]:
-        """The operators of a query whose input is the same as before: they read none of the changed queries."""
+        """The operators of a query whose input is unchanged: they read none of the changed queries."""
         return [operator for operator in entry.operators if not operator.reads & self.changed]
 
 
@@ -34,7 +34,7 @@ def take_over(
 
     Returns the titles of the operators whose state is lost.
 
-    before: The operators that are not new. queries: Those that there are now.
+    before: The operators that are not new. queries: The present queries.
     """
     old, needed = {id(each) for each in before}, {id(each) for entry in queries for each in entry.operators}
     own = [each for entry in replaced.inheritable for each in network.of_epochs(entry.operators, entry.own_epochs)]

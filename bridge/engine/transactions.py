@@ -1,4 +1,4 @@
-"""Transactions of a bridge: all of a block or nothing, in the database and in the fields of the runner."""
+"""Transactions of a bridge: all of a block takes effect or nothing, in the database and in the runner."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ NOTHING: Mapping[str, Any] = {}
 
 
 class TrialOver(Exception):
-    """Ends the transaction of a trial, which is rolled back."""
+    """Ends the transaction of a trial, so that it is rolled back."""
 
 
 class Receipt(NamedTuple):
-    """A note about a push, such as the position of its source.
+    """A note stored with a push, such as the position of its source.
 
-    `write` stores it inside the transaction of the push, and `remember` is called once that has taken effect.
+    `write` stores it inside the transaction of the push; `remember` is called after that has taken effect.
     """
 
     write: Callable[[], None]
@@ -39,24 +39,24 @@ class Transactions(Plans):
         self._housekeeping = Housekeeping(database, self.network, self._tables, self.results)
         self._postponed = PostponedEvents(database, self._inboxes, self._tables, self.network, self._process_waiting)
         self.has_committed = False
-        """Whether the transaction of the newest push has taken effect; an interruption may follow that."""
+        """Whether the transaction of the newest push has taken effect; an interruption may come after that."""
         self._in_transaction = False
         self._is_trial = False
-        """Whether a push is rolled back at its end."""
+        """Whether pushes are rolled back at the end."""
 
     @abc.abstractmethod
     def _process_waiting(self, batches: Sequence[EventBatch], before: int, lacking: set[str]) -> set[str]:
-        """Runs the steps for events that wait, after the time `before`; gives the inboxes that have rows then.
+        """Runs the steps for events that wait, after the time `before`; returns the inboxes that have rows then.
 
-        `lacking`: the streams of events that the rows in memory lack.
+        `lacking`: the streams whose events are not in the memory of rows yet.
         """
 
     @contextlib.contextmanager
     def transaction(self, registered: Mapping[str, Any] = NOTHING, stores_postponed: bool = True) -> Iterator[None]:
-        """All of the block or nothing: on an error the fields of this object go back, and Arrow tables are `registered`.
+        """All of the block or nothing. An error restores this object, and Arrow tables are `registered` again.
 
-        Within a transaction it is a part of that. It begins by storing postponed events. An error of a COMMIT that has
-        taken effect is ignored; an interruption is raised, but the block is in.
+        Within another transaction it is a part of that. It begins by storing postponed events. An error of a COMMIT
+        that has taken effect is ignored. An interruption is raised, but the block has taken effect.
         """
         if self._in_transaction:
             yield
@@ -66,7 +66,7 @@ class Transactions(Plans):
         self._in_transaction, self.has_committed, is_ending = True, False, False
         interruption: BaseException | None = None
         try:
-            self.database.begin()  # inside: one that is interrupted may have begun the transaction
+            self.database.begin()  # inside the block, as an interrupted `begin` may have begun the transaction
             if is_storing:
                 self._postponed.store()
             yield
@@ -99,13 +99,13 @@ class Transactions(Plans):
         return self._inboxes.filled, self._inboxes.skipped, self.seq, self.now, self._housekeeping.since_purge
 
     def _go_back(self, position: tuple[Any, ...]) -> None:
-        """To where this object was before a push that has not taken effect."""
+        """Restores the fields of before a push that has not taken effect."""
         self._inboxes.filled, self._inboxes.skipped, self.seq, self.now, self._housekeeping.since_purge = position
         self._postponed.undo(self.seq)
         self._forget_steps()
 
     def _undo(self, remembered: tuple[Any, ...], tables: list[str], registered: Mapping[str, Any]) -> None:
-        """Rolls back, and brings the fields of this object back to what they were before the transaction."""
+        """Rolls back, and restores the fields of this object to their values before the transaction."""
         self._go_back(remembered)
         self._tables.names = tables
         self._tables.keep_unused()
@@ -118,7 +118,7 @@ class Transactions(Plans):
             self._inboxes.register(registered)
 
     def _forget_steps(self) -> None:
-        """Makes steps forget what they remember beside their tables."""
+        """Lets steps forget what they have in memory beside their tables."""
         for operator in self.network.operators:
             for step in operator.steps:
                 if not isinstance(step, (Insert, Purge)):

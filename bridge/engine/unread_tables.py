@@ -1,4 +1,4 @@
-"""Tables that no push reads: only on-demand queries do. After a replay there are none, so these tables need no rows."""
+"""Tables that only on-demand queries read. A replay has no such queries, so these tables need no rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from windows.sql import table_names
 
 
 def unread_tables(operators: Sequence[Operator], results: Iterable[exp.Expr]) -> set[str]:
-    """The tables of operators that are read neither by `results` nor by steps that those depend on.
+    """The tables of operators that are read neither by `results` nor by steps that the results depend on.
 
     `results`: the statements that read the results of queries.
     """
@@ -33,7 +33,7 @@ def unread_tables(operators: Sequence[Operator], results: Iterable[exp.Expr]) ->
 
 
 def _always_read(operator: Operator, own: Iterable[str]) -> Iterator[str]:
-    """The tables that this process reads by itself, or by steps that are more than one statement."""
+    """The tables that this process reads itself, or in steps that are not single statements."""
     yield from (operator.constants, operator.totals)
     if operator.row_count is not None:
         yield operator.row_count.table

@@ -1,4 +1,4 @@
-"""The methods of a bridge that read tables as streams."""
+"""The methods of a bridge that read watched tables."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from windows.databases.listener import Listener
 
 POLL = 20
-"""Milliseconds between two looks at tables that do not change."""
+"""Milliseconds between two readings of tables that do not change."""
 
 STOP_INTERVAL = 0.1
-"""Seconds between two checks, within a pause, of whether `run` was stopped."""
+"""Seconds between two checks, within a pause, whether `run` was stopped."""
 
 RETRY = 10.0
-"""Seconds between two attempts to listen."""
+"""Seconds between two attempts to listen for NOTIFY."""
 
 SHORTEST_PAUSE = 1.0
-"""Milliseconds before the first look after rows were read. Each later pause is longer, up to `POLL`."""
+"""Milliseconds before the first reading after rows were read. Each later pause is longer, up to `POLL`."""
 
 
 class Pauses:
-    """How long `run` waits before it looks again. Raises `SchemaError` for what is not a duration.
+    """How long `run` waits before it reads again. Raises `SchemaError` for a value that is not a duration.
 
     >>> pauses = Pauses("20 MS")
     >>> [pauses.after(rows) for rows in (5, 0, 0)]
@@ -47,26 +47,26 @@ class Pauses:
         self._pause = 0.0
 
     def after(self, rows: int) -> float:
-        """The seconds to wait after a look that has found this number of rows."""
+        """The seconds to wait after a reading that has found this number of rows."""
         self._pause = 0.0 if rows else min(self._longest, max(SHORTEST_PAUSE / 1_000, self._pause * 1.5))
         return self._pause
 
 
 def log_errors(errors: list[Raised]) -> None:
-    """Logs what processors have raised."""
+    """Logs the errors of processors."""
     for raised in errors:
         logging.getLogger("bridge").error("%s", raised, exc_info=raised.error)
 
 
 class StopFlag:
-    """Whether `run` is to end. It has no lock, as a signal handler that sets it may have interrupted `run` anywhere."""
+    """Whether `run` is to end. It has no lock, as a signal handler may set it while `run` is at any point."""
 
     def __init__(self) -> None:
         self.is_set = False
 
 
 class Sleeper:
-    """Sleeps between two looks at tables, until `is_stopped` or, on PostgreSQL, until NOTIFY comes."""
+    """Sleeps between two readings of tables, until `is_stopped` or, on PostgreSQL, until NOTIFY comes."""
 
     def __init__(self, database: Database, is_stopped: Callable[[], bool]) -> None:
         self._is_stopped = is_stopped
@@ -77,8 +77,8 @@ class Sleeper:
     def sleep(self, seconds: float) -> None:
         """Sleeps for at most `seconds`, or until NOTIFY comes.
 
-        It listens in long pauses only, and for a moment each time, as nothing wakes it when `is_stopped` becomes true. Once it
-        begins to listen it does not sleep: rows may have been committed after the last look.
+        It listens in long pauses only, and briefly each time, as nothing wakes it when `is_stopped` becomes true. When
+        it begins to listen, it does not sleep first: rows may have been committed after the last reading.
         """
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0 and not self._is_stopped():
@@ -102,7 +102,7 @@ class Sleeper:
         return False
 
     def close(self) -> None:
-        """Ends the listening."""
+        """Ends listening."""
         if self._listener is not None:
             self._listener.close()
             self._listener = None
@@ -116,17 +116,17 @@ class Watching(Access):
         self._stopped = StopFlag()
 
     def poll(self) -> int:
-        """Reads the rows of all tables that were committed and not read yet, and pushes them; waits for none.
+        """Reads and pushes the rows of all tables that were committed and not read yet; it does not wait for rows.
 
-        Tables are merged by time. Each transaction has its events, results, and the position of each table, so a row is an
-        event exactly once, whatever ends the process (rule D4).
+        Tables are merged by time. Each transaction contains its events, results, and the position of each table, so a
+        row is an event exactly once, however the process ends (rule D4).
 
         Returns:
             The number of rows.
 
         Raises:
-            DatabaseError: A table is not there any more, or the database does not answer.
-            ProcessorError: An output processor raised; the rows are in.
+            DatabaseError: A table no longer exists, or the database does not answer.
+            ProcessorError: An output processor raised; the rows were pushed nevertheless.
 
         >>> import bridge
         >>> with bridge.connect() as cep:
@@ -151,16 +151,17 @@ class Watching(Access):
         return count
 
     def run(self, poll: Any = POLL) -> None:
-        """Reads the tables until `stop` is called, from another thread, a processor or a signal handler.
+        """Reads the tables until `stop` is called, by another thread, a processor or a signal handler.
 
-        What a processor raises is logged, and a connection that is lost is opened again.
+        Errors of processors are logged, and a lost connection is opened again.
 
         Args:
-            poll: Milliseconds between two looks at tables that do not change, or a text such as "50 MS". Looks come sooner
-                after rows were read, and on PostgreSQL after `NOTIFY cep_bridge`, which triggers of CHANGES send.
+            poll: Milliseconds between two readings of tables that do not change, or a text such as "50 MS". They are
+                read sooner after rows were read, and on PostgreSQL after `NOTIFY cep_bridge`, which the triggers of
+                CHANGES send.
 
         Raises:
-            DatabaseError: A table is not there any more, or the database does not answer.
+            DatabaseError: A table no longer exists, or the database does not answer.
 
         >>> import bridge
         >>> with bridge.connect() as cep:
@@ -184,7 +185,7 @@ class Watching(Access):
             self._stopped.is_set = False
 
     def stop(self) -> None:
-        """Ends `run` after the rows that it is pushing; the next `run` where none is under way.
+        """Ends `run` after the rows that it is pushing. If no `run` is under way, it ends the next one.
 
         >>> import bridge
         >>> with bridge.connect() as cep:
@@ -194,7 +195,7 @@ class Watching(Access):
         self._stopped.is_set = True
 
     def _step(self, errors: list[Raised]) -> int:
-        """Reads and pushes some rows; gives their number, and what processors raised."""
+        """Reads and pushes some rows; returns their number. Errors of processors are added to `errors`."""
         try:
             return self._read_some()
         except ProcessorError as error:

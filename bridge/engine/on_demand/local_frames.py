@@ -1,4 +1,4 @@
-"""Frames of the caller: a variable that FROM names stands for its rows, as in DuckDB."""
+"""Data frames of the caller: a variable that FROM names is read as a table, as in DuckDB."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OURS = ("bridge", "functools", "contextlib")
 
 
 def frames_of_caller(sql: object) -> dict[str, Any]:
-    """The frames and Arrow tables among the variables of the function that has called the bridge, by the names in FROM."""
+    """The data frames and Arrow tables that FROM names, among the variables of the bridge's caller, by name."""
     if (given := _GIVEN.get()) is not None:
         return given
     names = {name for found in _NAMED.findall(sql) for name in found if name} if isinstance(sql, str) else set()
@@ -38,7 +38,7 @@ def frames_of_caller(sql: object) -> dict[str, Any]:
 
 
 def with_frames(frames: dict[str, Any], function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    """Calls a method of a bridge for a caller in another thread, among whose variables these frames are."""
+    """Calls a method of a bridge with these frames as variables, for a caller in another thread."""
     token = _GIVEN.set(frames)
     try:
         return function(*arguments, **options)
@@ -53,7 +53,7 @@ def _is_frame(value: object) -> bool:
 
 @contextlib.contextmanager
 def in_database(frames: Mapping[str, Any], catalogue: Catalogue, database: Database) -> Iterator[None]:
-    """Within it the frames are tables of the database; a stream, query or table of the name comes first."""
+    """Registers the frames as tables of the database meanwhile. Streams, queries and tables have precedence."""
     with contextlib.ExitStack() as stack:
         for name, frame in frames.items():
             is_known = name.lower() in catalogue.streams or name.lower() in catalogue.queries

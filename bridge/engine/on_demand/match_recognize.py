@@ -1,7 +1,7 @@
-"""MATCH_RECOGNIZE in a larger SELECT: each clause, with the table before it, is replaced by a table of its answer.
+"""MATCH_RECOGNIZE in a larger SELECT: each clause, with the table before it, is replaced by a table of its output.
 
-The clauses are cut out of the text from left to right, so a clause in the input of another comes first. A name of the same
-length replaces a clause, so offsets do not change.
+The clauses are cut out of the text from left to right, so a clause in the input of another comes first. Each is
+replaced by a name of the same length, so offsets do not change.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _WHOLE = r"\s*SELECT\s+\*\s+FROM\s+{}(\s+AS)?(\s+(?!WHERE|LIMIT|ORDER|GROUP)\w+)
 
 @contextlib.contextmanager
 def answered(sql: str, database: Database, rendered: Callable[[str], str]) -> Iterator[str | pa.Table]:
-    """The text with a table of the answer in place of each clause; the tables exist within the context.
+    """The text with a table of the output in place of each clause; the tables exist within the context.
 
-    Where the text is a single clause, its result is given instead. `rendered` resolves the names of the
-    bridge in a SELECT.
+    If the text is a single clause, its output is given instead. `rendered` resolves the names of the bridge in a
+    SELECT.
     """
 
     def whole(given: Input) -> pa.Table:
@@ -63,9 +63,9 @@ def inputs(
     table_of: Callable[[Input], pa.Table],
     first: int | None = None,
 ) -> Iterator[tuple[str, list[Input]]]:
-    """The text with a name in place of each clause, and the inputs of the clauses; the name is that of a `table_of` it.
+    """The text with a name in place of each clause, and the inputs of the clauses. `table_of` gives a name's table.
 
-    `first`: replace the first clauses only, as many as this says.
+    `first`: the number of clauses to replace; None: all.
     """
     text, tables = pattern_tables(sql, database.dialect)
     with contextlib.ExitStack() as stack:
@@ -79,7 +79,7 @@ def inputs(
 
 
 def _with_own_names(output: pa.Table) -> pa.Table:
-    """An output in which no two columns have one name; the first keeps it, which is a measure before a column it hides."""
+    """The output with unique column names. The first of equal names stays: a measure, not the column it hides."""
     names: list[str] = []
     for name in output.column_names:
         seen = name.lower() in {other.lower() for other in names}
@@ -88,7 +88,7 @@ def _with_own_names(output: pa.Table) -> pa.Table:
 
 
 def explained(sql: str, database: Database, rendered: Callable[[str], str]) -> str:
-    """The explanation, in this database's SQL. Raises what the answer raises before it reads rows."""
+    """The explanation, in this database's SQL. Raises the errors that the query raises before it reads rows."""
 
     def empty(given: Input) -> pa.Table:
         none = Source(f"SELECT * FROM ({given.source.text}) AS e WHERE 1 = 0")
@@ -115,7 +115,7 @@ def why(
     database: Database,
     rendered: Callable[[str], str],
 ) -> Why:
-    """Why a row of one clause's input is in a match or in none; clauses are counted from 1, and those before it answered."""
+    """Why a row of a clause's input is in a match or in none. Clauses count from 1; those before this one are run."""
     tables = pattern_tables(sql, database.dialect)[1]
     place = _place_of_clause(sql, tables, number)
 
@@ -129,7 +129,7 @@ def why(
 
 
 def _place_of_clause(sql: str, tables: list[PatternTable], number: int | None) -> int:
-    """The place of the clause meant, counted from 0."""
+    """The place of the requested clause, counted from 0."""
     if not tables:
         raise QueryError("why is about the rows of a MATCH_RECOGNIZE clause, and there is none", sql)
     if number is None and len(tables) > 1:
@@ -150,10 +150,10 @@ def pointing(sql: str) -> Iterator[None]:
 
 
 def _input(sql: str, table: PatternTable, before: str, database: Database, rendered: Callable[[str], str]) -> Input:
-    """The input of one clause; `before` is the WITH that its table needs."""
+    """The input of one clause; `before` is the WITH clause that its table needs."""
     if table.subqueries:
         table = _with_values(sql, table, before, database, rendered)
-    alias = " AS _cep_input" if table.input.startswith("(") else ""  # some databases want one of each sub-query
+    alias = " AS _cep_input" if table.input.startswith("(") else ""  # some databases require an alias
     select = f"{before}SELECT * FROM {table.input}{alias}"
     try:
         source = rendered(select)
@@ -169,7 +169,7 @@ def _input(sql: str, table: PatternTable, before: str, database: Database, rende
 def _with_values(
     sql: str, table: PatternTable, before: str, database: Database, rendered: Callable[[str], str]
 ) -> PatternTable:
-    """A clause in which the values of its sub-queries stand for them."""
+    """A clause in which sub-queries are replaced by their values."""
     rows: dict[str, list[Any]] = {}
     for number, (text, at, _) in table.subqueries.items():
         if "match_recognize" in text.lower():
@@ -193,7 +193,7 @@ def _with_values(
 def _renamed(
     sql: str, table: PatternTable, source: str, fields: Sequence[str], database: Database
 ) -> tuple[Source, Sequence[str]]:
-    """The input with the column names of its correlation name; columns beyond these keep their own.
+    """The input with the columns renamed as its alias says; further columns keep their names.
 
     It is a common table expression because not every database renames columns in FROM.
     """

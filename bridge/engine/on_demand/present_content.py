@@ -35,7 +35,7 @@ class PresentState:
     now: int
 
     def now_valid(self, flow: Flow) -> Flow:
-        """The rows that are in a window now, as if they were arrivals."""
+        """The rows that are in a window now, treated as arrivals."""
         assert flow.content is not None
         content = flow.content
         conditions: list[exp.Expr] = [exp.GT(this=content.columns["_expires"].copy(), expression=number(self.now))]
@@ -114,7 +114,7 @@ def _(node: query.Aggregate, state: PresentState, entry: QueryEntry) -> Flow:
 
 
 def _present_totals(node: query.Aggregate, totals: Totals, now: int) -> Flow:
-    """The results of the groups there are, as of now."""
+    """The results of the existing groups, as of now."""
     rows = totals.present()
     moment = {"ts": number(now), "seq": bigint_zero(), "_expires": number(NEVER), "_place": rows.columns["seq"]}
     names = tuple(item.alias for item in node.columns)
@@ -127,7 +127,7 @@ def _(node: OrderLimitDistinct, state: PresentState, entry: QueryEntry) -> Flow:
     while isinstance(below, (query.Filter, query.Map)):
         below = below.input
     if not isinstance(below, (query.Aggregate, query.EagerMatch)):
-        return present_content.dispatch(object)(node, state, entry)  # of single rows only what arrives is ordered
+        return present_content.dispatch(object)(node, state, entry)  # only arriving rows are ordered
     return content_in_order(node, present_content(node.input, state, entry))
 
 

@@ -1,9 +1,9 @@
 """On-demand queries: SELECTs of the database's SQL over the present state of the bridge.
 
-In FROM stand: a stream's name (its newest events: those of the last push), `stream WINDOW(…)` (a window that some query
-keeps), a continuous query's name (its present content), and any table of the database.
+FROM may name a stream (its newest events: those of the last push), `stream WINDOW(…)` (a window that some query keeps),
+a continuous query (its present content), and any table of the database.
 
-A query's present content is what standard SQL gives over the present contents of its windows (Krämer & Seeger 2009).
+The present content of a query is the result of its SQL over the present contents of its windows (Krämer & Seeger 2009).
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ if TYPE_CHECKING:
 def answer(
     sql: str, catalogue: Catalogue, network: Network, now: int, trust: Trust | None = None, limits: Limits | None = None
 ) -> ResultSet:
-    """The rows of a SELECT. Raises QueryError for another text, and for a name whose content no query keeps.
+    """The rows of a SELECT. Raises QueryError for another statement, and for a name whose content no query keeps.
 
-    `trust`: what the text may do, where it is not trusted. `limits`: what it may take.
+    `trust`: what an untrusted text may do; None: it is trusted. `limits`: the time, rows and memory that it may take.
     """
     request = _Request(catalogue, network, now, trust)
     database = network.database
@@ -116,7 +116,7 @@ def _answered(
 def _rows(text: str, database: Database, nested: Mapping[str, str]) -> ResultSet:
     columns = database.columns_of(text)
     decoders = [database.decoder(nested[name]) if name in nested else None for name in columns]
-    if any(decoders):  # JSON here
+    if any(decoders):  # some columns are decoded from JSON
         rows = [tuple(converted(row, decoders)) for row in database.fetch(text)]
         return ResultSet(columns, rows, nested=nested)
     arrow = database.fetch_arrow(text)
@@ -125,7 +125,7 @@ def _rows(text: str, database: Database, nested: Mapping[str, str]) -> ResultSet
 
 @dataclasses.dataclass
 class _Request:
-    """One on-demand query: resolves its names."""
+    """One on-demand query, whose names it resolves."""
 
     catalogue: Catalogue
     network: Network
@@ -133,13 +133,13 @@ class _Request:
     trust: Trust | None = None
     ctes: set[str] = dataclasses.field(default_factory=set)
     columns: list[str] = dataclasses.field(default_factory=list)
-    """The columns that its names stand for, as far as they are known."""
+    """The columns of the streams and queries that its names stand for, as far as they are known."""
     nested: dict[str, str] = dataclasses.field(default_factory=dict)
     """The types of columns with nested values."""
     answered: dict[str, str] = dataclasses.field(default_factory=dict)
-    """The columns of the answer that are such a column, and their types."""
+    """The columns of the result that are such a column, with their types."""
     answers: set[str] = dataclasses.field(default_factory=set)
-    """The names that stand for the answers of MATCH_RECOGNIZE clauses."""
+    """The names that stand for outputs of MATCH_RECOGNIZE clauses."""
 
     @property
     def state(self) -> PresentState:
@@ -147,7 +147,7 @@ class _Request:
 
     @contextlib.contextmanager
     def pointing(self, sql: object) -> Iterator[None]:
-        """Lets errors point into the text of the query, those of the database, too."""
+        """Lets errors point into the text of the query, also errors of the database."""
         if not isinstance(sql, str):
             raise QueryError(f"an on-demand query is the text of a SELECT, not {type(sql).__name__}")
         try:
@@ -159,7 +159,7 @@ class _Request:
             own = as_bridge_error(error)
             if not isinstance(own, QueryError):
                 raise
-            here = own.text is None or len(own.text) == len(sql)  # with a name in place of each MATCH_RECOGNIZE
+            here = own.text is None or len(own.text) == len(sql)  # also with a name in place of each MATCH_RECOGNIZE
             raise QueryError(own.message, None, own.position if here else None, own.words).within(sql) from None
 
     def _columns_of_tables(self, sql: str) -> list[str]:
@@ -172,7 +172,7 @@ class _Request:
         return []
 
     def rendered_for_pattern(self, sql: str) -> Callable[[str], str]:
-        """The function that renders the parts of a text; the clauses of an untrusted one are checked first."""
+        """The function that renders the parts of a text; the clauses of an untrusted text are checked first."""
         if self.trust is not None and isinstance(sql, str) and "match_recognize" in sql.lower():
             from bridge.frontends.sql.pattern_subqueries import with_values
             from bridge.frontends.sql.pattern_tables import pattern_tables
@@ -204,7 +204,7 @@ class _Request:
         return trees[0], windows
 
     def _resolved(self, sql: str) -> exp.Expr | None:
-        """The tree with the content of streams and queries in the place of their names; None if it names none."""
+        """The tree in which names of streams and queries are replaced by their content; None if it names none."""
         tree, windows = self._parsed(sql)
         self.ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
         try:
@@ -223,11 +223,11 @@ class _Request:
         return tree
 
     def _item(self, item: exp.Table, windows: dict[int, query.Window]) -> exp.Expr | None:
-        """The SELECT that an item of FROM stands for; None for a table, which an untrusted query must be allowed to read."""
+        """The SELECT that replaces an item of FROM; None for a table. Untrusted queries must be allowed to read it."""
         if self.trust is None:
             return self._content(item, windows, self.ctes)
         if is_cte(item) or item.name in self.answers or isinstance(item.this, exp.Func) or item.args.get("rows_from"):
-            return None  # functions were checked
+            return None  # functions are checked elsewhere
         content = self._content(item, windows, set())
         if content is None:
             allowed = table_of(self.trust.table(_dotted(item), item.this.meta.get("start")))
@@ -236,7 +236,7 @@ class _Request:
         return content
 
     def _windows(self, sql: str) -> tuple[str, dict[int, query.Window]]:
-        """The text with blanks for its WINDOW(…) clauses, and the clauses by the offset of the name before them."""
+        """The text with its WINDOW(…) clauses blanked out, and the clauses by the offset of the name before each."""
         cursor, windows = Cursor(sql), {}
         text = sql
         for place, token in enumerate(cursor.tokens[:-1]):
@@ -253,7 +253,7 @@ class _Request:
         return text, windows
 
     def _content(self, item: exp.Table, windows: dict[int, query.Window], ctes: set[str]) -> exp.Expr | None:
-        """The SELECT that an item of FROM stands for; None for a table of the database."""
+        """The SELECT that replaces an item of FROM; None for a table of the database."""
         name = _dotted(item)
         kept = windows.get(item.this.meta.get("start", -1)) if isinstance(item.this, exp.Identifier) else None
         if kept is not None:
@@ -270,7 +270,7 @@ class _Request:
         return None
 
     def _nested_in(self, tree: exp.Expr) -> Iterator[tuple[str, str]]:
-        """The columns of an answer that are nested ones as they are."""
+        """The columns of the result that are unchanged columns with nested values."""
         for item in tree.selects if isinstance(tree, exp.Query) else []:
             of = item.this if isinstance(item, exp.Alias) else item
             if of.is_star:
@@ -287,7 +287,7 @@ class _Request:
         return flow.arrivals.select(["ts", *names])
 
     def _window(self, node: query.Window) -> Flow:
-        """The content of the oldest such window; a window exists where a query has it."""
+        """The content of the oldest window of this kind. Raises QueryError where no query has such a window."""
         found = resolve(node, self.catalogue)
         self._typed(found.visible)
         resolved = found.node
@@ -301,7 +301,7 @@ class _Request:
         return self.state.now_valid(self.network.content_of(resolved, min(kept)))
 
     def _refuse_totals(self, window: Node) -> None:
-        """Raises QueryError where queries keep totals of a window, but not its rows."""
+        """Raises QueryError where queries keep only totals of a window, not its rows."""
         entries = [each for each in self.catalogue.queries.values() if not each.is_internal]
         if names := [each.name for each in entries if window in walk(each.resolved.node)]:
             raise QueryError(
@@ -315,7 +315,7 @@ def _dotted(item: exp.Table) -> str:
 
 
 def _renamed(content: exp.Expr, item: exp.Table, sql: str) -> exp.Expr:
-    """A content with the column names of its alias: `trades AS t (ts, key)`.
+    """A content with the column names of its alias, as in `trades AS t (ts, key)`.
 
     Its SELECT renames the columns, as not every database does so in FROM.
     """
@@ -333,7 +333,7 @@ def _renamed(content: exp.Expr, item: exp.Table, sql: str) -> exp.Expr:
 
 
 def _no_select(sql: str) -> QueryError:
-    """An error that points at the first statement that is not a SELECT, or at the second statement."""
+    """An error that points at the first statement that is not a SELECT, or at the second of two."""
     tokens = Cursor(sql).tokens
     ends = [place for place, token in enumerate(tokens) if word_of(token) == ";"]
     second = ends[0] + 1 if ends and is_select(sql[: tokens[ends[0]].start]) else 0

@@ -1,4 +1,4 @@
-"""The kind of a text, by its words: an on-demand query, or a script that has one."""
+"""The kind of a text, told by its words: an on-demand query, or a script that contains one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from bridge.frontends.cursor import Cursor, word_of
 
 
 def is_select(text: str) -> bool:
-    """Whether a text is an on-demand query, not the name of a continuous one.
+    """Whether a text is an on-demand query, rather than the name of a continuous query.
 
     >>> is_select("SELECT 1"), is_select("select"), is_select("WITH t AS (VALUES (1)) SELECT * FROM t")
     (True, False, True)
@@ -20,7 +20,7 @@ def is_select(text: str) -> bool:
 
 
 def on_demand_part(script: str) -> tuple[int, int]:
-    """The start and end of a script's SELECT with MATCH_RECOGNIZE that is not in a CREATE QUERY; (0, 0) without one.
+    """The start and end of a script's SELECT with MATCH_RECOGNIZE outside CREATE QUERY; (0, 0) if there is none.
 
     >>> script = "CREATE STREAM s (a INTEGER); SELECT * FROM t MATCH_RECOGNIZE (PATTERN (A))"
     >>> script[slice(*on_demand_part(script))]

@@ -1,1 +1,1 @@
-"""The way of events to the runner: pushes are gathered, put into the order of time, and run one after the other."""
+"""The way of events to the runner: pushes are gathered, put in order of time, and run one after the other."""

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from bridge.errors import Closed
 
 TICK = 0.1
-"""Seconds between two ticks, unless something is due before."""
+"""The number of seconds between two ticks, unless something is due earlier."""
 
 
 SHORTEST = 0.001
-"""Seconds between two ticks at least."""
+"""The least number of seconds between two ticks."""
 
 
 def wall_clock() -> int:
@@ -25,7 +25,7 @@ def wall_clock() -> int:
 class SystemClock:
     """Calls `tick(milliseconds since 1970)` ten times a second, from a thread that ends with the bridge.
 
-    `tick` gives the time at which something is due next, if that is known: the next call is then, if that is sooner.
+    `tick` returns the time at which something is due next, if known; the next call is then, if that is sooner.
     """
 
     def __init__(self, tick: Callable[[int], int | None]) -> None:
@@ -40,7 +40,7 @@ class SystemClock:
             self._thread.join()
 
     def _run(self) -> None:
-        """Logs what output processors raise, which must not stop the clock: in this thread sys.exit ends nothing else."""
+        """Ticks until the end. It logs errors of processors, which must not stop it; sys.exit ends only this thread."""
         pause = TICK
         while not self._stopped.wait(pause):
             pause = TICK

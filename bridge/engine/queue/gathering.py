@@ -26,10 +26,10 @@ from bridge.errors import BridgeError, Closed, DatabaseError, ProcessorError, Sc
 from windows.times import duration
 
 SIZE = 1_000
-"""Events of a batch, unless `batch` says otherwise."""
+"""The number of events in a batch, unless `batch` says otherwise."""
 
 WAITING_BATCHES = 16
-"""Full batches that may wait; a further push waits until one has been pushed."""
+"""The number of full batches that may wait; a further push waits until one of them has been pushed."""
 
 
 class Push:
@@ -55,25 +55,25 @@ class Push:
         self._is_asked = False
 
     def done(self) -> bool:
-        """Whether the event is in, or refused."""
+        """Whether the event has been taken or refused."""
         return self._batch.is_done.is_set()
 
     def result(self, timeout: float | None = None) -> None:
-        """Waits until the event is in, at most `timeout` seconds.
+        """Waits until the event has been taken, at most `timeout` seconds.
 
         Raises:
             BridgeError: What `push_event` raises without `linger`. A `ProcessorError` of a batch is raised by all its pushes.
-            TimeoutError: It is not in yet.
+            TimeoutError: The event has not been taken yet.
         """
         error = self.exception(timeout)
         if error is not None:
             raise error
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Waits as `result` does; gives the error instead of raising it, or None.
+        """Waits as `result` does; returns the error instead of raising it, or None without an error.
 
         Raises:
-            TimeoutError: The event is not in yet.
+            TimeoutError: The event has not been taken yet.
         """
         self._is_asked = True
         if not self._batch.is_done.wait(timeout):
@@ -81,7 +81,7 @@ class Push:
         return self._error
 
     def add_done_callback(self, function: Callable[[Push], Any]) -> None:
-        """Calls a function with this push once it is done, in the thread that has pushed it; at once if it is done."""
+        """Calls a function with this push when it is done, in the thread that pushes it; at once if it is done."""
         self._is_asked = True
         with self._batch.lock:
             if not self.done():
@@ -111,7 +111,7 @@ class PushBatch:
         self.callbacks: list[tuple[Callable[[Push], Any], Push]] = []
 
     def end(self) -> None:
-        """Its events are in, or refused."""
+        """Marks the batch as done: each event has been taken or refused."""
         with self.lock:
             self.is_done.set()
         for function, push in self.callbacks:
@@ -125,11 +125,11 @@ class Gathering:
     """The events that wait to be pushed together.
 
     Args:
-        runner: Of the bridge.
-        queue: Brings the events to the runner.
-        push_waiting: Calls the method of this name with the lock of the bridge.
-        linger: Milliseconds, or a text such as "5 MS", that an event waits for others.
-        batch: The events that are pushed at once without waiting longer.
+        runner: The runner of the bridge.
+        queue: The queue that brings the events to the runner.
+        push_waiting: A function that calls the method of this name while it holds the lock of the bridge.
+        linger: The time that an event waits for others: milliseconds, or a text such as "5 MS".
+        batch: The number of events that are pushed at once, without waiting longer.
 
     Raises:
         SchemaError: `linger` or `batch` is wrong.
@@ -157,9 +157,9 @@ class Gathering:
     def add(
         self, stream: StreamEntry, ts: int | None, values: tuple[Any, ...], event_id: Any, *, waits: bool = True
     ) -> Push:
-        """Lets an event wait; `ts` None is the present.
+        """Lets an event wait; `ts` None means the present.
 
-        `waits`: whether this waits in turn while very many events do.
+        `waits`: whether the caller waits while very many events wait.
         """
         with self._filled:
             while waits and len(self._batches) > WAITING_BATCHES and not self._closed:
@@ -182,9 +182,9 @@ class Gathering:
         return push
 
     def push_waiting(self) -> None:
-        """Pushes the events that wait; the lock of the bridge is held.
+        """Pushes the events that wait; the caller holds the lock of the bridge.
 
-        What an interruption has kept from being pushed waits again.
+        Events that an interruption has kept from being pushed wait again.
         """
         if self._is_pushing:  # an output processor calls the bridge
             return
@@ -208,7 +208,7 @@ class Gathering:
             self._is_pushing = False
 
     def raise_failure(self) -> None:
-        """Raises the first error of pushes, since the last time, that nobody has asked about."""
+        """Raises the first error of the pushes since the last call that nobody has asked for."""
         failed, self._failed = self._failed, []
         if unseen := [push for push in failed if not push._is_asked]:
             error = unseen[0].exception()
@@ -218,7 +218,7 @@ class Gathering:
             raise error
 
     def close(self) -> None:
-        """Nothing is taken any more, and the thread ends. What waits is still to be pushed."""
+        """Takes no more events and ends the thread; the events that still wait are to be pushed by the caller."""
         with self._filled:
             self._closed = True
             self._filled.notify_all()
@@ -236,7 +236,7 @@ class Gathering:
                 time.sleep(self._linger)
 
     def _wait(self) -> bool:
-        """Waits for a batch that is to be pushed; whether there may be one."""
+        """Waits for a batch that is to be pushed; returns whether there may be one."""
         with self._filled:
             while not self._batches and not self._closed:
                 self._filled.wait()
@@ -261,7 +261,7 @@ class Gathering:
         )  # fmt: skip
 
     def _accepted(self, events: Sequence[PushedEvent]) -> Iterator[PushedEvent]:
-        """The events that are pushed; the others are duplicates, go back in time, or are of a stream that is gone."""
+        """The events to push, without duplicates, events that go back in time, and events of removed streams."""
         now, ids = self._runner.now, set[tuple[str, str]]()
         for event in events:
             if event.push._error is not None:
@@ -284,7 +284,7 @@ class Gathering:
             yield event
 
     def _push_part(self, events: Sequence[PushedEvent]) -> None:
-        """Pushes events in one transaction; where it fails, its halves in transactions of their own."""
+        """Pushes events in one transaction; if that fails, pushes each half in its own."""
         events = list(self._accepted(events))
         if not events:
             return
@@ -304,7 +304,7 @@ class Gathering:
             self._push_part(events[middle:])
 
     def _numbered(self, events: Sequence[PushedEvent]) -> tuple[list[EventBatch], int, int, int, list[Receipt]]:
-        """The arguments of a push."""
+        """The arguments of `PushQueue.push` for these events."""
         batches: dict[str, EventBatch] = {}
         receipts: list[Receipt] = []
         for seq, event in enumerate(events, self._runner.seq + 1):

@@ -1,4 +1,4 @@
-"""Pushes one after the other: in chunks, through the reorder buffer, and their results to the output processors."""
+"""Pushes, one after the other: in chunks, through the reorder buffer; their results go to the output processors."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from windows.databases import Refused
 from windows.times import BEGINNING, NEVER, duration
 
 RETRIES = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0)
-"""Seconds between the attempts to open a lost connection again."""
+"""The seconds between attempts to reopen a lost connection."""
 
 
 class PushQueue:
-    """Brings events to the runner and results to the processors; `reorder` is the buffer of events out of order, if any."""
+    """Brings events to the runner and results to the processors. `reorder`: the buffer of events, if there is one."""
 
     def __init__(self, runner: Runner, lateness: Any, event_ids: Any = None, is_live: bool = False) -> None:
         self._runner = runner
@@ -43,13 +43,13 @@ class PushQueue:
             self._reorder_events()
         self.ids, self.positions = EventIds(runner, event_ids), SourcePositions(runner)
         self.on_reopened: Callable[[], object] = lambda: None
-        """A function that reads the rest from the tables after a lost connection."""
+        """Called after a lost connection is reopened, to read the rest from the tables."""
         self.duplicates = 0
-        """Events that were dropped as their id, or a later position of their source, was known."""
+        """The number of events that were dropped because their id, or a later position of their source, was known."""
         self.closed = self._finished = False
         self._failures = Failures(runner)
         self.resumed_at = BEGINNING
-        """The newest time seen in the state that an earlier bridge has left."""
+        """The newest timestamp in the state that an earlier bridge has left."""
 
     @property
     def watermark(self) -> int:
@@ -57,7 +57,7 @@ class PushQueue:
         return self._runner.now if self.reorder is None else self.reorder.watermark
 
     def follow_streams(self) -> None:
-        """Streams have come or gone, or have other rules for their times. Not inside a transaction."""
+        """Follows a change of the streams or of the rules for their times. Not inside a transaction."""
         streams = self._runner.catalogue.streams
         if self.reorder is None and any(any(entry.rules) for entry in streams.values()):
             self._reorder_events()
@@ -66,7 +66,7 @@ class PushQueue:
             self.reorder.time.waits = {name: after for name, after in waits.items() if after is not None}
 
     def _reorder_events(self) -> None:
-        """From now on events may come out of order."""
+        """Lets events come out of order from now on."""
         self.late_events.make()
         self.reorder = Reorder(
             self._runner, Watermark(self._runner, self._lateness, self._is_live), self.late_events, self.calls
@@ -74,13 +74,13 @@ class PushQueue:
         self.catch_up()
 
     def catch_up(self) -> None:
-        """Follows a resumption: time moves to the newest event of the state, before which no event is waited for."""
+        """Follows a resumption: moves time to the newest event of the state; earlier events are not waited for."""
         self.resumed_at = self._runner.now
         if self.reorder is not None and self._runner.now > self.reorder.watermark:
             self.reorder.time.pass_all(self._runner.now)
 
     def drop_duplicate(self, stream: StreamEntry, ts: int, values: Sequence[Any]) -> None:
-        """Notes an event whose id is known."""
+        """Counts an event whose id is known."""
         self.duplicates += 1
         self.note([self.late_receipt([self.late_events.event(stream, ts, values, DUPLICATE)])])
         self.calls.call_late_processors()
@@ -100,13 +100,13 @@ class PushQueue:
 
     @property
     def sizes(self) -> ChunkSizes:
-        """The events of a chunk."""
+        """The sizes of chunks."""
         return chunk_sizes(self._runner.database, self._runner.catalogue.queries.values())
 
     def push_from(self, source: str | None, position: Position | None, chunks: Iterator[Chunk]) -> int:
-        """`push_chunks` of events after which their source is at this position; those that are in already are dropped.
+        """`push_chunks` of events from a source, which is at this position after them; known events are dropped.
 
-        Gives the number of events that are new.
+        Returns the number of new events.
         """
         if source is None and position is None:
             return self.push_chunks(chunks)
@@ -123,11 +123,11 @@ class PushQueue:
         rest = noting_last(without_first(chunks, known), is_last)
 
         def receipts(done: int) -> list[Receipt]:
-            """The position, with the last events; before that how many events are in."""
+            """The position, with the last events; before that, the number of events pushed so far."""
             return [self.positions.receipt(source, position, None if is_last[0] else known + done)]
 
         accepted = self.push_chunks(rest, receipts)
-        if not is_last[0]:  # there were no events
+        if not is_last[0]:  # without events
             self.note([self.positions.receipt(source, position)])
         return accepted
 
@@ -141,9 +141,9 @@ class PushQueue:
     def push_chunks(
         self, chunks: Iterator[Chunk], receipts: Callable[[int], Sequence[Receipt]] = lambda done: ()
     ) -> int:
-        """Pushes chunk after chunk and gives the number of events; errors say how many events are in.
+        """Pushes chunk after chunk and returns the number of events; errors say how many events have been pushed.
 
-        `receipts`: gives what is noted with a chunk, from the number of events that are in after it.
+        `receipts`: gives the receipts stored with a chunk, from the number of events pushed after it.
         """
         accepted = 0
         failed: list[Raised] = []
@@ -152,7 +152,7 @@ class PushQueue:
                 batches, count, first, last = chunk(self._runner.seq)
                 try:
                     self.push(batches, count, first, last, receipts(accepted + count))
-                except ProcessorError as raised:  # as the events are in, the others follow
+                except ProcessorError as raised:  # the events of this chunk are pushed, so the others follow
                     failed += raised_by(raised)
                 accepted += count
         except Exception as problem:
@@ -174,7 +174,7 @@ class PushQueue:
     def push(
         self, batches: Sequence[EventBatch], count: int, first: int, last: int, receipts: Sequence[Receipt] = ()
     ) -> None:
-        """Pushes `count` events with timestamps from `first` to `last`, all or none, and delivers the results."""
+        """Pushes `count` events with timestamps from `first` to `last`, all or none; delivers the results."""
         if self.closed or self._finished:
             self._refuse_as_closed()
         reorder = self.reorder
@@ -202,7 +202,7 @@ class PushQueue:
     def _note_interrupted(
         self, reorder: Reorder | None, batches: Sequence[EventBatch], receipts: Sequence[Receipt]
     ) -> None:
-        """Counts a push that took effect before it was interrupted, and keeps its results for delivery."""
+        """Counts a push that took effect before it was interrupted, and keeps its results for later delivery."""
         self._remember([] if reorder is not None else batches, receipts)
         self.calls.add(self._runner.uncommitted)
 
@@ -215,9 +215,9 @@ class PushQueue:
     def _recover(
         self, error: Exception, before: tuple[int, ...], receipts: Sequence[Receipt], run: Run
     ) -> tuple[Results, Sequence[Receipt]]:
-        """The results of a push that has failed, run again, and what is to be remembered of it.
+        """The results of a failed push, run again, and the receipts to remember.
 
-        It is run again if its connection was lost before its commit took effect, and if a query may be left out.
+        It is run again if the connection was lost before its commit took effect, or if a query may be left out.
         """
         if isinstance(error, Refused) and self.reopen_if_lost(RETRIES):
             logging.getLogger("bridge").warning("the connection was lost and opened again (%s)", error.reason)
@@ -231,11 +231,11 @@ class PushQueue:
         return self._failures.run_without(error, run_with), noted
 
     def _reached(self) -> tuple[int, ...]:
-        """Time and numbers of events: they differ after a push that has taken effect."""
+        """The time and the numbers of events, which change when a push takes effect."""
         return (self._runner.now, self._runner.seq, *(self.reorder.arrivals if self.reorder is not None else ()))
 
     def reopen_if_lost(self, retries: Sequence[float] = ()) -> bool:
-        """Opens a lost connection of a durable bridge again, and continues from the tables; returns whether it did.
+        """Reopens a lost connection of a durable bridge, and continues from the tables; returns whether it did.
 
         `retries`: the seconds to wait before each further attempt. Raises `DatabaseError` where another bridge has taken over.
         """
@@ -257,7 +257,7 @@ class PushQueue:
         return False
 
     def _read_again(self) -> None:
-        """Reads from the tables what is held in memory."""
+        """Reads the state in memory from the tables again."""
         self._runner.resume_from_tables()
         if self.reorder is not None:
             self.reorder.resume()
@@ -277,14 +277,14 @@ class PushQueue:
             self._move(lambda time: time.pass_all(ts))
 
     def tick(self, present: int) -> None:
-        """Advances time to what the wall clock says, as far as no event is waited for."""
+        """Advances time to the wall clock, as far as no event is waited for."""
         if self.reorder is None:
             self.advance(max(present, self._runner.now))
         else:
             self._move(lambda time: time.reach(time.by_clock(present)))
 
     def next_deadline(self) -> int | None:
-        """The next time at which something may be reported though no event comes; None if nothing is due."""
+        """The next time at which something may be reported without an event; None if nothing is due."""
         if self._runner.now != BEGINNING and self._runner.awaits_push and not self._finished:
             self.stand_still()
         waiting = None if self.reorder is None else self.reorder.next_ts
@@ -292,19 +292,19 @@ class PushQueue:
         return min((each for each in due if each is not None), default=None)
 
     def stand_still(self) -> None:
-        """A push without events in which time does not move."""
+        """Runs a push without events in which time does not move."""
         if self.reorder is None:
             self.push([], 0, self._runner.now, self._runner.now)
         else:
             self._move(lambda time: None)
 
     def next_instant(self) -> int | None:
-        """When the wall clock will have reached `next_deadline`, as far as that is known: time is behind it by the lateness."""
+        """When the wall clock will reach `next_deadline`, if known; the time of events is behind it by the lateness."""
         due = None if self._runner.awaits_push else self.next_deadline()
         return None if due is None else due + self._lateness
 
     def _move(self, moves: Callable[[Watermark], None]) -> None:
-        """A push without events in which time moves."""
+        """Runs a push without events in which time moves."""
         if self.closed or self._finished:
             self._refuse_as_closed()
         reorder, before = self.reorder, self._reached()
@@ -323,7 +323,7 @@ class PushQueue:
         self._deliver(results)
 
     def finish(self) -> None:
-        """Decides what waits for later events; after that no event is accepted."""
+        """Decides all events and matches that wait for later events; no event is accepted after that."""
         reorder = self.reorder
         remembered = reorder.begin([]) if reorder is not None else ()
         try:
@@ -346,7 +346,7 @@ class PushQueue:
         self._deliver(results)
 
     def _newest(self, batches: Sequence[EventBatch]) -> int:
-        """The newest timestamp, with those of these events."""
+        """The newest timestamp, these events included."""
         times: list[int] = [row[0] for batch in batches for row in batch.rows]
         return max([self._runner.now, *times])
 
@@ -358,9 +358,9 @@ class PushQueue:
             raise going_back(ts, self._runner.now, self.resumed_at)
 
     def _deliver(self, results: Results) -> None:
-        """Delivers results. When a processor pushes, its results wait until all have got those before.
+        """Delivers results. When a processor pushes, the new results wait until all processors have the earlier ones.
 
-        What a lost connection has interrupted continues there.
+        A delivery that a lost connection has interrupted continues here.
         """
         self.calls.add(results)
         try:
@@ -374,7 +374,7 @@ class PushQueue:
             self.calls.call_late_processors()
 
     def late_receipt(self, late: list[LateEvent]) -> Receipt:
-        """Notes late events; the late processors get them with the results of the push, or by `calls.call_late_processors`."""
+        """Notes late events. Late processors get them with the push's results, or in `calls.call_late_processors`."""
         self.late_events.make()
 
         return Receipt(functools.partial(self.late_events.store, late), lambda: self.calls.add_late(late))

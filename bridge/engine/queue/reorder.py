@@ -1,8 +1,8 @@
 """Events out of order (rule T2): a bounded reorder buffer, and a table for events that cannot be put in order.
 
-Events wait until the watermark has reached their ts; then they are pushed in the order of (ts, arrival), so queries see an
-ordered stream. Rows of tables with equal ts are in the order of their positions, whenever they were committed. The buffer is
-a table, like all state.
+Events wait until the watermark has reached their ts. Then they are pushed in the order of (ts, arrival), so queries see
+an ordered stream. Rows of watched tables with equal ts are pushed in the order of their positions, whenever they were
+committed. The buffer is a table, like all state.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from bridge.stores.statement import converted
 class Waiting:
     """An event in the buffer.
 
-    `rank` and `position`: of a row of a table, the place of its stream among those of tables, and its own; else 0.
+    `rank` and `position` order rows of watched tables: the rank of the stream, and the position of the row; else 0.
     """
 
     ts: int
@@ -50,9 +50,9 @@ class Reorder:
         self._heap: list[Waiting] = []
         self._arrivals = 0
         self._new: list[Waiting] = []
-        """The events of this push."""
+        """The events of the current push."""
         self._released: list[Waiting] = []
-        """The events that have left the buffer in this push."""
+        """The events that have left the buffer in the current push."""
         self._tables: dict[str, str] = {}
 
     @property
@@ -62,16 +62,16 @@ class Reorder:
 
     @property
     def count(self) -> int:
-        """The number of events that wait."""
+        """The number of events in the buffer."""
         return len(self._heap)
 
     @property
     def next_ts(self) -> int | None:
-        """The time of the oldest event that waits."""
+        """The timestamp of the oldest event in the buffer."""
         return self._heap[0].ts if self._heap else None
 
     def resume(self) -> None:
-        """Goes on with the watermark and the waiting events of the state in the database."""
+        """Continues with the watermark and the waiting events of the state in the database."""
         database = self.runner.database
         self.time.resume()
         self._heap.clear()
@@ -86,7 +86,7 @@ class Reorder:
 
     @property
     def arrivals(self) -> tuple[int, int]:
-        """The number of events that have come into the buffer, and the watermark."""
+        """The number of events that have entered the buffer, and the watermark."""
         return self._arrivals, self.watermark
 
     def run_push(
@@ -97,7 +97,7 @@ class Reorder:
         receipts: Sequence[Receipt] = (),
         moves: Callable[[Watermark], None] = lambda time: None,
     ) -> Results:
-        """The transaction in which events come into the buffer, and those that the watermark has reached are pushed."""
+        """The transaction of a push: events enter the buffer, and those that the watermark has reached are pushed."""
         remembered, pending = self.begin(batches), self._calls.late
         try:
             with self.runner.transaction_of_push():
@@ -121,7 +121,7 @@ class Reorder:
         return results
 
     def sift(self, batches: Iterable[EventBatch]) -> list[LateEvent]:
-        """Puts the events of a push into the buffer; gives those that are not taken, after storing these as late events."""
+        """Puts the events of a push into the buffer; returns those that are not taken, stored as late events."""
         late: list[LateEvent] = []
         rows = (
             (batch.stream, row, position)
@@ -140,7 +140,7 @@ class Reorder:
         return late
 
     def release(self) -> tuple[list[EventBatch], int]:
-        """Removes the events that the watermark has reached; gives them in order and numbered, and their count."""
+        """Removes the events that the watermark has reached; returns them, numbered in order, and their count."""
         batches: dict[str, EventBatch] = {}
         while self._heap and self._heap[0].ts <= self.watermark:
             event = heapq.heappop(self._heap)
@@ -150,7 +150,7 @@ class Reorder:
         return list(batches.values()), len(self._released)
 
     def store_events(self) -> None:
-        """Stores which events wait, inside the transaction of the push."""
+        """Stores which events are in the buffer, inside the transaction of the push."""
         first = self._new[0].arrival if self._new else self._arrivals + 1
         for name in dict.fromkeys(event.stream.name for event in self._released if event.arrival < first):
             self.runner.database.execute(f"DELETE FROM {self._table(name)} WHERE ts <= {self.watermark}")
@@ -162,9 +162,9 @@ class Reorder:
             self.runner.database.insert(self._table(name), len(waiting[0]), waiting)
 
     def begin(self, batches: Iterable[EventBatch]) -> tuple[Any, ...]:
-        """Begins a push of these events; gives the state to `restore` if its transaction fails.
+        """Begins a push of these events; returns the state to `restore` if its transaction fails.
 
-        The tables are made before the transaction, as not every database can take them back.
+        Tables are created before the transaction, as not every database can roll back their creation.
         """
         self._new, self._released = [], []
         for batch in batches:
@@ -172,7 +172,7 @@ class Reorder:
         return self._arrivals, self.time.saved_state()
 
     def restore(self, remembered: tuple[Any, ...]) -> None:
-        """Takes back what this push has changed."""
+        """Undoes the changes of this push."""
         self._arrivals, times = remembered
         self.time.restore(times)
         known = (*self._heap, *self._released)

@@ -1,4 +1,4 @@
-"""The watermark (rules T2 and T5): the time that all events have reached, as far as streams that are not idle tell."""
+"""The watermark (rules T2 and T5): the time that all streams have reached, apart from streams that are idle."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ALL = ""
 
 @dataclasses.dataclass(frozen=True)
 class StreamTime:
-    """The newest timestamp of a stream, and when it came by the wall clock; before its first event, since when it is awaited."""
+    """The newest timestamp of a stream, and when it came by the wall clock; before an event, when the wait began."""
 
     newest: int
     arrived: int
@@ -28,9 +28,9 @@ class StreamTime:
 
 
 class Watermark:
-    """The watermark of a bridge, which never moves back, and the times of its streams from which it follows.
+    """The watermark of a bridge, which never moves back, and the times of its streams that determine it.
 
-    `lateness`: Milliseconds that events may come out of order. `is_live`: whether time passes by the wall clock.
+    `lateness`: how many milliseconds late events may come. `is_live`: whether time passes by the wall clock.
     """
 
     def __init__(self, runner: Runner, lateness: int, is_live: bool, present: Callable[[], int] = wall_clock) -> None:
@@ -42,7 +42,7 @@ class Watermark:
         self.waits: Mapping[str, int] = {}
         """The streams that others wait for, with the milliseconds after which a silent one is idle."""
         self._seen: dict[str, StreamTime] = {}
-        """Of all streams together (`ALL`), and of each stream that others wait for."""
+        """The times of all streams together (under `ALL`), and of each stream that others wait for."""
         self._stored: dict[str, tuple[int, ...]] = {}
         self._table = OwnTable(
             runner, TIMES, "stream VARCHAR, newest BIGINT, arrived BIGINT, seen BIGINT, watermark BIGINT"
@@ -51,7 +51,7 @@ class Watermark:
             self._table.make()
 
     def resume(self) -> None:
-        """Goes on with the times of the state in the database. An idle stream has all its time again, by the wall clock."""
+        """Continues with the times in the database. By the wall clock, each stream is awaited as long as a new one."""
         self._seen.clear()
         self._stored.clear()
         for name, *times in self._table.rows():
@@ -60,7 +60,7 @@ class Watermark:
             self.watermark = max(self.watermark, watermark)
 
     def see(self, stream: str, ts: int) -> None:
-        """An event of this stream has come, or time has passed on it: the watermark follows."""
+        """Notes that an event of this stream has come, or time has passed on it, and moves the watermark."""
         present = self._present()
         everywhere = self._seen.get(ALL)
         if everywhere is None or ts >= everywhere.newest:
@@ -72,11 +72,11 @@ class Watermark:
         self.reach(self._follows(self._seen[ALL].newest))
 
     def reach(self, watermark: int) -> None:
-        """Moves the watermark to this time, unless it is there."""
+        """Moves the watermark to this time, unless it is later already."""
         self.watermark = max(self.watermark, watermark)
 
     def pass_all(self, ts: int) -> None:
-        """Time has passed on all streams."""
+        """Notes that time has passed on all streams."""
         present = self._present()
         for name in (ALL, *self.waits):
             known = self._seen.get(name)
@@ -85,15 +85,15 @@ class Watermark:
         self.reach(ts)
 
     def by_clock(self, present: int) -> int:
-        """The watermark when the wall clock says `present`."""
+        """The watermark at the time `present` of the wall clock."""
         everywhere = self._seen.get(ALL)
         newest = present if everywhere is None else max(present, everywhere.newest)
         return max(self.watermark, self._follows(newest))
 
     def too_far_ahead(self, stream: StreamEntry, ts: int) -> int:
-        """How far an event is ahead, in milliseconds, if that is too far; else 0.
+        """The number of milliseconds that an event is ahead, if that is too far; else 0.
 
-        It is measured by the wall clock with `is_live`, else by the newest event and the time since that came.
+        With `is_live` this is measured by the wall clock, else by the newest event and the time since it came.
         """
         most = stream.rules.max_ahead
         everywhere = self._seen.get(ALL)
@@ -106,7 +106,7 @@ class Watermark:
         return ts - expected if ts - expected > most else 0
 
     def waiting_on(self, newest: int | None = None) -> list[str]:
-        """The streams that events of others wait for now."""
+        """The streams that events of other streams now wait for."""
         everywhere = self._seen.get(ALL)
         if newest is None:
             newest = everywhere.newest if everywhere is not None else BEGINNING
@@ -137,7 +137,7 @@ class Watermark:
         self._table.insert((name, *row))
 
     def _follows(self, newest: int) -> int:
-        """The watermark when `newest` is the newest time of all."""
+        """The watermark if `newest` is the newest timestamp of all streams."""
         reached = [newest]
         for name, idle_after in self.waits.items():
             if not self._is_idle(name, idle_after, newest):
@@ -146,7 +146,7 @@ class Watermark:
         return min(reached) - self.lateness
 
     def _is_idle(self, name: str, idle_after: int, newest: int) -> bool:
-        """Whether a stream has been silent for long: by the wall clock with `is_live`, else by the events of the others."""
+        """Whether a stream has been silent for too long: by the wall clock with `is_live`, else by other events."""
         seen = self._seen.get(name)
         if seen is None:
             seen = self._seen[name] = StreamTime(newest, self._present(), has_events=False)

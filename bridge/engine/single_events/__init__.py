@@ -1,1 +1,1 @@
-"""Events that are pushed alone: their plans, and what of windows, patterns and totals is held in memory for them."""
+"""Single events: their plans, and the rows of windows, patterns and totals that are held in memory for them."""

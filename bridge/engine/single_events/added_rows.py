@@ -1,6 +1,6 @@
-"""The rows that INSERTs add to tables for an event, where they may be added later, together with those of other events.
+"""The rows that INSERTs add to tables for one event, where they may be added later, along with those of other events.
 
-It is a row of the event's values, results of an aggregate over a window of such rows, or a copy of such results.
+Such a row consists of values of the event, or is a result of an aggregate over a window, or is a copy of such a result.
 """
 
 from __future__ import annotations

@@ -65,27 +65,28 @@ class BoundStatement(NamedTuple):
 
 
 class BoundStatements:
-    """The bound statements for the events of one stream, so that a new plan binds only those that it adds.
+    """The bound statements for the events of one stream; a new plan binds only the statements that are new in it.
 
-    A statement is known by the step, result statement or arrivals that it is of, and by the empty tables that it names.
+    A statement is identified by the step, result statement or arrivals it comes from, and by the empty tables that it
+    names.
     """
 
     def __init__(self, stream: StreamEntry, row: OneRow | None, database: Database) -> None:
         self.row, self.stream = row, stream.name.lower()
         self.columns = ["ts", "seq", *(attribute.name for attribute in stream.schema)]
-        """The names of the columns of an event's row, of these `types`."""
+        """The names of the columns of an event's row; `types` has their types."""
         self.types, self.database = _types(stream), database
         self._known: dict[int, _Source] = {}
         self._before: dict[int, _Source] = {}
 
     @functools.cached_property
     def are_sums_safe(self) -> bool:
-        """Whether sums of an event's values cannot leave the range of their type, by the attributes' types."""
+        """Whether the types of the attributes ensure that sums of an event's values stay in the range of their type."""
         attributes = set(self.types[2:])
         return KINDS.keys() >= attributes and not (self.database.sums_in_64_bits and "BIGINT" in attributes)
 
     def begin(self) -> None:
-        """A plan begins; what it does not ask for is forgotten with the next one."""
+        """Begins a plan. A statement that this plan does not ask for is forgotten when the next plan begins."""
         self._before, self._known = self._known, {}
 
     def tables(self, source: object, write: Callable[[], exp.Expr]) -> frozenset[str]:
@@ -109,9 +110,9 @@ class BoundStatements:
     def of_arrivals(
         self, arrivals: Arrivals, insertion: WindowInsertion, empty: Collection[str]
     ) -> tuple[BoundStatement | None, PreviousRows]:
-        """The SELECT of arrivals that read earlier rows, whose values follow those of the event, and what has these rows.
+        """The SELECT of arrivals that read earlier rows, and the memory of these. Their values follow the event's.
 
-        Raises Unbound where Python does not know what an event adds to them.
+        Raises Unbound where Python does not know the rows that an event adds to them.
         """
         previous = previous_rows(arrivals, self.filled(insertion))
         if previous is None:
@@ -125,7 +126,7 @@ class BoundStatements:
         return _bound(arrivals.select.copy(), facts, types, self.database, marks), previous
 
     def _mark_value(self, place: int, kind: str) -> exp.Expr:
-        """The parameter at a place, cast to the type of the database for values of this type."""
+        """A parameter for the value at a place, cast to the database's type for this type."""
         return _parameter(place, str(self.database.value_type(Attribute("value", kind))), self.database)
 
     def insertion(self, source: object, write: Callable[[], exp.Expr]) -> WindowInsertion | None:
@@ -184,10 +185,10 @@ class BoundStatements:
         memory: WindowMemory | None = None,
         leaving: Leaving | None = None,
     ) -> WindowAggregate | None:
-        """An aggregate over a window in memory, as the SELECT of `source`; None where only the database can.
+        """An aggregate over a window in memory that gives the rows of the SELECT; None where only the database can.
 
-        `memory`: the windows that events of other streams fill; None where they are not read. `leaving`: how groups are
-        reported that lose rows.
+        `memory`: the windows that events of other streams fill; None where they are not read. `leaving`: how the groups
+        that lose rows are reported.
         """
         found = self._source(source, write)
         if found.aggregate is None:
@@ -210,7 +211,7 @@ class BoundStatements:
     def changes(
         self, source: object, write: Callable[[], exp.Expr], insertions: Mapping[str, WindowInsertion]
     ) -> WindowChanges | None:
-        """An aggregate as a SELECT of the results at an event, and of those at rows that leave the window up to then."""
+        """An aggregate for a SELECT of the results at an event and at the rows that leave the window up to its time."""
         marked = (node.meta[LEAVING] for node in write().find_all(exp.Select) if LEAVING in node.meta)
         if (leaving := next(marked, None)) is None:
             return None
@@ -218,20 +219,20 @@ class BoundStatements:
         return found if isinstance(found, WindowChanges) else None
 
     def changes_of(self, step: Insert, filled: Callable[[str], FilledWindow | None]) -> WindowChanges | None:
-        """The same of what an INSERT adds to a table of results, by its SELECT of what an event alone reports.
+        """The same for the results that an INSERT adds to a table, found by the SELECT of what a single event reports.
 
-        `filled`: what fills a window table. The expiry of the results is not among their columns.
+        `filled`: gives the INSERT that fills a window table. The expiry of the results is not among the columns.
         """
         if step.variants.entering is None:
             return None
-        entering = dataclasses.replace(step.variants.entering)  # not the same: its rows in memory are of one reader
+        entering = dataclasses.replace(step.variants.entering)  # a copy, as the rows in memory belong to one reader
         insertions = self._insertions(entering, step.variants.of("entering"), filled)
         if insertions is None:
             return None
         return self.changes(entering, functools.partial(_without_expiry, step.variants.of("entering")), insertions)
 
     def aggregate_of(self, step: Insert, filled: Callable[[str], FilledWindow | None]) -> WindowAggregate | None:
-        """An aggregate over a window in memory that an INSERT adds to a table of results, without the results' expiry."""
+        """The aggregate over a window in memory whose results an INSERT adds to a table, without their expiry."""
         write, source = step.variants.of("one"), dataclasses.replace(step.variants)
         insertions = self._insertions(source, write, filled)
         if insertions is None:
@@ -241,7 +242,7 @@ class BoundStatements:
     def _insertions(
         self, source: object, write: Callable[[], exp.Expr], filled: Callable[[str], FilledWindow | None]
     ) -> dict[str, WindowInsertion] | None:
-        """What events add to the window tables of a SELECT, by the tables; None where others than this stream's do."""
+        """The rows that events add to a SELECT's window tables, by table; None where other streams' events do, too."""
         if self.row is None or source is None:
             return None
         windows = [filled(table) for table in self.tables(source, write) - {self.row.table}]
@@ -257,7 +258,7 @@ class BoundStatements:
         return TotalsUpdate(step.table, tree, step.calls, {name: at for name, at in places.items() if at is not None})
 
     def is_one_row(self, step: Insert, empty: Collection[str]) -> bool:
-        """Whether the SELECT of a step gives one row at most for an event, that of its values."""
+        """Whether the SELECT of a step gives at most one row per event, which is made of the event's values."""
         tree = self._values_of(step, empty)
         while isinstance(tree, exp.Select) and not tree.args.get("joins") and not tree.args.get("laterals"):
             source = tree.args.get("from_")
@@ -267,7 +268,7 @@ class BoundStatements:
         return False
 
     def _values_of(self, step: Insert, empty: Collection[str]) -> exp.Expr | None:
-        """The SELECT of a step for one event, as short as it can be; None where it gives no row."""
+        """The simplified SELECT of a step for one event; None where it gives no row."""
         found = self._source(step, functools.partial(step.statement, "one"))
         key = found.tables.intersection(empty)
         if key not in found.values:
@@ -285,10 +286,10 @@ class BoundStatements:
 
 @dataclasses.dataclass
 class _Source:
-    """What a statement is of, the tables that it names, and its forms by those of them that are empty.
+    """The origin of a statement (`source`), the tables that it names, and its forms by which of these tables are empty.
 
-    `tree`: the statement, until it is bound for the first time. `values`: the SELECT of an event's row, by
-    the same tables. `insertion`, `aggregate`, `join`: what was made of it, once.
+    `tree`: the statement, until it is bound for the first time. `values`: the SELECT of an event's row, by the same
+    sets of tables. `insertion`, `aggregate`, `join`: the results of methods that are computed once.
     """
 
     source: object
@@ -345,7 +346,7 @@ def _types(stream: StreamEntry) -> list[str]:
 
 
 def place_of_value(node: exp.Expr) -> int | None:
-    """The place of an event's value in its row, for a parameter cast to the type of its column."""
+    """The place of an event's value in its row, for a parameter cast to the type of its column; None for others."""
     mark = _MARK.fullmatch(node.this.name) if isinstance(node, exp.Cast) and isinstance(node.this, exp.Var) else None
     return None if mark is None else int(mark[1])
 
@@ -362,9 +363,9 @@ def _bound(
     database: Database,
     marks: Mapping[exp.Expr, exp.Expr] = MappingProxyType({}),
 ) -> BoundStatement | None:
-    """The statement with the event's values wherever its inbox stood; None where it reads or writes no row.
+    """The statement in which the event's values replace its inbox; None where it reads or writes no row.
 
-    `marks`: the values that stand for other columns.
+    `marks`: the expressions that replace placeholders of other values.
     """
     if _has_mark(statement):
         raise Unbound
@@ -380,14 +381,14 @@ def _bound(
 
 
 def _has_mark(statement: exp.Expr) -> bool:
-    """Whether a text or a name of the statement looks like the place of a value."""
+    """Whether a text or a name in the statement looks like a marked value."""
     values = (value for node in statement.walk() for value in node.args.values())
     parts = (part for value in values for part in (value if isinstance(value, list) else (value,)))
     return any(isinstance(part, str) and _MARK.search(part) for part in parts)
 
 
 def _marked(text: str, mark: str) -> BoundStatement:
-    """The text with the driver's placeholders; where it has none it is unchanged, as drivers then look for none."""
+    """The text with the driver's placeholders; a text without any is unchanged, as drivers do not look for any then."""
     places = tuple(map(int, _MARK.findall(text)))
     if not places:
         return BoundStatement(text, ())

@@ -1,4 +1,4 @@
-"""Windows that jump (W3): whether an event comes after a boundary, so that more than its row is to be written."""
+"""Windows that jump (W3): whether an event comes after a boundary, so that more than its own row is to be written."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from windows.times import BEGINNING
 
 
 class RowNumbers:
-    """The number of the newest row of each key in a table whose rows of some numbers are boundaries.
+    """The number of the newest row of each key, in a table whose boundaries are at certain numbers of rows.
 
-    They are read from the table after the second of some small pushes, and forgotten where events come otherwise.
+    The numbers are read from the table after two small pushes, and forgotten when rows are added in another way.
     `arrive` gives the keys of the rows that an event adds.
     """
 
@@ -28,7 +28,7 @@ class RowNumbers:
         self._wait = 1
 
     def forget(self) -> None:
-        """Other rows have come or gone."""
+        """Forgets the numbers, as other rows have come or gone."""
         if self._numbers is not None:
             self._numbers, self._wait = None, 1
 
@@ -65,7 +65,7 @@ class RowNumbers:
         self._bound()
 
     def prepare(self, database: Database) -> None:
-        """Reads the numbers when enough small pushes have come."""
+        """Reads the numbers after enough small pushes."""
         self._wait -= 1
         if self._wait >= 0:
             return
@@ -87,9 +87,9 @@ class RowNumbers:
 
 
 class NextBoundaries:
-    """The boundaries of several operators. Before the next one, an event's row is all that they get.
+    """The boundaries of several operators. Before the next boundary, only the row of an event is written.
 
-    Where boundaries are counted from the time of the first row, this is read from the table that keeps it, once.
+    Where boundaries are counted from the time of the first row, this time is read once, from the table that keeps it.
     """
 
     def __init__(self, times: Sequence[Boundaries], counts: Sequence[RowNumbers], database: Database) -> None:
@@ -107,7 +107,7 @@ class NextBoundaries:
         return bool(self._counts)
 
     def forget(self) -> None:
-        """The tables that keep first rows, or whose rows are counted, may have changed."""
+        """Forgets first rows and counts, as their tables may have changed."""
         self._counted: list[tuple[int, int]] | None = None if self._first else self._known
         for each in self._counts:
             each.forget()
@@ -126,7 +126,7 @@ class NextBoundaries:
             each.add(rows)
 
     def are_passed(self, before: int, now: int, rows: Sequence[Row]) -> bool:
-        """Whether one is later than `before` and not later than `now`, or is a row of these events, or may be."""
+        """Whether a boundary is after `before` and not after `now`, or is a row of these events, or may be one."""
         if before == BEGINNING:
             return True
         return self._are_times_passed(before, now) or any(each.are_passed(rows) for each in self._counts)
@@ -138,7 +138,7 @@ class NextBoundaries:
         return any((now - origin) // slide > (before - origin) // slide for slide, origin in counted)
 
     def _with_first_rows(self) -> list[tuple[int, int]] | None:
-        """All boundaries, with the times of first rows; None while one has not come."""
+        """All boundaries, with the times of first rows; None while some first row has not come."""
         found = list(self._known)
         for slide, first in self._first:
             rows = self._database.fetch(f"SELECT ts FROM {self._database.quoted(first)}")

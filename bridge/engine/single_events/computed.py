@@ -1,8 +1,9 @@
-"""A SELECT over the values of one event, computed in this process where that proves equal to what the database computes.
+"""SELECTs over the values of one event, computed in this process where the result is proven equal to the database's.
 
-Such a SELECT has no FROM: values of the event, whole numbers, and conditions. It is computed where all it does is to compare
-values of one kind: whole numbers with whole numbers, doubles with doubles that are not NaN, sums and differences of numbers that
-are not too large, texts for equality. For what is beyond that (other arithmetic, other types, NaN) the database is needed.
+Such a SELECT has no FROM: only values of the event, whole numbers, and conditions. It is computed if it only compares
+values of one kind: whole numbers with whole numbers, doubles with doubles that are not NaN, sums and differences of
+numbers that are not too large, texts for equality. Everything else (other arithmetic, other types, NaN) is left to the
+database.
 """
 
 from __future__ import annotations
@@ -40,27 +41,27 @@ _BUILTINS = {"all": all, "zip": zip, "type": type, "int": int, "float": float, "
 
 
 class _OtherwiseError(Exception):
-    """The database has to compute it."""
+    """Raised where the database has to compute the SELECT."""
 
 
 def has_only_values(statement: exp.Expr) -> TypeGuard[exp.Select]:
-    """Whether it is a SELECT that reads no table, of one row at most."""
+    """Whether the statement is a SELECT that reads no table, and so gives at most one row."""
     return isinstance(statement, exp.Select) and not any(
         value for part, value in statement.args.items() if part not in _CLAUSES
     )
 
 
 Joined: TypeAlias = Callable[[Row, Sequence["list[Any]"]], "list[Row] | None"]
-"""The rows of the SELECT for an event's row and each row of a window, whose values are in lists by column."""
+"""Computes the rows of the SELECT from an event's row and the rows of a window, given as one list per column."""
 
 _BOUNDS = {"int": 2**53, "float": 1e300}
-"""The magnitudes of numbers of which few may be added up without leaving their types."""
+"""The magnitudes up to which a few numbers can be added without leaving their type."""
 
 
 def joined(
     select: exp.Select, place_of: Callable[[exp.Expr], int | None], types: Sequence[str], proven: Collection[str], width: int
 ) -> Joined | None:  # fmt: skip
-    """The function that computes a SELECT of an event's values, the first `width`, and those of a row of a window.
+    """The function that computes a SELECT of values of the event (the first `width` places) and of a row of a window.
 
     >>> from sqlglot import parse_one
     >>> rows = joined(parse_one("SELECT b AS x WHERE a > b - 2"), lambda node: {"a": 0, "b": 1}.get(node.sql()),
@@ -77,7 +78,7 @@ def joined(
 def computed(
     select: exp.Select, place_of: Callable[[exp.Expr], int | None], types: Sequence[str], proven: Collection[str]
 ) -> Compute | None:
-    """The function that computes a SELECT; None where it is the database that has to.
+    """The function that computes a SELECT; None where only the database can.
 
     Args:
         select: One that `has_only_values`.
@@ -109,7 +110,7 @@ class _Selection:
         """The places of the values that are added or subtracted."""
 
     def function_over(self, select: exp.Select, width: int) -> Joined:
-        """The function over an event's values and the rows of a window, whose values have the types of their columns."""
+        """The function of an event's values and the rows of a window, whose values have the types of their columns."""
         from bridge.patterns.evaluate.python import HELPERS
 
         items = "".join(f"{self._item(item.unalias())}, " for item in select.expressions)
@@ -141,7 +142,7 @@ class _Selection:
         return lambda row: function(*row)
 
     def _check(self, place: int) -> str:
-        """Whether a value is NULL or of its column's type, and not NaN."""
+        """Python that is true where a value is NULL, or is of its column's type and not NaN."""
         name, kind = f"_v{place}", _KINDS[self._types[place]]
         is_number = f" and {name} == {name}" if kind == "float" else ""
         is_small = f" and {self._bounded(place, name)}" if place in self._added else ""
@@ -152,7 +153,7 @@ class _Selection:
         return f"-{bound} < {name} < {bound}"
 
     def _item(self, node: exp.Expr) -> str:
-        """A value of the event, perhaps on a condition, a whole number, or a sum of numbers that conditions choose."""
+        """Python for a value of the event (possibly with CASE), a whole number, or a sum of conditional numbers."""
         if isinstance(node, exp.Paren):
             return self._item(node.this)
         if isinstance(node, exp.Null):

@@ -1,4 +1,4 @@
-"""Results of several steps, recognised by the SELECTs of the steps and of the results, so that this process can compute them."""
+"""Recognises, by the SELECTs of steps and results, results over several steps that this process can compute."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def derived_results(
     filled: Callable[[str], FilledWindow | None],
     database: Database,
 ) -> DerivedResults | None:
-    """What computes a statement of results for events of one stream; None where only the database can.
+    """The computation of a statement of results for events of one stream; None where only the database can compute it.
 
     Args:
         statement: The SELECT.
-        operators: Those that fill the tables.
-        bound: The statements that are bound for events of this stream.
-        filled: What fills a window table.
+        operators: The operators that fill its tables.
+        bound: The bound statements for events of this stream.
+        filled: Gives the INSERT that fills a window table.
         database: The database.
     """
     if bound.row is None:
@@ -66,7 +66,7 @@ def derived_results(
 
 
 class _Recognition:
-    """Takes SELECTs apart, down to the event, tables of results and marked SELECTs."""
+    """Takes SELECTs apart, down to the event, the tables of results, and the marked SELECTs."""
 
     def __init__(
         self, operators: Sequence[Operator], bound: BoundStatements, filled: Callable[[str], FilledWindow | None],
@@ -81,7 +81,7 @@ class _Recognition:
         self._aggregates: list[WindowAggregate] = []
 
     def results(self, statement: exp.Expr) -> DerivedResults:
-        """What computes a statement of results; raises UnknownFormError where only the database can."""
+        """The computation of a statement of results; raises UnknownFormError where only the database can compute it."""
         rows = self._rows(statement)
         names = _names(statement)
         if list(rows.columns) != names:
@@ -123,7 +123,7 @@ class _Recognition:
         return TableRows(source.name, self._tables[source.name].columns)
 
     def _event(self) -> EventRows:
-        """The event, with the columns whose values the database gives as Python has them."""
+        """The event, with those of its columns whose values the database returns as Python has them."""
         types = self._bound.types
         columns = {name: kind for name, kind in zip(self._bound.columns, types, strict=True) if kind in self._proven}
         places = [place for place, kind in enumerate(types) if kind in self._proven]
@@ -172,7 +172,7 @@ class _Recognition:
     # Columns --------------------------------------------------------------------------------------------------------
 
     def _selected(self, select: exp.Select, source: RowSource) -> RowSource:
-        """The columns of a SELECT that can be computed; what is not among them may not be read."""
+        """The columns of a SELECT that can be computed. The other columns must not be read."""
         if select.args.get("where"):
             source = self._computed(
                 source, {name: exp.column(name) for name in source.columns}, select.args["where"].this
@@ -211,7 +211,7 @@ class _Recognition:
         return True
 
     def _computed(self, source: RowSource, items: Mapping[str, exp.Expr], where: exp.Expr | None = None) -> RowSource:
-        """Expressions over the columns of rows, perhaps of those for which a condition holds."""
+        """Expressions over the columns of rows; with `where`, of the rows for which it holds."""
         columns = {name: self._type(value, source) for name, value in items.items()}
         if where is None and all(isinstance(value, exp.Column) for value in items.values()):
             return _renamed(source, {name: value.name for name, value in items.items()}, columns)
@@ -282,7 +282,7 @@ class _Recognition:
 
 
 def _has_value_of_event(trees: Iterable[exp.Expr]) -> bool:
-    """Whether a tree has a value of the event, which stands for a column of another place there."""
+    """Whether a tree contains a value of the event, whose place means another column here."""
     nodes = itertools.chain.from_iterable(tree.walk() for tree in trees)
     return any(place_of_value(node) is not None for node in nodes)
 

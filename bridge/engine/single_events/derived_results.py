@@ -1,6 +1,6 @@
 """Results of several steps that this process computes for single events.
 
-All rows that the steps read are those of the event, results that it has just added to tables, or in memory.
+The steps read only the rows of the event, results that it has just added to tables, and rows in memory.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from windows.times import BEGINNING
 
 
 class DerivedResults:
-    """The results of one statement, for events of the only stream that it reads; `leave` gives those at another time.
+    """The results of one statement for events of the only stream that it reads. `leave` gives results as time passes.
 
-    `tables`: the rows that are added to tables of results, in the order of the steps. `memories`: what they need of the
-    tables. `aggregates`: those among them, whose memory is their own.
+    `tables`: the rows that are added to tables of results, in the order of the steps. `memories`: the rows of tables
+    that these need. `aggregates`: the aggregates among the steps, which have their own memory.
     """
 
     is_joined = has_few_rows = False
@@ -39,7 +39,7 @@ class DerivedResults:
         self._wait = 1
 
     def begin(self, before: int) -> None:
-        """What left a window up to this time has been reported: only the memory lacks it where the database did that."""
+        """Drops from memory the rows that left a window up to this time, which the database has reported already."""
         if self.is_loaded and before != BEGINNING:
             self.leave(before)
         self.has_left = False
@@ -49,7 +49,7 @@ class DerivedResults:
         return self._of(Moment(row, row[0], {}))
 
     def leave(self, until: int) -> list[Row] | None:
-        """The results at times up to this one, without an event; None where the database has to compute some."""
+        """The results of time passing up to this one, without an event; None where only the database knows some."""
         return self._of(Moment(None, until, {}))
 
     def _of(self, moment: Moment) -> list[Row] | None:
@@ -66,7 +66,7 @@ class DerivedResults:
             return None
 
     def prepare(self, database: Database, rows: Sequence[Row]) -> None:
-        """Takes events that the database has processed, inside their transaction; or reads the tables."""
+        """Adds events that the database has processed to the memory, or reads the tables; inside their transaction."""
         if self.is_loaded:
             for row in rows:
                 self.take(row)
@@ -80,7 +80,7 @@ class DerivedResults:
             self._give_up(RETRY)
 
     def forget(self) -> None:
-        """The tables have changed otherwise."""
+        """Forgets the rows in memory, as the tables were changed in another way."""
         if self.is_loaded:
             self._give_up(1)
 

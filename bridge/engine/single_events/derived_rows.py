@@ -1,7 +1,7 @@
-"""Rows that an event, or the time it brings, adds to tables of results, computed in this process for SELECTs over these.
+"""Rows added to tables of results, at an event or as time passes, that this process computes for SELECTs over these.
 
-Such a SELECT filters, names, numbers and sorts rows, or is the union of several; or it gives rows with values of earlier
-ones, the first rows after pauses, or rows that leave a window.
+Such a SELECT filters, renames, numbers or sorts rows, or is a union of several. Or it gives rows with values of earlier
+rows, the first rows after pauses, or rows that leave a window.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class UnknownRowsError(Exception):
 
 
 class Moment(NamedTuple):
-    """An event, or (None) a time without one, and the rows that it has added to tables of results so far.
+    """An event, or (`row` is None) a timestamp without one, and the rows that it has added to tables of results so far.
 
-    What left a window up to `until`, and has not been reported, is reported first.
+    Rows that left a window up to `until`, and have not been reported, are reported first.
     """
 
     row: Row | None
@@ -37,7 +37,7 @@ class Moment(NamedTuple):
 
 
 class RowSource(abc.ABC):
-    """The rows of a SELECT. `columns`: their names in order, with their types where these are known."""
+    """The rows of a SELECT. `columns`: the names of its columns in order, with their types where known."""
 
     def __init__(self, columns: Mapping[str, str | None]) -> None:
         self.columns = dict(columns)
@@ -53,11 +53,11 @@ class Memory(abc.ABC):
 
     @abc.abstractmethod
     def load(self, database: Database, ts: int, seq: int) -> bool:
-        """Reads the table, which has the rows up to the event `seq`; tells whether they are in memory then."""
+        """Reads the table, which has the rows up to the event `seq`; returns whether they are in memory then."""
 
     @abc.abstractmethod
     def forget(self) -> None:
-        """The table has changed otherwise."""
+        """Forgets the rows, as the table was changed in another way."""
 
 
 def computed_rows(compute: Compute, row: Row) -> list[Row]:
@@ -114,7 +114,7 @@ class ChosenRows(RowSource):
 
 
 class NumberedRows(RowSource):
-    """Rows with a further column: the number of each among those of equal values, in an order of whole numbers."""
+    """Rows with a further column: the number of each among the rows of equal values, in the order of whole numbers."""
 
     def __init__(self, source: RowSource, name: str, keys: Sequence[str], order: Sequence[str]) -> None:
         super().__init__({**source.columns, name: "BIGINT"})
@@ -134,7 +134,7 @@ class NumberedRows(RowSource):
 
 
 class RowsInOrder(RowSource):
-    """Rows in an order of whole numbers."""
+    """Rows, ordered by columns of whole numbers."""
 
     def __init__(self, source: RowSource, order: Sequence[str]) -> None:
         super().__init__(source.columns)
@@ -162,9 +162,9 @@ class AggregatedRows(RowSource):
 
 
 class ChangedGroups(RowSource):
-    """The results of an aggregate that reports at every change of its window, numbered within an event or a timestamp.
+    """The results of an aggregate that reports every change of its window, numbered within each event or timestamp.
 
-    `kept`: the places of the columns, of which the first two are time and number of the event.
+    `kept`: the places of the columns; the first two are the time and the number of the event.
     """
 
     def __init__(self, columns: Mapping[str, str | None], changes: WindowChanges, kept: Sequence[int]) -> None:
@@ -183,7 +183,7 @@ class ChangedGroups(RowSource):
 
 
 def numbered(rows: Sequence[Row]) -> list[Row]:
-    """Rows, each with its place among those of its time and number, which are its first columns."""
+    """Rows, each with its place among the rows of its time and number, which are the first two columns."""
     found: list[Row] = []
     for _, group in itertools.groupby(rows, key=operator.itemgetter(0, 1)):
         found += [(*row, place) for place, row in enumerate(group, 1)]
@@ -191,7 +191,7 @@ def numbered(rows: Sequence[Row]) -> list[Row]:
 
 
 class QueuedRows(WindowRows, Memory):
-    """The rows of a window by the time of their arrival, or the latest `count` of each key."""
+    """The rows of a window in order of arrival: all of a window of time, or the latest `count` rows of each key."""
 
     _queues: dict[Any, collections.deque[Row]]
 
@@ -222,12 +222,12 @@ class QueuedRows(WindowRows, Memory):
         return len(self._queues)
 
     def evicted(self) -> list[Row]:
-        """The rows that newer ones have evicted since the last call, each with the time of its arrival before it."""
+        """The rows that newer ones have evicted since the last call. The first column is the time of arrival."""
         left, self._left = self._left, []
         return left
 
     def expired(self, until: int) -> list[Row]:
-        """The same of rows that have left as time passed; a window of time has one queue."""
+        """The same for rows that have expired; a window of time has one queue."""
         assert self._span is not None
         found: list[Row] = []
         for queue in self._queues.values():
@@ -237,9 +237,9 @@ class QueuedRows(WindowRows, Memory):
 
 
 class LeftOfWindow(RowSource):
-    """The rows that leave a window, with time and number of that, and numbered.
+    """The rows that leave a window, numbered, each with the time and the number of the event at which it leaves.
 
-    `arrive` gives what an event adds to the window, `choose` the columns of a row of it.
+    `arrive` computes the row that an event adds to the window, `choose` the columns of a row that leaves.
     """
 
     def __init__(
@@ -266,7 +266,7 @@ class LeftOfWindow(RowSource):
 
 
 class EarlierRows(WindowRows, Memory):
-    """The latest rows of each key in a table of results, which time alone may fill, too."""
+    """The latest rows of each key in a table of results, to which rows may also be added as time passes."""
 
     def __init__(self, order: Sequence[str], *others: Any) -> None:
         self._order = order
@@ -283,7 +283,7 @@ class EarlierRows(WindowRows, Memory):
 
 
 class RowsWithEarlier(RowSource):
-    """Rows with values of earlier rows of their keys. `stored`: the columns that the memory has besides the keys."""
+    """Rows with values of earlier rows of the same key. `stored`: the columns in memory in addition to the keys."""
 
     def __init__(
         self, source: RowSource, memory: EarlierRows, keys: Sequence[str], order: Sequence[str], stored: Sequence[str],
@@ -314,7 +314,7 @@ class RowsWithEarlier(RowSource):
 
 
 class LastReports(Memory):
-    """The timestamp of the last row of each key after a pause of `time` milliseconds."""
+    """For each key the time of its last reported row; the next is reported after a pause of `time` milliseconds."""
 
     def __init__(self, text: str, time: int) -> None:
         self._text, self._time = text, time
@@ -329,7 +329,7 @@ class LastReports(Memory):
         self.last = {}
 
     def report(self, key: Row, ts: int) -> bool:
-        """Whether a row is the first after a pause, which it ends."""
+        """Whether a row is the first of its key after a pause; then its timestamp is stored."""
         last = self.last.get(key)
         if last is not None and ts - last < self._time:
             return False
@@ -341,7 +341,7 @@ class LastReports(Memory):
 
 
 class RowsAfterPauses(RowSource):
-    """The rows that come some time after the last such row of their key."""
+    """For each key, the rows that come at least a given time after the last such row."""
 
     def __init__(self, source: RowSource, memory: LastReports, mark: AfterPauses) -> None:
         super().__init__(source.columns)

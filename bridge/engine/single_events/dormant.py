@@ -1,7 +1,8 @@
-"""Operators that an event of a stream does not concern: until one of them is due by time, its push leaves them out.
+"""Operators that an event of a stream does not concern: its push leaves them out until one of them is due.
 
-They are patterns of timers alone, which read no stream, and what reports by time of other streams. These know when
-something is due next: by the memory of machines, or by statements, which are asked again after events of those streams.
+They are patterns of timers alone, which read no stream, and operators that report as time passes and read other
+streams. The memory of machines tells when they are due next; or statements do, which run again after events of those
+streams.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from windows.times import BEGINNING
 
 
 class DormantOperators:
-    """The operators that run as time passes and read none of the events of a stream, if all know when they are due; else none.
+    """The operators that run as time passes and do not read a stream; none unless all know when they are due next.
 
     Args:
         operators: All operators.
         database: Their database.
         stream: The name of the stream; None: the operators that read no stream.
-        next_due: The next time at which some operators are due, as their statements say.
+        next_due: The next time at which some operators are due, according to their statements.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class DormantOperators:
         self._is_known = False
 
     def are_due(self, before: int, now: int) -> bool:
-        """Whether one may do something as time passes from `before` to `now`."""
+        """Whether one of the operators may do something as time passes from `before` to `now`."""
         for machine in self._machines:
             if before == BEGINNING or not machine.is_restored:
                 return True
@@ -65,7 +66,7 @@ class DormantOperators:
         return self._due is not None and self._due <= now
 
     def outdate(self, streams: Collection[str] | None = None) -> None:
-        """Events of these streams have come, or (None) anything may have changed: they may be due at another time."""
+        """Forgets when operators are due, as events of these streams have come, or (None) anything may have changed."""
         if self._is_known and (streams is None or not self._sources.isdisjoint(streams)):
             self._is_known = False
 
@@ -75,29 +76,29 @@ class DormantOperators:
         return [operator for operator in operators if id(operator) not in dormant]
 
     def without_results(self, results: Sequence[ResultStatement]) -> Sequence[ResultStatement]:
-        """The statements that read results of other operators, too."""
+        """The statements without those that read results of dormant operators only."""
         if not self.operators:
             return results
         return [each for each in results if (each.sources if self._stream is None else self._stream in each.sources)]
 
 
 def _has_unknown_time(operator: Operator) -> bool:
-    """Whether it may report something at a time that it does not know: an answer of another database that is late."""
-    from bridge.rewrite.tables.read_store import Read  # which loads what reads stores
+    """Whether an operator may report something at a time that is not known: the late answer of another database."""
+    from bridge.rewrite.tables.read_store import Read  # importing it loads the readers of stores
 
     return any(isinstance(step, Read) and step.waiting is not None for step in operator.steps)
 
 
 def _has_statement(operator: Operator) -> bool:
-    """Whether a statement says when it is due."""
+    """Whether a statement tells when an operator is due."""
     timed = (step for step in operator.steps if isinstance(step, TimedCall))
     return bool(operator.deadlines) or any(not _is_machine(step) for step in timed)
 
 
 def _is_machine(step: Insert | Purge | Call) -> TypeGuard[_Machine]:
-    """Whether it has a memory that knows when its next result is due."""
+    """Whether a step has a memory that knows when its next result is due."""
     return isinstance(step, RowCall) and isinstance(step, TimedCall)
 
 
 class _Machine(RowCall, TimedCall, Protocol):
-    """A step of both kinds."""
+    """A step that takes rows and knows when it is due."""

@@ -10,19 +10,20 @@ from bridge.engine.single_events.window_rows import MOST_ROWS, RETRY, KeyRows, W
 from windows.databases import Database
 
 MOST_EVICTING = 256
-"""The number of rows of a window up to which it is gone through at every event."""
+"""The greatest number of rows of a window for which all rows are visited at every event."""
 
 Evict = Callable[[Sequence[tuple[Any, Any, Any]]], Sequence[tuple[Any, Any]]]
 
 
 class EvictingRows(WindowRows):
-    """The rows of a window table that a step has not noted as evicted, with columns that `evict` needs behind the others.
+    """The rows of a window table that are not marked as evicted; the columns that `evict` needs follow the others.
 
-    `windows`: the columns whose values have windows of their own; `values`: what `evict` needs of a row besides.
+    `windows`: the columns whose values each have a window of their own. `values`: the further columns that `evict`
+    needs.
     """
 
     _most = 0
-    """The number of rows of the greatest window."""
+    """The number of rows of the largest window."""
 
     _windows: dict[Row, dict[int, Row]]
     """The rows of each window by their numbers in the order of arrival: time, keys, columns, and what `evict` needs."""
@@ -49,7 +50,7 @@ class EvictingRows(WindowRows):
         self._most = max(self._most, len(window))
 
     def _load(self, database: Database, ts: int, seq: int) -> bool:
-        """What is in the table has been in the window since its last purge, or has come since, so its evictions are the same."""
+        """Adds all rows of the table: each was in the window at the last purge or came later, so evictions agree."""
         self._most = 0
         return super()._load(database, ts, seq) and self._most <= MOST_EVICTING
 

@@ -1,4 +1,4 @@
-"""Results of single events that are read in this process: of values, of windows in memory, of what machines report."""
+"""Results of single events that this process reads from values, from windows in memory and from reports of machines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ReportsInTime:
-    """The results that come as time passes, at an event of a stream that fills none of their windows."""
+    """The results reported as time passes, when an event comes that does not fill any of their windows."""
 
     is_joined = False
 
@@ -36,7 +36,7 @@ class ReportsInTime:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the rows are in memory, which they are by events of other streams."""
+        """Whether the rows are in memory; events of other streams load them."""
         return self._results.is_loaded
 
     @property
@@ -45,7 +45,7 @@ class ReportsInTime:
         return not isinstance(self._results, DerivedResults) or self._results.has_left
 
     def begin(self, before: int) -> None:
-        """What left a window up to this time has been reported."""
+        """Marks the rows that left a window up to this time as reported."""
         self._results.begin(before)
 
     def take(self, row: Row) -> list[Row] | None:
@@ -53,18 +53,18 @@ class ReportsInTime:
         return self._results.leave(row[0])
 
     def prepare(self, database: Database, rows: Sequence[Row]) -> None:
-        """What left a window up to the last of these events has been reported."""
+        """Marks the rows that left a window up to the last of these events as reported."""
         self._results.begin(rows[-1][0])
 
     def forget(self) -> None:
-        """Nothing: these events change no window."""
+        """Does nothing: these events change no window."""
 
 
 WindowReader = WindowAggregate | WindowJoin | DerivedResults | ReportsInTime
 """A reader of results from rows of windows in memory."""
 
 ByTime = WindowChanges | DerivedResults | ReportsInTime
-"""A reader of results that come as time passes, too."""
+"""A reader of results that time alone may cause, too."""
 
 Reader = Compute | WindowReader | ReportReader
 """A reader of the results of one statement."""
@@ -72,11 +72,12 @@ Reader = Compute | WindowReader | ReportReader
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class InProcess:
-    """The readers of the result statements of a plan, without the database. Its tables are written with a later transaction.
+    """The readers of a plan's result statements, without the database. A later transaction writes the plan's tables.
 
-    `memory`: the windows in memory that events of `stream` fill, for those of other streams, too. `checks`: aggregates that
-    are written then, and that the database cannot compute of all values. `waits`: all steps run then, for all events since.
-    `is_by_time`: events of the stream add nothing to tables, only the time that they bring may.
+    `memory`: the windows in memory that events of `stream` fill, also for readers of other streams. `checks`:
+    aggregates that the later transaction writes, and that the database cannot compute of all values. `waits`: all steps
+    run in that transaction, for all events since. `is_by_time`: events of the stream add nothing to tables; only the
+    time that they bring may.
     """
 
     readers: Sequence[tuple[ResultStatement, Reader]]
@@ -99,7 +100,7 @@ class InProcess:
 
     @functools.cached_property
     def is_joined(self) -> bool:
-        """Whether a statement over many events may join each with its rows."""
+        """Whether a statement over many events may join each event with its rows."""
         return any(window.is_joined for window in self._windows)
 
     @property
@@ -118,14 +119,14 @@ class InProcess:
             window.prepare(database, rows)
 
     def forget(self) -> None:
-        """The tables of windows have changed otherwise."""
+        """Forgets the rows of windows, as their tables were changed in another way."""
         for window in self._windows:
             window.forget()
 
     def of_events(self, rows: Sequence[Row], before: int) -> Results | None:
-        """The results that values and windows give for these events; None where the database has to compute one.
+        """The results that values and windows give for these events; None where the database has to compute some.
 
-        `before`: the newest time before them.
+        `before`: the newest timestamp before these events.
         """
         for _, changes in self.readers:
             if isinstance(changes, ByTime):
@@ -149,7 +150,7 @@ class InProcess:
         return found
 
     def of_reports(self, reports: Mapping[str, pa.Table]) -> Results | None:
-        """The results that are columns of what machines report; None where the database has to read one."""
+        """The results that are columns of the reports of machines; None where the database has to read some."""
         found: Results = []
         for result, reader in self.readers if reports else ():
             if isinstance(reader, ReportReader) and (report := reports.get(reader.table)) is not None:

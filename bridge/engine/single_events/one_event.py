@@ -1,8 +1,8 @@
-"""Plans for an event pushed alone: its values are bound in the statements in place of the inbox, which is not filled.
+"""Plans for an event pushed alone: its values are bound in the statements instead of being written to the inbox.
 
-The statements are those of any push, and shorter: the results of one event have one `ts` and `seq`, so they need not be
-sorted by them; joins with the inboxes of other streams, which are empty, are dropped. A machine gets the event's rows from
-a SELECT of their own; where it reports nothing, what reads its results is left out.
+The statements are those of any push, but shorter: the results of one event have one `ts` and `seq`, so they need not be
+sorted by these, and joins with the inboxes of other streams, which are empty, are dropped. A machine gets the event's
+rows from a SELECT of its own. Where the machine reports nothing, the statements that read its results are left out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class EventStatement(NamedTuple):
-    """A statement, and what is left of it while no machine has reported anything and no boundary is passed; None: nothing.
+    """A statement, and its form while no machine has reported anything and no boundary is passed (None: no statement).
 
     `otherwise`: an INSERT that runs only if this UPDATE has changed no row.
     """
@@ -39,7 +39,7 @@ class EventStatement(NamedTuple):
         return self.whole if reported else self.quiet
 
     def run(self, database: Database, row: Row, reported: bool) -> None:
-        """Runs what there is to run for an event."""
+        """Runs the statement for an event, in the form that is needed."""
         bound = self.of(reported)
         if bound is None:
             return
@@ -52,13 +52,13 @@ class EventStatement(NamedTuple):
 
 
 class BoundaryCall(NamedTuple):
-    """A step that is not one statement, and runs only when a boundary is passed."""
+    """A step that is not one statement and runs only when a boundary is passed."""
 
     call: Call
 
 
 class MachineReader(NamedTuple):
-    """The statement that reads rows of an event for a machine; None: there are none. `previous`: the earlier rows it reads."""
+    """The statement that reads a machine's rows of an event, or None. `previous`: the earlier rows that it reads."""
 
     statement: BoundStatement | None
     previous: PreviousRows | None = None
@@ -79,7 +79,7 @@ class MachineReader(NamedTuple):
 
 
 class MachineStep(NamedTuple):
-    """A machine, what reads its rows of an event, and what stores them."""
+    """A machine, the readers of its rows of an event, and the statements that store these rows."""
 
     machine: RowCall
     reads: Sequence[MachineReader]
@@ -87,11 +87,11 @@ class MachineStep(NamedTuple):
 
     @property
     def previous(self) -> list[PreviousRows]:
-        """The earlier rows that it reads."""
+        """The earlier rows that the machine reads."""
         return [read.previous for read in self.reads if read.previous is not None]
 
     def take(self, database: Database, rows: Sequence[Row], now: int, seq: int) -> pa.Table | None:
-        """The results; nothing is stored."""
+        """The results of these events; nothing is stored yet."""
         arrived = [read.rows(database, rows) for read in self.reads]
         return self.machine.take(database, arrived, now, seq)
 
@@ -110,7 +110,7 @@ class MachineStep(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The results of an event, the inboxes of results that have rows then, and what machines have still to write."""
+    """The results of an event, the inboxes of results that have rows then, and what machines still have to write."""
 
     results: Results
     filled: set[str]
@@ -121,12 +121,12 @@ class Outcome(NamedTuple):
 class OneEventPlan:
     """The plan of a single event of one stream: the steps, the readers of results, and the inboxes that INSERTs fill.
 
-    `stores`: the INSERTs that store the rows of machines, as for events in the inbox; `can_fail`: whether one may be refused
+    `stores`: the INSERTs that store the rows of machines, as for events in the inbox; `can_fail`: whether one may fail
     later, as the database has to compute something. `timed`: whether a statement reads the clock. `binds`: whether a
-    statement reads the event, not only machines. `boundaries`: those of windows that jump; `late_inboxes` are filled only
-    when one is passed. `in_process`: what reads the results without the database, before the next boundary; None where only
-    the database can. `can_wait`: nothing reads an event before the next boundary. `may_run_later`: no step can fail, so all
-    may run later than the push.
+    statement reads the event; otherwise only machines do. `boundaries`: the boundaries of windows that jump;
+    `late_inboxes` are filled only when one is passed. `in_process`: the readers of the results without the database,
+    until the next boundary; None where only the database can. `can_wait`: nothing reads an event before the next
+    boundary. `may_run_later`: no step can fail, so all steps may run after the push.
     """
 
     steps: Sequence[EventStatement | BoundaryCall | MachineStep]
@@ -154,7 +154,7 @@ class OneEventPlan:
 
     @functools.cached_property
     def _is_quiet(self) -> bool:
-        """Whether only machines run while these report nothing."""
+        """Whether only machines run as long as they report nothing."""
         statements = [
             *(step for step in self.steps if isinstance(step, EventStatement)),
             *(each for _, each in self.results),
@@ -168,7 +168,7 @@ class OneEventPlan:
 
     @functools.cached_property
     def statements_of_event(self) -> int:
-        """The number of statements that run for an event before the next boundary; none where this process computes it."""
+        """The number of statements per event before the next boundary; 0 where this process computes the results."""
         if self.in_process is not None or self.can_wait:
             return 0
         steps = [step for step in self.steps if isinstance(step, EventStatement)]
@@ -176,7 +176,7 @@ class OneEventPlan:
 
     @property
     def is_ready_in_process(self) -> bool:
-        """Whether the rows are in memory from which this process computes the results."""
+        """Whether the rows from which this process computes the results are in memory."""
         return self.in_process is not None and self.in_process.is_ready
 
     @property
@@ -193,7 +193,7 @@ class OneEventPlan:
             previous.prepare(database, rows)
 
     def forget(self) -> None:
-        """Forgets the memory of tables, which may have changed."""
+        """Forgets the rows in memory, as their tables may have changed."""
         self.boundaries.forget()
         if self.in_process is not None:
             self.in_process.forget()
@@ -201,9 +201,9 @@ class OneEventPlan:
             previous.forget()
 
     def can_store_later(self, in_process: InProcess | None, rows: Sequence[Row]) -> bool:
-        """Whether these events may be stored with later ones: what keeps their rows has them in memory, too.
+        """Whether these events may be stored together with later ones: each memory of rows is loaded and can take them.
 
-        `in_process`: what reads the results without the database; None where the database reads them.
+        `in_process`: the readers of the results without the database; None where the database reads them.
         """
         in_memory = self._is_quiet if in_process is None else in_process.is_ready
         return (
@@ -215,12 +215,12 @@ class OneEventPlan:
 
     @functools.cached_property
     def is_computed(self) -> bool:
-        """Whether it is one SELECT of values, which this process computes."""
+        """Whether the plan is one SELECT of values, which this process computes."""
         return self.is_one_select and all(statement.whole.compute is not None for _, statement in self.results)
 
     @functools.cached_property
     def takes_several(self) -> bool:
-        """Whether it also runs several events at once, which are then computed in this process."""
+        """Whether the plan also runs several events at once, which are then computed in this process."""
         if self.is_one_select:
             return self.is_computed or self.in_process is not None
         if self.can_wait:
@@ -241,7 +241,7 @@ class OneEventPlan:
 
     @property
     def reads_clock(self) -> bool:
-        """Whether a statement of the next push reads the time before it, or a machine does that makes its memory anew."""
+        """Whether the next push reads the time before it: in a statement, or in a machine that restores its memory."""
         return self.timed or not all(machine.is_restored for machine in self.machines)
 
     def run(
@@ -253,10 +253,10 @@ class OneEventPlan:
         before_report: Callable[[], object] | None = None,
         is_passed: bool = False,
     ) -> Outcome:
-        """Runs an event in a transaction, with its row, time and number; or events (`takes_several`), with those of the last.
+        """Runs an event in a transaction; or several (`takes_several`). `now`, `seq`: time and number of the last one.
 
-        `before_report`: they are stored later, and this is called before the first results of a machine are written.
-        `is_passed`: whether a boundary may be between the event before and this one.
+        `before_report`: the events are stored later, and this is called before the first results of a machine are
+        written. `is_passed`: whether there may be a boundary between the previous event and this one.
         """
         row, reported = rows[0], is_passed
         filled = set(self.inboxes if is_passed else self.inboxes - self.late_inboxes)
@@ -291,9 +291,10 @@ class OneEventPlan:
         before_report: Callable[[], object],
         before: int,
     ) -> Outcome | None:
-        """`run` where the results are read in this process; None where only the database knows some, and nothing is changed.
+        """`run` where this process reads the results; None where only the database knows some: then nothing is changed.
 
-        Only what a machine reports may have to be written and read after all. `before`: the newest time before the events.
+        Only reports of machines may still have to be written and read. `before`: the newest timestamp before the
+        events.
         """
         assert self.in_process is not None
         found = self.in_process.of_events(rows, before)

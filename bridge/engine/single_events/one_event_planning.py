@@ -41,10 +41,10 @@ def one_event_plan(
     bound: BoundStatements | None = None,
     memory: WindowMemory | None = None,
 ) -> OneEventPlan | None:
-    """The plan for an event of this stream, of these operators and result statements; None where one needs the inbox.
+    """The plan for an event of this stream, with these operators and result statements; None where one needs the inbox.
 
-    `empty`: the inboxes of the other streams. `bound`: what an earlier plan has bound. `memory`: what this process has in
-    memory of tables; None where it may have nothing.
+    `empty`: the inboxes of the other streams. `bound`: the statements that an earlier plan has bound. `memory`: the
+    rows of tables in memory; None where no rows may be held.
     """
     bound = bound or BoundStatements(stream, row_of(stream, database), database)
     if bound.row is None:
@@ -64,15 +64,15 @@ def waiting_plan(
     memory: WindowMemory,
     derived: Callable[[ResultStatement], DerivedResults | None],
 ) -> OneEventPlan | None:
-    """The plan for an event of a stream whose results this process computes, and whose steps all run later; None: there is none.
+    """The plan for an event whose results this process computes and whose steps all run later; None without such.
 
     Args:
-        operators: The operators that it concerns.
-        results: The statements of the results that it may have.
+        operators: The operators that the event concerns.
+        results: The statements of the results that an event may have.
         empty: The inboxes of the other streams.
-        bound: The statements that are bound for the stream.
-        memory: What this process has in memory of tables.
-        derived: What computes a statement over one stream for its events; None where only the database can.
+        bound: The bound statements for the stream.
+        memory: The rows of tables in memory.
+        derived: The computation of a statement over one stream for its events; None where only the database can.
     """
     steps = [step for operator in operators for step in operator.steps]
     is_jumping = any(operator.boundaries is not None for operator in operators)
@@ -102,7 +102,7 @@ def waiting_plan(
 def _aggregate(
     result: ResultStatement, bound: BoundStatements, memory: WindowMemory, empty: Collection[str]
 ) -> WindowAggregate | None:
-    """What computes a statement that is an aggregate over a window of events of the same stream."""
+    """The computation of a statement that is an aggregate over a window of events of the same stream."""
     if len(result.members) > 1:
         return None
     one = result.members[0].results.of("one")
@@ -112,7 +112,7 @@ def _aggregate(
 
 
 def _may_run_later(step: Insert | Purge | Call) -> bool:
-    """Whether a step cannot fail, and knows the events that it is for when others have come."""
+    """Whether a step cannot fail, and still knows its events after others have come."""
     if isinstance(step, Insert):
         return all(is_unfailing(step.statement(push)) for push, _ in step.variants.items())
     return is_unfailing(step.statement()) if isinstance(step, Purge) else getattr(step, "is_unfailing", False)
@@ -133,7 +133,7 @@ class _Planning:
         self._database, self._bound, self._empty = database, bound, empty
         stored = {arrivals.table for machine in self._machines for arrivals in machine.arrivals}
         self._added = added_rows(operators, stored, bound, empty, self._totals) if memory is not None else {}
-        """The rows that the INSERTs add, by their tables, as far as they may be added later."""
+        """The rows that the INSERTs add, by table, where they may be added later."""
         counts = self._row_numbers()
         known = dict.fromkeys(each.boundaries for each in operators if each.boundaries is not None)
         boundaries = [each for each in known if each.keys is None or each in counts]
@@ -141,11 +141,11 @@ class _Planning:
         times = [each for each in boundaries if each.keys is None]
         self._boundaries, self._known = NextBoundaries(times, list(counts.values()), database), set(boundaries)
         self._waiting = {*empty, *(each.rows for each in boundaries), *itertools.chain(*(o.inboxes for o in jumping))}
-        """The tables that are empty, or read as if they were while no boundary is passed."""
+        """The tables that are empty, or are read as empty while no boundary is passed."""
         rows = {each.rows for each in boundaries}
         own = {operator.number for operator in jumping if any(made.name in rows for made in operator.tables)}
         self._late = {id(step) for operator in jumping if operator.number not in own for step in operator.steps}
-        """The steps that do nothing before the next boundary, beside those that read such tables."""
+        """The steps that do nothing before the next boundary, apart from the steps that read such tables."""
         self._late |= {id(step) for each in jumping for step in each.steps if isinstance(step, PeriodicReports)}
         first_rows = {each.first for each in boundaries}
         self._late |= {id(step) for operator in jumping for step in operator.steps if step.table in first_rows}
@@ -189,7 +189,7 @@ class _Planning:
         )
 
     def _bound_steps(self, inserts: dict[str, Insert]) -> list[EventStatement | BoundaryCall | MachineStep | None]:
-        """The steps with the values of an event; None is one that does nothing.
+        """The steps with the values of an event; None for a step that does nothing.
 
         The INSERTs that store the rows of machines are put into `inserts`, by table.
         """
@@ -201,7 +201,7 @@ class _Planning:
             elif isinstance(step, Insert) and step.table in stored:
                 inserts[step.table] = step
             elif isinstance(step, (Insert, Purge)):
-                # It follows the UPDATE of the rows that are there, by a SELECT of the same rows.
+                # InsertMissing follows the UPDATE of the existing rows, with a SELECT of the same rows.
                 merges = isinstance(step, InsertMissing) and self._bound.is_one_row(step, self._empty)
                 update = steps.pop() if merges else None
                 statement = self._statement(step, functools.partial(_of_step, step))
@@ -226,7 +226,7 @@ class _Planning:
     def _in_process(
         self, results: Sequence[tuple[ResultStatement, EventStatement]], running: Collection[str]
     ) -> InProcess | None:
-        """The readers of these results without the database; None where something of the plan needs it.
+        """The readers of these results without the database; None where part of the plan needs the database.
 
         `running`: the tables that get rows before the next boundary.
         """
@@ -245,14 +245,14 @@ class _Planning:
             readers.append((each, reader))
         computed = {id(each.aggregate): each.aggregate for each in added.values() if each.aggregate is not None}
         reading = [*(reader for _, reader in readers), *computed.values()]
-        # What reads totals finds out that they become too great for the database, which is to refuse that event.
+        # A reader of totals notices when they become too large for the database, which then has to refuse the event.
         if not self._totals.keys() <= {each.rows.name for each in reading if isinstance(each, TotalsAggregate)}:
             return None
         checks = [each for each in computed.values() if not each.is_safe]
         return InProcess(readers, self._memory, self._bound.stream, checks)
 
     def _can_wait(self, results: Sequence[ResultStatement]) -> bool:
-        """Whether an event may be processed with later ones, up to the next boundary: no result is due, no step can fail."""
+        """Whether an event may be processed later, up to the next boundary: no result is due, and no step can fail."""
         if self._memory is None or self._machines or self._boundaries.keeps_rows or not self._boundaries:
             return False
         if not self._bound.are_sums_safe:
@@ -264,7 +264,7 @@ class _Planning:
         return all(is_unfailing(_of_step(step)) for step in running)
 
     def _row_numbers(self) -> dict[Boundaries, RowNumbers]:
-        """The counters of windows that jump at rows, where it is known which rows an event adds."""
+        """The row counters of windows that jump after a number of rows, where the rows that an event adds are known."""
         found: dict[Boundaries, RowNumbers] = {}
         for operator in self._operators:
             boundaries = operator.boundaries
@@ -305,7 +305,7 @@ class _Planning:
     def _changes(
         self, entering: ResultQuery, insertions: Mapping[str, WindowInsertion]
     ) -> WindowChanges | ReportsInTime | None:
-        """The aggregate at an event, or (of another stream) at the rows that leave the window up to its time."""
+        """The aggregate at an event; for events of another stream, at rows that leave the window up to their time."""
         write = entering.statement.copy
         tables, row = self._bound.tables(entering, write), self._bound.row
         if row is None or row.table in tables:
@@ -322,12 +322,12 @@ class _Planning:
         if whole is None or not (self._machines or self._boundaries):
             return None if whole is None else EventStatement(whole, whole)
         is_late = self._waits(source) if isinstance(source, ResultStatement) else id(source) in self._late
-        # A table of rows has those before the event, among which a row gets its number.
+        # A table of rows is read as it is: a new row is numbered among the rows before the event.
         quiet = self._quiet - {source.table} if isinstance(source, Insert) else self._quiet
         return EventStatement(whole, None if is_late else self._bound.of(source, write, quiet))
 
     def _waits(self, result: ResultStatement) -> bool:
-        """Whether a statement finds no results before the next boundary."""
+        """Whether a statement has no results before the next boundary."""
         if all(member.flow.boundaries in self._known for member in result.members):
             return True
         return self._bound.of(result, functools.partial(_of_one_event, result), self._waiting) is None
@@ -359,12 +359,12 @@ class _Planning:
 def filled_window(
     table: str, operators: Sequence[Operator], bound_of: Callable[[str], BoundStatements | None]
 ) -> FilledWindow | None:
-    """The INSERT into a window table; None where it adds more than a row of its values per event of one stream.
+    """The INSERT that fills a window table; None unless events of one stream add at most a row of their values each.
 
     Args:
         table: The name of the table.
         operators: All operators.
-        bound_of: The statements that are bound for a stream of this name; None where there is none.
+        bound_of: Gives the bound statements for a stream of this name; None where there is no such stream.
     """
     found = [(operator, step) for operator in operators for step in operator.steps if step.table == table]
     if len(found) != 1:
@@ -385,7 +385,7 @@ def _of_step(step: Insert | Purge) -> exp.Expr:
 
 
 def _of_one_event(result: ResultStatement) -> exp.Expr:
-    """The statement without ORDER BY `ts` and `seq`, which are equal in its rows unless time alone gives rows."""
+    """The statement without ORDER BY `ts` and `seq`, which are equal in all its rows unless time alone gives rows."""
     member = result.members[0]
     alone = member.results.one if len(result.members) == 1 else None
     statement = (result if alone is None else alone).statement.copy()

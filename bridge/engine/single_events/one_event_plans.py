@@ -51,12 +51,12 @@ class OneEventPlans:
         self._memory.clear()
 
     def unbind(self) -> None:
-        """Forgets all plans and what is bound, as the database computes otherwise now."""
+        """Forgets all plans and bound statements, as the database now computes differently."""
         self.clear()
         self._bound.clear()
 
     def forget(self, streams: Collection[str] | None = None) -> None:
-        """Forgets what is in memory of tables that events of these streams, or of any, have changed otherwise."""
+        """Forgets the rows in memory of tables that events of these streams (None: of any) have changed otherwise."""
         for name, plan in itertools.chain(self._known.items(), self._waiting.items()):
             if plan is not None and (streams is None or name in streams):
                 plan.forget()
@@ -68,7 +68,7 @@ class OneEventPlans:
     ) -> None:
         """Keeps the rows in memory up to date after a push into these streams that the database has processed.
 
-        `most`: the number of events of a push up to which the rows of a plan are added to those in memory.
+        `most`: gives the number of events of a push up to which they are added to the rows in memory of a plan.
         """
         name = batches[0].stream.name.lower() if len(batches) == 1 else ""
         found = [plan for plan in (self._known.get(name), self._waiting.get(name)) if plan is not None]
@@ -81,7 +81,7 @@ class OneEventPlans:
             self.forget(streams)
 
     def dormant(self, stream: StreamEntry, plan: OneEventPlan | None) -> DormantOperators:
-        """The operators that a plan for an event of a stream leaves out. Where one is due, a push runs all steps instead."""
+        """The operators that a plan for an event of a stream leaves out. When one is due, a push runs all steps."""
         name = stream.name.lower()
         is_waiting = plan is not None and plan is self._waiting.get(name)
         return self._timers_alone if is_waiting else self._dormant[name]
@@ -94,23 +94,23 @@ class OneEventPlans:
         return self._timers
 
     def outdate(self, streams: Collection[str] | None = None) -> None:
-        """Events of these streams have come, or (None) all steps have run: dormant operators may be due at another time."""
+        """Forgets when dormant operators are due: events of these streams have come, or (None) all steps have run."""
         for dormant in self._dormant.values():
             dormant.outdate(streams)
 
     @property
     def known(self) -> list[OneEventPlan]:
-        """The plans that were worked out."""
+        """All plans worked out so far."""
         return [plan for plan in self._known.values() if plan is not None]
 
     @property
     def let_wait(self) -> bool:
-        """Whether events of some stream can only wait for the next boundary, so that others that can do wait with them."""
+        """Whether events of some stream can only wait for the next boundary; then all events that can wait do so."""
         waiting = any(plan is not None for plan in self._waiting.values())
         return waiting or any(plan.can_wait and plan.in_process is None for plan in self.known)
 
     def of(self, stream: StreamEntry) -> OneEventPlan | None:
-        """The plan for an event of this stream; None where something needs its inbox."""
+        """The plan for an event of this stream; None where a step needs the inbox."""
         name = stream.name.lower()
         if name not in self._known:
             timers = self._timers_alone
@@ -125,9 +125,9 @@ class OneEventPlans:
         return self._known[name]
 
     def waiting(self, stream: StreamEntry) -> OneEventPlan | None:
-        """The plan that computes the results of an event of this stream in this process, and lets all steps wait.
+        """The plan that computes the results of an event of this stream in this process, and runs all steps later.
 
-        None where another plan is as fast, or one of the results is only known to the database.
+        None where another plan is as fast, or where only the database knows one of the results.
         """
         name = stream.name.lower()
         if name not in self._waiting:
@@ -143,7 +143,7 @@ class OneEventPlans:
         return self._waiting[name]
 
     def _derived_results(self, result: ResultStatement) -> DerivedResults | None:
-        """What computes a statement over one stream for its events; None where only the database can."""
+        """The computation of a statement over one stream for its events; None where only the database can."""
         known = self._derived.get(id(result))
         if known is None:
             bound = self._bound_of_name(next(iter(result.sources))) if len(result.sources) == 1 else None
@@ -173,7 +173,7 @@ class OneEventPlans:
         return one_event_plan(stream, operators, results, empty, self._database, self._bound_of(stream), memory)
 
     def _filled(self, table: str) -> FilledWindow | None:
-        """What fills a window table."""
+        """The INSERT that fills a window table."""
         return filled_window(table, self._operators(), self._bound_of_name)
 
     def _bound_of_name(self, name: str) -> BoundStatements | None:
@@ -181,7 +181,7 @@ class OneEventPlans:
         return None if stream is None else self._bound_of(stream)
 
     def _bound_of(self, stream: StreamEntry) -> BoundStatements:
-        """The statements bound for this stream; none of an earlier one of its name."""
+        """The bound statements for this stream, not for an earlier stream of the same name."""
         known = self._bound.get(stream.name.lower())
         if known is None or known[0] is not stream:
             known = stream, BoundStatements(stream, row_of(stream, self._database), self._database)

@@ -1,10 +1,10 @@
-"""Events whose rows are stored later, together: until then only what is in memory reads them, or nothing at all.
+"""Events whose rows are stored later, together: until then they are read only from memory, or not at all.
 
-That is for databases whose state ends with the process. Each transaction begins by storing them, so whatever reads tables
-finds them there; only the push of another such event does not.
+This is done for databases whose state ends with the process. Each transaction begins by storing these events, so every
+reader of tables finds them there. Only the push of another such event does not store them.
 
-An event that nothing reads before the next boundary waits as it is: all steps run later, once for all such events. None
-of the steps may fail then, as the pushes have succeeded.
+An event that nothing reads before the next boundary waits unprocessed: all steps run later, once for all such events.
+None of the steps may fail then, as the pushes have already succeeded.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _UNFAILING = (
     exp.RowNumber, exp.Select, exp.Star, exp.Subquery, exp.Sum, exp.Table, exp.TableAlias, exp.Tuple, exp.Union, exp.Where,
     exp.Window, exp.WindowSpec,
 )  # fmt: skip
-"""Parts of statements that fail for no value of a column; of casts and of arithmetic not all are among them."""
+"""The parts of statements that cannot fail, whatever the values of columns; casts and sums are examined further."""
 
 _TIMES = ("ts", "seq", "before", "now", "_nth")
-"""Columns whose values are so far from the ends of BIGINT that sums of them and lengths of windows are in its range."""
+"""Columns whose values are so far from the limits of BIGINT that adding the length of a window stays within them."""
 
 _NUMBERS = (exp.RowNumber, exp.Count)
-"""Window functions of which the same is true."""
+"""Window functions whose values are as small."""
 
 
 def is_unfailing(statement: exp.Expr) -> bool:
@@ -64,9 +64,9 @@ def _is_unfailing(node: exp.Expr) -> bool:
 
 
 class PostponedEvent(NamedTuple):
-    """The events of a push, the newest time before them, the plan that they have run, and what machines have still to write.
+    """The events of a push, the newest time before them, the plan that was used, and what machines still have to write.
 
-    `waits`: they have run no step. `is_noted`: the rows in memory are up to date with them nevertheless.
+    `waits`: no step has run for them. `is_noted`: the rows in memory nevertheless contain them.
     """
 
     batch: EventBatch
@@ -78,16 +78,16 @@ class PostponedEvent(NamedTuple):
 
     @property
     def seq(self) -> int:
-        """The number of the first one."""
+        """The number of the first event."""
         seq: int = self.batch.rows[0][1]
         return seq
 
 
 class PostponedEvents:
-    """The events that the tables lack, in their order.
+    """The events that are not in the tables yet, in order.
 
-    `process`: runs all steps for events that wait, by their streams, and gives the inboxes of results that it has filled.
-    Its other arguments are the newest time before them, and the streams of those that the rows in memory lack.
+    `process`: runs all steps for the events that wait, by stream, and returns the inboxes of results that it has
+    filled. Its other arguments are the newest time before these events, and the streams whose rows in memory lack them.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class PostponedEvents:
         return bool(self._events)
 
     def take(self, waits: bool) -> bool:
-        """Whether an event may be among them that waits, or one that has run: either all of them wait, or none does."""
+        """Whether an event may be added that `waits`, or that has run (else): either all events wait, or none does."""
         return not self._events or self._events[0].waits == waits
 
     def add(self, event: PostponedEvent) -> None:
@@ -110,7 +110,7 @@ class PostponedEvents:
         self._events.append(event)
 
     def clear(self) -> None:
-        """They are in the tables, and the transaction of that has taken effect."""
+        """Forgets the events, as the transaction that stores them has taken effect."""
         self._events.clear()
 
     def undo(self, seq: int) -> None:

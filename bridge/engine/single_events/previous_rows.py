@@ -1,4 +1,4 @@
-"""Values of the rows before an event in its partition, which a machine reads for PREV: in memory where that is known."""
+"""Values of earlier rows of an event's partition, which a machine reads for PREV; held in memory where possible."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from windows.sql import column, table
 
 
 def previous_rows(arrivals: Arrivals, filled: FilledWindow) -> PreviousRows | None:
-    """The memory of the earlier rows that arrivals read; None where Python does not know what an event adds to them.
+    """The memory of the earlier rows that arrivals read; None where Python does not know the rows that an event adds.
 
     Args:
         arrivals: The arrivals of a machine.
@@ -31,10 +31,10 @@ def previous_rows(arrivals: Arrivals, filled: FilledWindow) -> PreviousRows | No
 
 
 class PreviousRows(MaintainedRows):
-    """The latest rows of each partition in a machine's table, with the columns that `arrivals` read of them."""
+    """The latest rows of each partition in a machine's table, with the columns that `arrivals` read."""
 
     def __init__(self, arrivals: Arrivals, places: Sequence[int], arrive: Compute, types: Sequence[str]) -> None:
-        """`places`: those of the keys in an event's row; `arrive`: keys and columns that it adds, of these `types`."""
+        """`places`: of the keys in an event's row. `arrive`: computes keys and columns it adds, of these `types`."""
         self._columns = list(dict.fromkeys(each.column for each in arrivals.previous))
         self._reads = [(self._columns.index(each.column), each.back) for each in arrivals.previous]
         self._most = max(each.back for each in arrivals.previous)
@@ -44,11 +44,11 @@ class PreviousRows(MaintainedRows):
         super().__init__(WindowRows(arrivals.table, arrivals.keys, self._columns, kinds, None, self._most), arrive)
 
     def is_known(self, row: Row) -> bool:
-        """Whether what the event adds can be kept in memory."""
+        """Whether the row that the event adds can be kept in memory."""
         return self._arrive(row) is not None
 
     def values(self, database: Database, row: Row) -> tuple[Any, ...]:
-        """The values that an event reads, which is not among the rows yet."""
+        """The values that an event reads; the event itself is not among the rows yet."""
         if not self.is_loaded:
             return self._stored(database, row)
         own = self.rows.of(tuple([row[place] for place in self._key]), row[0])

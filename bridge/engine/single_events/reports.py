@@ -1,4 +1,4 @@
-"""Reports of a live machine, read in this process: a SELECT that only chooses and orders columns of its result table."""
+"""Reports of a live machine, read in this process by a SELECT that only chooses and orders columns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ReportReader(NamedTuple):
     order: Sequence[str]
 
     def read(self, report: pa.Table) -> list[tuple[Any, ...]] | None:
-        """The rows of the SELECT over a report; None where the database might give a value otherwise."""
+        """The rows of the SELECT over a report; None where the database might return a value differently."""
         if not {*self.columns, *self.order} <= set(report.column_names):
             return None
         values = [report.column(name).to_pylist() for name in self.columns]
@@ -40,7 +40,7 @@ class ReportReader(NamedTuple):
 
 
 def _is_same(value: Any, kind: type) -> bool:
-    """Whether a value is NULL or of this type, and one that every database returns as it was stored: not NaN, not -0.0."""
+    """Whether a value is NULL, or is of this type and returned unchanged by every database: not NaN, not -0.0."""
     if value is None:
         return True
     is_number = kind is not float or value != 0 or math.copysign(1.0, value) > 0
@@ -78,7 +78,7 @@ def report_reader(select: exp.Expr, types: Sequence[str], proven: Collection[str
 
 
 def _origin(select: exp.Select, clauses: Collection[str]) -> tuple[str, Callable[[str], str | None]] | None:
-    """The table that a SELECT with no other `clauses` reads, and what gives the table's column for a name in FROM."""
+    """The table that a SELECT with only these `clauses` reads, and a function from names in FROM to its columns."""
     if any(value and part not in clauses for part, value in select.args.items()):
         return None
     source = select.args["from_"].this if select.args.get("from_") else None
@@ -94,5 +94,5 @@ def _origin(select: exp.Select, clauses: Collection[str]) -> tuple[str, Callable
 
 
 def _column(node: exp.Expr, origin: Callable[[str], str | None]) -> str | None:
-    """The table's column that an expression is; None where it is computed."""
+    """The table's column that an expression names; None where it is computed."""
     return origin(node.name) if isinstance(node, exp.Column) else None

@@ -18,11 +18,11 @@ from windows.sql import column, table
 from windows.times import NEVER
 
 EXACT = 2**53
-"""The sum of absolute whole numbers up to which their average is the quotient of exact doubles."""
+"""The sum of the absolute values of whole numbers up to which their average is the quotient of exact doubles."""
 
 
 class Total:
-    """The totals of the values of a column so far, without NULLs, from which `SUM`, `AVG`, `MIN`, `MAX` and `COUNT` follow."""
+    """The totals of the values of a column so far, without NULLs; they give `SUM`, `AVG`, `MIN`, `MAX` and `COUNT`."""
 
     __slots__ = ("absolute", "count", "greatest", "least", "sum", "zeros")
 
@@ -30,7 +30,7 @@ class Total:
         self.count = 0
         self.sum: Any = 0
         self.absolute: Any = 0
-        """A bound of the sum of absolute values."""
+        """An upper bound of the sum of the absolute values."""
         self.least: Any = None
         self.greatest: Any = None
         self.zeros = 0
@@ -51,7 +51,7 @@ class Total:
             self.zeros |= 1 if math.copysign(1.0, value) > 0 else 2
 
     def start(self, count: int, total: Any, least: Any, greatest: Any) -> None:
-        """Takes what the database has computed of the rows before."""
+        """Takes over the aggregates that the database has computed of the earlier rows."""
         self.count, self.sum, self.least, self.greatest = count, total, least, greatest
         if count:
             self.absolute = count * max(abs(least), abs(greatest))
@@ -95,7 +95,7 @@ class RunningTotals(WindowRows):
     """The totals of a window table whose rows never leave, by key. The columns are whole numbers or doubles."""
 
     has_few_rows = True
-    """An event takes the same time however many rows there are."""
+    """The time per event does not depend on the number of rows."""
 
     _totals: dict[Any, KeyTotals]
 
@@ -124,9 +124,9 @@ class RunningTotals(WindowRows):
         return self._totals.get(key)
 
     def _load(self, database: Database, ts: int, seq: int) -> bool:
-        """Reads the totals; False where the table has other values than were pushed.
+        """Reads the totals; False where the table has values that were not pushed.
 
-        The database adds whole numbers, and doubles if there are too many. Otherwise they are added here, in their order.
+        The database adds whole numbers, and doubles if there are too many; otherwise they are added here, in order.
         """
         rows = exp.Count(this=exp.Star())
         bounds = [f(this=column(name)) for name in self._columns for f in (exp.Min, exp.Max)]
@@ -149,7 +149,7 @@ class RunningTotals(WindowRows):
         return len(groups) <= MOST_ROWS and all(map(self._start, groups))
 
     def _start(self, row: Row) -> bool:
-        """Takes the totals of a key; False where its values are not those that were pushed."""
+        """Takes the totals of a key; False where some value was not pushed."""
         key, columns = tuple(row[: self._keys]), self._kinds[self._keys :]
         if any(v is not None and (type(v) is not k or v != v) for v, k in zip(key, self._kinds, strict=False)):
             return False

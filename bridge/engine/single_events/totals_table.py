@@ -1,4 +1,4 @@
-"""Tables of totals in memory, for single events: the partial aggregates of each group of a window that rows never leave."""
+"""Tables of totals in memory, for single events: partial aggregates per group, for windows that rows never leave."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from windows.sql import column, conjuncts, table
 from windows.times import NEVER
 
 Merge = Callable[[Any, Any], Any]
-"""Makes one of two values, neither of which is NULL. Raises `ArithmeticError` or `ValueError` where only the database can."""
+"""Merges two values, neither of which is NULL. Raises `ArithmeticError` or `ValueError` where only the database can."""
 
 
 class TotalsUpdate(NamedTuple):
-    """The row that an event adds to a table of totals: `select` has the columns of its row, as values of the event.
+    """The row that an event adds to a table of totals. `select` gives its columns as values of the event.
 
     `calls`: the aggregates by the names of their columns. `places`: the places of columns that are values of the event.
     """
@@ -44,7 +44,7 @@ class TotalsTable(WindowRows):
     """A table of totals in memory, by key: partial aggregates of whole numbers and doubles."""
 
     has_few_rows = True
-    """An event takes the same time however many rows there were."""
+    """The time per event does not depend on the number of rows."""
 
     _totals: dict[Any, list[Any]]
 
@@ -61,7 +61,7 @@ class TotalsTable(WindowRows):
         self._totals = {}
 
     def add(self, seq: int, ts: int, rows: Sequence[Row]) -> None:
-        """Adds the row of the event `seq`; forgets the table where only the database knows the totals then."""
+        """Adds the row of the event `seq`; forgets the table if only the database knows the totals after that."""
         try:
             super().add(seq, ts, rows)
         except (ArithmeticError, ValueError):
@@ -88,7 +88,7 @@ class TotalsTable(WindowRows):
         return self._totals.get(key)
 
     def _load(self, database: Database, ts: int, seq: int) -> bool:
-        """Reads the table; False where it has too many rows, or other values than Python would have."""
+        """Reads the table; False where it has too many rows, or values that Python would compute differently."""
         names = ("seq", *self._names)
         select = exp.select(*map(column, names)).from_(table(self._name)).limit(MOST_ROWS + 1)
         rows = database.fetch(database.render(select))
@@ -104,7 +104,8 @@ class TotalsTable(WindowRows):
 class TotalsAggregate(WindowAggregate):
     """A SELECT of aggregates over a window that rows never leave, from the totals of the event's key.
 
-    `places`: of each aggregate the place of its value among the partial aggregates, and of an average also that of the count.
+    `places`: for each aggregate the place of its partial aggregate; for an average, the places of its sum and its
+    count.
     """
 
     rows: TotalsTable
@@ -134,7 +135,7 @@ class TotalsAggregate(WindowAggregate):
 
 
 class TotalsContent:
-    """The totals that a SELECT reads for an event, and the aggregates that it makes of them."""
+    """The totals that a SELECT reads for an event, and the aggregates that it computes from them."""
 
     def __init__(self, update: TotalsUpdate, types: Sequence[str], mark: Callable[[int, str], exp.Expr]) -> None:
         self._update, self._event_types, self._mark = update, types, mark
@@ -152,13 +153,13 @@ class TotalsContent:
         return {item.alias_or_name: self._value(item) for item in select.expressions}
 
     def conditions(self, select: exp.Select) -> list[exp.Expr]:
-        """Its conditions on the event; the others choose the row of its key."""
+        """The conditions of the SELECT on the event; the other conditions choose the row of its key."""
         where = select.args.get("where")
         parts = [] if where is None else conjuncts(where.this)
         return [part.copy() for part in parts if part.find(exp.Column) is None]
 
     def aggregate(self, finish: Compute, computes: Callable[[exp.Select], Compute | None]) -> TotalsAggregate:
-        """A function that computes the SELECT; `computes`: makes a function of a SELECT of the event's values."""
+        """The aggregate of the SELECT. `computes`: turns a SELECT of the event's values into a function."""
         keys = self._update.keys
         select = self._update.select.copy()
         read = (*keys, *self._names)
@@ -192,7 +193,7 @@ class TotalsContent:
         return found
 
     def _places(self, call: exp.Expr) -> tuple[int, int | None]:
-        """The places of the partial aggregates that an aggregate is made of."""
+        """The places of the partial aggregates from which an aggregate is computed."""
         if isinstance(call, exp.Avg):
             total, count = (self._place_of(part(this=call.this.copy())) for part in (exp.Sum, exp.Count))
             return total, count
@@ -239,7 +240,7 @@ def _greatest(before: Any, value: Any) -> Any:
 
 
 def _refuse_two_zeros(before: Any, value: Any) -> None:
-    """Raises `ValueError` for 0.0 and -0.0: which of them is the less, only the database knows."""
+    """Raises `ValueError` for 0.0 and -0.0, as only the database knows which of them is less."""
     if value == before == 0 and math.copysign(1.0, value) != math.copysign(1.0, before):
         raise ValueError
 
@@ -249,7 +250,7 @@ _MERGES: Mapping[type[exp.Expr], Merge] = {exp.Count: _sum, exp.Sum: _sum, exp.M
 
 
 def _is_known(value: Any, kind: type) -> bool:
-    """Whether it is NULL, or a value of this kind with which Python computes as the database does."""
+    """Whether a value is NULL, or of this type and one with which Python computes as the database does."""
     if value is None:
         return True
     if isinstance(value, int) and type(value) is kind:

@@ -1,8 +1,8 @@
-"""Aggregates of a window that are computed in this process, for single events: its rows are in memory, too.
+"""Aggregates over a window, computed in this process for single events from the rows of the window in memory.
 
-The aggregates are those that Python computes as the database does: counts, also of distinct whole numbers and texts; sums,
-averages and extremes of whole numbers, and of doubles that are not NaN, which are added in the order of arrival; and what
-`python_aggregates` of the database names, such as standard deviations.
+They are the aggregates that Python computes as the database does: counts, also of distinct whole numbers and texts;
+sums, averages and extremes of whole numbers, and of doubles that are not NaN, which are added in the order of arrival;
+and the functions in the database's `python_aggregates`, such as standard deviations.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from windows.databases.python_aggregates import PythonAggregate
 from windows.times import NEVER
 
 ONLY = "only"
-"""The aggregate that is the value of the only row; NULL where there are more, or none."""
+"""The name of an aggregate whose value is that of the only row; NULL where there are several rows or none."""
 
 MOST_OF_KEY = 16_384
-"""The number of rows of a key up to which an aggregate is computed row by row in Python."""
+"""The greatest number of rows of a key for which Python computes an aggregate row by row."""
 
 MOST_OF_SLOW = 4_096
-"""The same where Python takes several steps for each row."""
+"""The same for an aggregate that takes several steps per row in Python."""
 
 Values: TypeAlias = "list[Any]"
 
 _total: Callable[[Values], Any] = (
     sum if sys.version_info < (3, 12) else lambda values: functools.reduce(operator.add, values, 0)
 )
-"""The sum of numbers in their order; later versions of `sum` compensate for rounding, which most databases do not."""
+"""The sum of numbers in their order. The `sum` of Python 3.12 compensates for rounding; most databases do not."""
 
 
 class ColumnAggregate(NamedTuple):
-    """An aggregate over a value's column (None: over rows), and the type of its result.
+    """An aggregate over a column of values (None: over rows), and the type of its result.
 
-    `of_doubles`: the function that computes it of doubles, where it is none of those by names here.
+    `of_doubles`: the function that computes it of doubles, if its name is not known here.
     """
 
     name: str
@@ -51,24 +51,24 @@ class ColumnAggregate(NamedTuple):
 
     @property
     def is_joined(self) -> bool:
-        """Whether not every database has it over window frames."""
+        """Whether some databases do not support it over window frames."""
         return self.name == "count distinct"
 
     @property
     def is_running(self) -> bool:
-        """Whether its value is known from that of the rows before and a further row."""
+        """Whether its value can be updated by one further row."""
         return self.name in ("count", "sum", "avg", "min", "max")
 
     @property
     def is_safe(self) -> bool:
-        """Whether the database can compute it of any values."""
+        """Whether the database can compute it without an error, whatever the values."""
         is_sum_of_doubles = self.name.endswith("sum") and self.type == "DOUBLE"
         is_other = self.name in ("count", "count distinct", "min", "max") or self.name.endswith("avg")
         return self.of_doubles is None and (is_sum_of_doubles or is_other)
 
     @property
     def function(self) -> Callable[[Values], Any] | None:
-        """The function of the values that are not NULL; None where the rows in memory know the result."""
+        """The function of the values that are not NULL; None where the memory of the rows knows the result itself."""
         if self.name in ("count distinct", ONLY):
             return None
         return _FUNCTIONS[self.name] if self.of_doubles is None else functools.partial(_of_doubles, self.of_doubles)
@@ -77,8 +77,8 @@ class ColumnAggregate(NamedTuple):
 class WindowAggregate(MaintainedRows):
     """A SELECT of aggregates over the rows of a window, computed in this process after an event has come.
 
-    `key`: the places of the event's values that select its rows; where one of `equal` is NULL, it selects none.
-    `reports_empty`: whether the SELECT has a row where there are no rows in the window, too.
+    `key`: the places of the event's values that select its rows; where one of `equal` is NULL, no row is selected.
+    `reports_empty`: whether the SELECT also gives a row where the window has no rows.
     """
 
     def __init__(
@@ -88,14 +88,14 @@ class WindowAggregate(MaintainedRows):
     ) -> None:  # fmt: skip
         super().__init__(rows, arrive)
         self.is_joined = reports_empty or isinstance(rows, LatestRows) or any(each.is_joined for each in aggregates)
-        """Whether statements over many events may join each with its rows, as window frames do not compute it."""
+        """Whether statements over many events may join each event with its rows, instead of using window frames."""
         self._key, self._equal, self._finish = key, equal, finish
         self.arriving = arriving
-        """Gives an empty row for each row of the SELECT; None where that takes more than to know what the event adds."""
+        """Gives an empty row for each row of the SELECT; None where the row that the event adds does not tell that."""
         self.is_safe = arriving is not None and all(each.is_safe for each in aggregates)
-        """Whether the database can compute it for any event, so that it may do so later."""
+        """Whether the database can compute it for every event without an error, so that it may do so later."""
         self.items: Mapping[str, str | None] = {}
-        """The columns of the SELECT, with the types of those that are values of the event or aggregates."""
+        """The columns of the SELECT; with their types if they are values of the event or aggregates."""
         self._none = KeyRows(len(columns)) if reports_empty else None
         self._columns = columns
         places = [None if each.column is None else columns.index(each.column) for each in aggregates]
@@ -111,11 +111,11 @@ class WindowAggregate(MaintainedRows):
         return self.rows.has_few_rows
 
     def take(self, row: Row) -> list[Row] | None:
-        """Adds what the event adds, and gives the rows of the SELECT for it; None where the database has to compute them."""
+        """Adds the rows of the event; returns the rows of the SELECT, None where the database has to compute them."""
         return self._results(row) if self.add(row) else None
 
     def _results(self, row: Row) -> list[Row] | None:
-        """The rows of the SELECT for an event that is in memory."""
+        """The rows of the SELECT for an event whose rows are in memory."""
         is_null = any(row[place] is None for place in self._equal)
         found = self._values(None if is_null else tuple([row[place] for place in self._key]), row[0])
         if found is None:
@@ -156,7 +156,7 @@ class WindowAggregate(MaintainedRows):
 
 
 class ForeignAggregate(WindowAggregate):
-    """The same over a window that events of another `stream` fill: for those of its own it is only read."""
+    """The same over a window that another `stream` fills; events of the aggregate's own stream only read it."""
 
     def __init__(self, stream: str, rows: WindowRows, *others: Any) -> None:
         super().__init__(rows, *others)
@@ -190,7 +190,7 @@ class RunningAggregate(WindowAggregate):
 
 
 def _compensated(values: Values) -> float:
-    """The sum of doubles that SQLite gives from version 3.43 on (Kahan and Babuška)."""
+    """The sum of doubles as SQLite computes it from version 3.43 on (Kahan and Babuška)."""
     total = error = 0.0
     for value in values:
         after = total + value
@@ -230,7 +230,7 @@ def _of_doubles(function: PythonAggregate, values: Values) -> float | None:
 
 
 def _extreme(choose: Callable[..., Any], values: Values) -> Any:
-    """The least or greatest; which zero that is where there are 0.0 and -0.0, only the database knows."""
+    """The least or greatest value. Where there are both 0.0 and -0.0, only the database knows which of them it is."""
     found = choose(values, default=None)
     if found == 0 and type(found) is float and len({math.copysign(1.0, value) for value in values if value == 0}) > 1:
         raise ValueError

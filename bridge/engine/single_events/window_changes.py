@@ -1,7 +1,7 @@
-"""Aggregates that report also when rows leave their window (EMIT ON CHANGE), computed in this process for single events.
+"""Aggregates that report also when rows leave their window (EMIT ON CHANGE), computed in this process per event.
 
-A row leaves a window of time at a time of its own, which an event of any stream may be the first to pass. From a window
-of last rows it is evicted by one that comes.
+A row expires from a window of time at a timestamp that an event of any stream may be the first to pass. From a window
+of last rows, a newer row evicts it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from bridge.rewrite.aggregates.on_change import Leaving
 
 
 class WindowChanges(WindowAggregate):
-    """An aggregate of the group that an event changes, and of those that lose rows.
+    """An aggregate that reports the group that an event changes, and the groups that lose rows.
 
-    `leaving`: how the latter are reported. `finish_leaving`: what makes their results of an event's values, of which it reads
-    time and key, and the aggregates. `width`: the number of an event's values.
+    `leaving`: how the groups that lose rows are reported. `finish_leaving`: computes their results from an event's
+    values, of which only time and key are read, and the aggregates. `width`: the number of an event's values.
     """
 
     def __init__(self, leaving: Leaving, finish_leaving: Compute, width: int, rows: WindowRows, *others: Any) -> None:
@@ -30,11 +30,11 @@ class WindowChanges(WindowAggregate):
 
     @abc.abstractmethod
     def begin(self, before: int) -> None:
-        """What rows report that left up to this time has been reported."""
+        """Marks the rows that left up to this time as reported."""
 
     @abc.abstractmethod
     def leave(self, until: int) -> list[Row] | None:
-        """What rows report that leave up to a time; None where the database has to compute it."""
+        """The results for the rows that leave up to a time; None where the database has to compute them."""
 
     def _without_rows(self, keys: Iterable[Row], time: int) -> list[Row] | None:
         """The results of keys that have lost rows; None where the database has to compute them."""
@@ -49,7 +49,7 @@ class WindowChanges(WindowAggregate):
         return None if groups is None else found
 
     def _groups(self, keys: Iterable[Row], time: int) -> list[tuple[Row, KeyRows]] | None:
-        """The groups that are reported, with the rows that are left of each, in their order; None where that is not known."""
+        """The reported groups with their remaining rows, in order; None where their order is not known."""
         found = [(key, self.rows.of(key, time)) for key in keys]
         width = len(self._columns)
         groups = [
@@ -59,11 +59,11 @@ class WindowChanges(WindowAggregate):
             groups.sort(key=lambda group: group[1].times[:1])
             oldest = [own.times[:1] for _, own in groups]
             if any(one == other for one, other in itertools.pairwise(oldest)):
-                return None  # the rows of one time are in the order of their numbers
+                return None  # rows of equal time are ordered by their numbers, which are not in memory
         return groups
 
     def _of_group(self, key: Row, time: int) -> Sequence[Any]:
-        """The values of a group at a time, as those of an event."""
+        """The values of a group at a time, in the form of an event's row."""
         values: list[Any] = [None] * self._width
         values[:2] = time, 0
         for place, value in zip(self._key, key, strict=True):
@@ -72,7 +72,7 @@ class WindowChanges(WindowAggregate):
 
 
 class ExpiryChanges(WindowChanges):
-    """The same over a window of time: rows leave before what comes at the time of that."""
+    """The same over a window of time: rows expire before the event of the same timestamp is added."""
 
     rows: ExpiringRows
 
@@ -94,7 +94,7 @@ class ExpiryChanges(WindowChanges):
 
 
 class EvictionChanges(WindowChanges):
-    """The same over a window of last rows: one leaves as the event comes."""
+    """The same over a window of last rows: the event that comes evicts a row."""
 
     rows: LatestRows
 
@@ -102,7 +102,7 @@ class EvictionChanges(WindowChanges):
         pass  # time alone evicts nothing
 
     def take(self, row: Row) -> list[Row] | None:
-        self.rows.evicted()  # by an event that was stored otherwise
+        self.rows.evicted()  # an eviction by an event that was stored in another way
         own = super().take(row)
         evicted, entered = self.rows.evicted(), tuple([row[place] for place in self._key])
         if own is None or evicted is None or evicted == entered:

@@ -1,7 +1,7 @@
 """The rows of a window that a SELECT reads for an event, recognised by the form of its FROM and WHERE.
 
-They are rows of a window table which have the event's keys and are in the window: not older than it is long, or among its
-latest rows, perhaps of each value of other columns.
+They are rows of a window table that have the event's keys and are in the window: not older than its length, or among
+its latest rows, per value of other columns where it is partitioned.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from windows.times import NEVER
 
 
 class WindowInsertion(NamedTuple):
-    """The row that an INSERT adds to a window table for an event: the columns that are values of the event, by their places.
+    """The row that an INSERT adds to a window table for an event. `places`: of the event's values that are its columns.
 
-    `constants`: those that are the same number in every row. `condition`: where the INSERT adds no row for some events.
-    `is_safe`: whether its other columns cannot fail, so that they may be computed later.
+    `constants`: the columns with the same number in every row. `condition`: the events for which a row is added; None:
+    all. `is_safe`: whether its other columns cannot fail, so that they may be computed later.
     """
 
     table: str
@@ -44,7 +44,7 @@ class WindowInsertion(NamedTuple):
 
 
 def insertion_of(insert: exp.Expr, place_of: Callable[[exp.Expr], int | None]) -> WindowInsertion | None:
-    """The row that an INSERT adds, over the values of an event; None where it adds more than a row or reads a table."""
+    """The row that an INSERT adds, made of an event's values; None where it adds other rows or reads a table."""
     select = _over_values(insert.expression) if isinstance(insert, exp.Insert) else None
     if not isinstance(select, exp.Select) or not has_only_values(select):
         return None
@@ -64,7 +64,7 @@ def insertion_of(insert: exp.Expr, place_of: Callable[[exp.Expr], int | None]) -
 def arriving_row(
     insertion: WindowInsertion, names: Sequence[str], types: Sequence[str], mark: Callable[[int, str], exp.Expr]
 ) -> exp.Select:
-    """A SELECT of some columns of the row that an event adds. It gives no row where the event adds none.
+    """A SELECT of some columns of the row that an event adds. It gives no row for an event that adds none.
 
     `types`: the types of the event's values. `mark`: the expression for the value at a place, of a type.
 
@@ -79,7 +79,7 @@ def arriving_row(
 
 
 def _over_values(select: exp.Expr) -> exp.Expr:
-    """A SELECT of a row of values in a sub-query, with the values in place of the columns of that; others as they are."""
+    """A SELECT from a sub-query of one row, with that row's values in place of its columns; other SELECTs unchanged."""
     source = select.args["from_"].this if select.args.get("from_") else None
     if not isinstance(select, exp.Select) or not isinstance(source, exp.Subquery) or not has_only_values(source.this):
         return select
@@ -97,14 +97,14 @@ def _over_values(select: exp.Expr) -> exp.Expr:
 
 
 def _is_sum_of_time(value: exp.Expr, place_of: Callable[[exp.Expr], int | None]) -> bool:
-    """Whether a value is the timestamp and a number, or a number with a type."""
+    """Whether a value is the timestamp plus a number, or is a number with a type."""
     if isinstance(value, exp.Cast):
         return isinstance(value.this, exp.Literal)
     return isinstance(value, exp.Add) and place_of(value.this) == 0 and isinstance(value.expression, exp.Literal)
 
 
 def is_next_number(value: exp.Expr, into: str) -> bool:
-    """Whether a value is the number of a row that comes after those of its key in the table that it goes into."""
+    """Whether a value is the next row number of a key in the table that the row is added to."""
     if not (isinstance(value, exp.Add) and isinstance(value.this, exp.Coalesce)):
         return False
     newest, place = value.this.this, value.expression
@@ -119,10 +119,10 @@ def is_next_number(value: exp.Expr, into: str) -> bool:
 
 
 class WindowContent:
-    """The rows that a SELECT reads, in parts.
+    """The rows that a SELECT reads, described by their parts.
 
-    `keys`: the columns that must have values of the event, by their places; `equal`: those of them whose NULL is not a value.
-    `conditions`: those of the SELECT that are over values of the event alone.
+    `keys`: the columns that must equal values of the event, with the places of these; `equal`: the keys that NULL never
+    matches. `conditions`: the conditions of the SELECT on values of the event alone.
     """
 
     _adds_event = True
@@ -141,9 +141,9 @@ class WindowContent:
         self._count: int | None = None
         self._session: SessionForm | None = None
         self._evicted: tuple[str, int, frozenset[str]] | None = None
-        """The column that has the row which evicts a row, which one after it that is, and the keys of that window."""
+        """The column with the evicting row's number, its distance from the evicted row, and the keys of the window."""
         self._evictions: EvictedRows | None = None
-        """How a step finds the rows that are evicted."""
+        """How a step finds the evicted rows."""
         source = select.args["from_"].this
         self._alias = source.alias_or_name
         if isinstance(source, exp.Subquery):
@@ -158,12 +158,12 @@ class WindowContent:
 
     @property
     def columns(self) -> list[str]:
-        """The columns that tell which rows are read, as `rows` has them in memory."""
+        """The columns that decide which rows are read; `rows` has them in memory."""
         return [*self.keys, *self._others]
 
     @property
     def evicting(self) -> list[str]:
-        """The columns that the rows have besides, as a step finds the evicted ones by them."""
+        """The further columns in memory by which a step finds the evicted rows."""
         nodes = () if self._evictions is None else (*self._evictions.keys, *self._evictions.values)
         if not all(isinstance(node, exp.Column) for node in nodes):
             raise UnknownFormError
@@ -181,9 +181,9 @@ class WindowContent:
         return self._span is None and self._count is None and self._evicted is None and self._session is None
 
     def rows(self, columns: Sequence[str], types: Sequence[str], can_run: bool = False) -> WindowRows:
-        """The memory of these rows, with these columns; `types`: those of the event's values.
+        """The memory of these rows, with these columns. `types`: those of the event's values.
 
-        `can_run`: whether totals of the columns suffice where rows never leave.
+        `can_run`: whether totals of the columns suffice where rows never leave the window.
         """
         table, keys = self.insertion.table, list(self.keys)
         kinds = [KINDS[types[self.place(name)]] for name in [*self.columns, *columns]]
@@ -206,7 +206,7 @@ class WindowContent:
         return LatestRows(table, keys, self._others, columns, kinds, self._count)
 
     def changing_rows(self, columns: Sequence[str], types: Sequence[str]) -> ExpiringRows | LatestRows:
-        """The memory of these rows, which knows when rows leave, as time passes or as others come."""
+        """The memory of these rows that also knows when rows leave, by time or by newer rows."""
         if self._session is not None:
             raise UnknownFormError
         if self._evicted is not None:
@@ -226,7 +226,7 @@ class WindowContent:
         return self.insertion.places[name]
 
     def _rows_with_evictions(self, select: exp.Expr) -> exp.Table:
-        """The window table of a SELECT of its rows, each with the number of the row that evicts it."""
+        """The window table of a SELECT that gives its rows, each with the number of the row that evicts it."""
         if isinstance(mark := select.meta.get(COMPUTABLE), EvictedRows):
             self._evictions, self._evicted = mark, ("_out", 0, frozenset())
             table: exp.Table = select.args["from_"].this
@@ -237,7 +237,7 @@ class WindowContent:
                 case exp.Column(name=name) if name == item.alias_or_name:
                     pass
                 case exp.Literal() | exp.Window(this=exp.RowNumber()):
-                    pass  # nothing that is recognised reads it
+                    pass  # no recognised condition reads it
                 case exp.Window(this=exp.Lead(this=exp.Column(name="ts"))):
                     pass
                 case exp.Window(this=exp.Lead() as lead) as window if orders_by_seq(window):
@@ -263,7 +263,7 @@ class WindowContent:
                 raise UnknownFormError
 
     def _take(self, condition: exp.Expr) -> None:
-        """Notes what a condition says of the window's rows."""
+        """Notes how a condition restricts the window's rows."""
         if condition.find(exp.Column) is None:
             self.conditions.append(condition.copy())
             return
@@ -272,7 +272,7 @@ class WindowContent:
         places = (self._place_of(left), None if right is None else self._place_of(right))
         match condition:
             case exp.LTE() if (names[0], places[1]) in (("ts", 0), ("seq", 1)):
-                pass  # they have come already
+                pass  # always true: these rows have come already
             case exp.LT() if places[0] == 0 and self._session is not None and names[1] == "_expires":
                 self._is_open = True
             case exp.LT() if places[0] == 0 and self.insertion.constants.get(names[1] or "") == NEVER:
@@ -292,11 +292,11 @@ class WindowContent:
                 self._take_other(condition)
 
     def _take_other(self, condition: exp.Expr) -> None:
-        """Notes a condition that does not bound the window."""
+        """Takes a condition that does not bound the window; refused here."""
         raise UnknownFormError
 
     def _add_key(self, name: str, place: int, condition: exp.Expr) -> None:
-        """Notes a column that must have the event's value of the same column, which is of the same type."""
+        """Notes a key: a column that must equal the event's value of the same column."""
         if self.place(name) != place:
             raise UnknownFormError
         self.keys[name] = place
@@ -304,7 +304,7 @@ class WindowContent:
             self.equal.add(name)
 
     def _first_of_count(self, first: exp.Coalesce) -> tuple[int, frozenset[str]]:
-        """The size and the keys of a window whose first row this is: the row at that distance before the event."""
+        """The size and the keys of a window whose first row this expression gives, counted back from the event."""
         select = first.this.this if isinstance(first.this, exp.Subquery) else None
         if select is None or [each.sql() for each in first.expressions] != ["0"]:
             raise UnknownFormError
@@ -335,7 +335,7 @@ class WindowContent:
 
 
 def is_window(source: exp.Expr) -> bool:
-    """Whether what a SELECT reads is a table, or its rows with the row that evicts each, or with the end of its session."""
+    """Whether a SELECT reads a table, or a table's rows with the row that evicts each or the end of its session."""
     return isinstance(source, exp.Table) or (
         (source.this.find(exp.Lead) is not None and source.this.find(exp.Subquery) is None)
         or session_form(source.this) is not None

@@ -11,7 +11,7 @@ from bridge.rewrite.flow import SESSION
 
 
 class UnknownFormError(Exception):
-    """The statement has another form."""
+    """Raised where the statement has another form."""
 
 
 def has_other_clauses(select: exp.Expr, clauses: Collection[str]) -> bool:
@@ -26,7 +26,7 @@ def refuse_other_clauses(select: exp.Expr, clauses: Collection[str]) -> None:
 
 
 class SessionForm(NamedTuple):
-    """The window table of sessions, the columns that have sessions of their own, and the milliseconds that end one."""
+    """The window table of a SELECT of sessions, the columns that have separate sessions, and the gap in ms."""
 
     table: exp.Table
     keys: frozenset[str]
@@ -34,7 +34,7 @@ class SessionForm(NamedTuple):
 
 
 def session_form(select: exp.Expr) -> SessionForm | None:
-    """The sessions whose rows a SELECT has, each with the end of its session as `_expires`; None for another SELECT."""
+    """The form of a SELECT that gives rows, each with the end of its session as `_expires`; None for another SELECT."""
     numbered = _inner(select)
     marked = None if numbered is None else _inner(numbered)
     source = marked.args["from_"].this if marked is not None and marked.args.get("from_") else None
@@ -61,7 +61,7 @@ def session_form(select: exp.Expr) -> SessionForm | None:
 
 
 def _inner(select: exp.Expr) -> exp.Select | None:
-    """The SELECT of all that another one gives, which alone it reads."""
+    """The inner SELECT, where a SELECT gives all its rows and columns and reads nothing else."""
     source = select.args["from_"].this if isinstance(select, exp.Select) and select.args.get("from_") else None
     if not isinstance(source, exp.Subquery) or has_other_clauses(select, ("expressions", "from_")):
         return None

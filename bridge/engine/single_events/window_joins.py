@@ -1,7 +1,8 @@
-"""Joins of an event with the rows of windows, computed in this process: each window is in memory, by the values that are equal.
+"""Joins of an event with rows of windows, computed in this process: the rows are in memory, by the joined values.
 
-A statement has this form where it is nested SELECTs that name and filter, around a SELECT of one window table, or the union
-of several: a part per input of the join that the event does not take, and in an outer join one of the event alone.
+A statement has this form if it consists of nested SELECTs that name and filter, around a SELECT of one window table, or
+a union of such SELECTs: one per input of the join that the event does not belong to, and in an outer join one of the
+event alone.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ Mark: TypeAlias = Callable[[int, str], exp.Expr]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class JoinedWindow:
-    """A part of a join: the rows of a window that have the event's values, and what becomes of each.
+    """A part of a join: the rows of a window that have the event's values, and the results computed from each of them.
 
-    `key`: the places of these values in the event's row; where one of `equal` is NULL, there are none. `finish`: the results
-    of the event's row with rows of the window.
+    `key`: the places of these values in the event's row; where one of `equal` is NULL, no row is joined. `finish`:
+    computes the results from the event's row and rows of the window.
     """
 
     stream: str
@@ -56,7 +57,7 @@ class JoinedWindow:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class UnmatchedEvent(JoinedWindow):
-    """A part of an outer join: what becomes of an event that no row of a window joins. `finish` tells which rows do."""
+    """A part of an outer join: the result of an event that no row of a window joins. `finish` finds rows that do."""
 
     alone: Compute
 
@@ -66,10 +67,10 @@ class UnmatchedEvent(JoinedWindow):
 
 
 class WindowJoin:
-    """A SELECT that joins an event with the rows of windows. `order`: the number of columns that only sort its rows."""
+    """A SELECT that joins an event with rows of windows. `order`: the number of columns that only sort the rows."""
 
     is_joined = has_few_rows = False
-    """A statement over a thousand events is as fast."""
+    """A statement over a thousand events is as fast as this process."""
 
     def __init__(self, parts: Sequence[JoinedWindow], order: int) -> None:
         self.parts, self._order = parts, order
@@ -81,23 +82,23 @@ class WindowJoin:
         return all(each.is_loaded for each in self._maintained)
 
     def enter(self, memory: WindowMemory) -> None:
-        """From now on the rows are kept up to date."""
+        """Registers the rows in the memory, which keeps them up to date from now on."""
         for part in self.parts:
             memory.add(part.stream, part.form, part.maintained)
 
     def prepare(self, database: Database, rows: Sequence[Row]) -> None:
-        """Reads the tables, inside the transaction of these events, when enough single events have come."""
+        """Reads the tables after enough single events, inside the transaction of these events."""
         for each in self._maintained:
             if not each.is_loaded:
                 each.prepare(database, rows)
 
     def forget(self) -> None:
-        """The tables have changed otherwise."""
+        """Forgets the rows in memory, as the tables were changed in another way."""
         for each in self._maintained:
             each.forget()
 
     def take(self, row: Row) -> list[Row] | None:
-        """The rows of the SELECT for an event that is in memory already; None where the database has to compute them."""
+        """The rows of the SELECT for an event that is in memory; None where the database has to compute them."""
         if not self.is_loaded:
             return None
         found: list[Row] = []
@@ -125,7 +126,7 @@ def window_join(
 
     Args:
         statement: The SELECT, with the values of an event.
-        memory: The windows, and their rows that are in memory for other statements.
+        memory: The windows, with their rows that are already in memory for other statements.
         place_of: The place of an event's value in its row; None for another expression.
         mark: The expression that stands for a value at a place of the row, of a type.
         types: The types of the columns of that row.
@@ -142,7 +143,7 @@ def window_join(
 class _Part:
     """A SELECT of one window's rows: its columns by their names, its conditions, and the window.
 
-    `unmatched`: where it is of an event that no row joins, the conditions under which one does.
+    `unmatched`: for the part of an event that no row joins, the conditions under which a row would join it.
     """
 
     items: Mapping[str, exp.Expr]
@@ -160,12 +161,12 @@ class _Part:
         return dataclasses.replace(self, items=items, conditions=[*self.conditions, *added])
 
     def renamed(self, names: Sequence[str]) -> _Part:
-        """The same as a part of a union whose columns have these names."""
+        """The same part in a union whose columns have these names."""
         return dataclasses.replace(self, items=dict(zip(names, self.items.values(), strict=True)))
 
 
 class _Recognition:
-    """Takes a SELECT apart, into its parts and what sorts their rows."""
+    """Takes a SELECT apart, into its parts and the expressions that sort their rows."""
 
     def __init__(
         self, memory: WindowMemory, place_of: Callable[[exp.Expr], int | None], mark: Mark, types: Sequence[str],
@@ -188,14 +189,14 @@ class _Recognition:
         if not all(map(self._is_by_number, keys, parts)):
             raise UnknownFormError
         matching = [part for part in parts if part.unmatched is None]
-        is_in_order = len(matching) == 1  # an event has either results of this part, or is alone
+        is_in_order = len(matching) == 1  # an event has either results of this part, or a result without a row
         if len(matching) < len(parts) and not is_in_order:
-            raise UnknownFormError  # NULLs would have to be put in order
+            raise UnknownFormError  # NULLs would have to be sorted
         joined = [self._joined(part, [] if is_in_order else key) for part, key in zip(parts, keys, strict=True)]
         return WindowJoin(joined, 0 if is_in_order else len(terms))
 
     def _is_by_number(self, key: Sequence[exp.Expr], part: _Part) -> bool:
-        """Whether numbers of rows, and values of the event, give the order: rows of one window have it already."""
+        """Whether the order is by row numbers and values of the event, which rows of one window have already."""
         return part.unmatched is not None or all(
             self._place_of(term) is not None or part.content.name_of(term) == "seq" for term in key
         )
@@ -219,7 +220,7 @@ class _Recognition:
         return [part.over(select) for part in self._parts(source.this)]
 
     def _innermost(self, select: exp.Select, source: exp.Expr) -> _Part:
-        """The part that a SELECT of one window table is."""
+        """The part for a SELECT of one window table."""
         refuse_other_clauses(select, ("expressions", "from_", "where"))
         named = source if isinstance(source, exp.Table) else source.this.args["from_"].this
         window = self._memory.filled(named.name) if isinstance(named, exp.Table) else None
@@ -232,7 +233,7 @@ class _Recognition:
         return _Part(items, [*content.conditions, *content.others], content, window)
 
     def _unmatched(self, select: exp.Select, event: exp.Expr | None) -> _Part:
-        """The part that a SELECT of an event's values is, which `event` may name, where no row joins them."""
+        """The part for a SELECT of an event's values where no row joins the event, which may have the alias `event`."""
         refuse_other_clauses(select, ("expressions", "from_", "where"))
         values = {} if event is None else {item.alias_or_name: item.unalias() for item in event.this.expressions}
         match select.args["where"].this if select.args.get("where") else None:
@@ -250,7 +251,7 @@ class _Recognition:
             value = known.get(side.table, {}).get(side.name) if isinstance(side, exp.Column) else side
             return None if value is None else self._place_of(value)
 
-        for each in same:  # the event is the one that was joined
+        for each in same:  # these names mean the joined event itself
             if (
                 not isinstance(each, exp.EQ)
                 or place_of(each.this) is None
@@ -308,7 +309,7 @@ class _Recognition:
         return select
 
     def _columns(self, part: _Part, order: Sequence[exp.Expr]) -> list[str]:
-        """The columns of the window that the results read, and one that every row has."""
+        """The columns of the window that the results read, and `seq`, which every row has."""
         read = [
             part.content.name_of(each)
             for tree in [*part.items.values(), *part.conditions, *order]

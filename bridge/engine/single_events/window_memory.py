@@ -1,4 +1,4 @@
-"""Rows of window tables in memory that events of other streams read, too, kept up to date by the stream that fills them."""
+"""Rows of window tables in memory, read also for events of other streams than the one whose events fill the table."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class FilledWindow(NamedTuple):
 
     Args:
         stream: The stream's name.
-        insertion: What an event adds.
-        types: The types of the columns of its row.
-        arriving: What computes columns of the row that an event adds; None where only the database knows them.
-        changes: What computes a SELECT of what an event and the rows that leave the window report; None where only the
-            database can.
+        insertion: The row that an event adds.
+        types: The types of the columns of the event's row.
+        arriving: Gives the function for some columns of the row that an event adds; None where only the database can.
+        changes: Gives the aggregate for a SELECT of results at events and at rows that leave the window; None where only
+            the database can.
     """
 
     stream: str
@@ -33,16 +33,16 @@ class FilledWindow(NamedTuple):
     changes: Callable[[object, Callable[[], exp.Expr]], WindowChanges | None]
 
     def type_of(self, name: str) -> str | None:
-        """The type of a column; None where it is not a value of the event."""
+        """The type of a column; None unless the column is a value of the event."""
         place = self.insertion.places.get(name)
         return None if place is None else self.types[place]
 
 
 class FilledContent(WindowContent):
-    """The rows of a window that a SELECT reads for an event, which may be of another stream than the one that fills it.
+    """The rows of a window that a SELECT reads for an event; another stream than the event's may fill the window.
 
-    `types`: those of the event's values. `is_own`: whether the event fills the window. `others`: the conditions on the rows
-    that do not bound the window.
+    `types`: the types of the event's values. `is_own`: whether the event fills the window. `others`: the conditions on
+    the rows that do not bound the window.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class FilledContent(WindowContent):
 class WindowMemory:
     """The rows of windows in memory, by the names of the streams that fill them.
 
-    `filled`: what fills a window table; None where events of several streams do, or results.
+    `filled`: gives the INSERT that fills a window table; None where several streams, or results, fill it.
     """
 
     def __init__(self, filled: Callable[[str], FilledWindow | None]) -> None:
@@ -89,27 +89,27 @@ class WindowMemory:
         self._rows: dict[str, list[tuple[Hashable, MaintainedRows]]] = {}
 
     def find(self, stream: str, form: Hashable) -> MaintainedRows | None:
-        """The rows in memory by their form: the table, the columns, and the bounds of the window."""
+        """The rows in memory with this form, which is the table, the columns and the bounds of the window."""
         return next((rows for own, rows in self._rows.get(stream, ()) if own == form), None)
 
     def add(self, stream: str, form: Hashable, rows: MaintainedRows) -> None:
-        """From now on events of the stream are added to these rows."""
+        """Registers rows, to which events of the stream are added from now on."""
         found = self._rows.setdefault(stream, [])
         if not any(rows is each for _, each in found):
             found.append((form, rows))
 
     def note(self, stream: str, events: Sequence[Row]) -> None:
-        """Adds events of a stream, wherever the rows before them are in memory."""
+        """Adds events of a stream to all its rows in memory."""
         for _, rows in self._rows.get(stream, ()):
             for event in events:
                 rows.add(event)
 
     def forget(self, streams: Collection[str] | None = None) -> None:
-        """The tables that these streams fill, or all, have changed otherwise."""
+        """Forgets the rows of tables that these streams (None: all) fill, as they were changed in another way."""
         for stream in self._rows if streams is None else streams:
             for _, rows in self._rows.get(stream, ()):
                 rows.forget()
 
     def clear(self) -> None:
-        """Nobody reads them any more."""
+        """Removes all rows, as nobody reads them any more."""
         self._rows.clear()

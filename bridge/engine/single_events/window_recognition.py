@@ -1,7 +1,7 @@
-"""Statements that are aggregates over a window, recognised by their form, so that this process can compute them.
+"""Recognises, by their form, statements that are aggregates over a window, so that this process can compute them.
 
-They are nested SELECTs that name and filter, around one of aggregates over the rows of a window for the event. It may be
-a sub-query beside values of the event, too.
+They are nested SELECTs that name and filter, around a SELECT of aggregates over the rows of a window for the event. The
+inner SELECT may also be a sub-query beside values of the event.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class AggregateFunctions(NamedTuple):
 
     Args:
         proven: The types whose values the database compares and returns as Python does.
-        compensates: Whether its sums of doubles make up for rounding.
+        compensates: Whether the database's sums of doubles compensate for rounding.
         others: Further aggregates of numbers, by their expressions.
     """
 
@@ -64,7 +64,7 @@ class AggregateFunctions(NamedTuple):
     others: Mapping[type[exp.Expr], PythonAggregate] = MappingProxyType({})
 
     def aggregate(self, node: exp.Expr, content: WindowContent, types: Sequence[str]) -> ColumnAggregate:
-        """An aggregate over a column of a window's rows; `types`: those of the values that fill the window."""
+        """An aggregate over a column of a window's rows. `types`: the types of the values that fill the window."""
         distinct = isinstance(node, exp.Count) and isinstance(node.this, exp.Distinct)
         inner = content.name_of(node.this.expressions[0] if distinct else node.this)
         name, other = _NAMES.get(type(node)), self.others.get(type(node))
@@ -105,14 +105,14 @@ def window_aggregate(
 
     Args:
         statement: The SELECT, with the values of an event.
-        insertions: What INSERTs add to window tables, by the names of these.
+        insertions: The rows that INSERTs add to window tables, by table.
         place_of: The place of an event's value in its row; None for another expression.
         mark: The expression that stands for a value at a place of the row, of a type.
         types: The types of the columns of that row.
         functions: The aggregates that Python computes as the database does.
-        updates: What is added to tables of totals, by the names of these.
+        updates: The rows that are added to tables of totals, by table.
         memory: The windows that events of other streams fill; None where they are not in memory.
-        leaving: How groups are reported that lose rows; None where they are not.
+        leaving: How the groups that lose rows are reported; None where they are not reported.
     """
     try:
         recognition = _Recognition(insertions, place_of, mark, types, functions, updates, memory)
@@ -124,7 +124,7 @@ def window_aggregate(
 
 
 class _Recognition:
-    """Takes a SELECT apart: nested SELECTs that name and filter, around one of aggregates over a window table."""
+    """Takes a SELECT apart: nested SELECTs that name and filter, around a SELECT of aggregates over a window table."""
 
     def __init__(
         self, insertions: Mapping[str, WindowInsertion], place_of: Callable[[exp.Expr], int | None],
@@ -140,7 +140,7 @@ class _Recognition:
         self._content: WindowContent | None = None
         self._reports_empty = False
         self.item_types: dict[str, str | None] = {}
-        """The types of the columns of the SELECT, where these are known."""
+        """The types of the columns of the SELECT, where known."""
 
     def aggregate(self, statement: exp.Expr, leaving: Leaving | None) -> WindowAggregate:
         items = self._items(statement)
@@ -159,7 +159,7 @@ class _Recognition:
         columns = list(dict.fromkeys(each.column for each in self._aggregates if each.column is not None))
         added = [each.column for each in self._aggregates if each.name not in _IN_ANY_ORDER and each.column is not None]
         if content.evicting and any(self._types_of(content)[content.place(name)] == "DOUBLE" for name in added):
-            raise UnknownFormError  # in which order the database adds up doubles is not known
+            raise UnknownFormError  # the order in which the database adds up doubles is not known
         arrive = self._arriving(content, [*content.columns, *columns, *content.evicting])
         if finish is None or arrive is None:
             raise UnknownFormError
@@ -178,7 +178,7 @@ class _Recognition:
         return RunningAggregate(rows, *others) if isinstance(rows, RunningTotals) else WindowAggregate(rows, *others)
 
     def _finish_leaving(self, content: WindowContent, items: Mapping[str, exp.Expr], key: Sequence[int]) -> Compute:
-        """A function from the aggregates of a group that loses rows to results, whatever the event."""
+        """A function from the aggregates of a group that loses rows to its results; it does not depend on the event."""
         select = exp.select(*(exp.alias_(value, name, quoted=True) for name, value in items.items()), copy=False)
         own = set(map(id, content.conditions))
         select = select.where(*(each for each in self._conditions if id(each) not in own), copy=False)
@@ -191,7 +191,7 @@ class _Recognition:
         return finish
 
     def _is_plain(self, value: exp.Expr) -> bool:
-        """Whether a value is one of the event, an aggregate, a number, or a later time."""
+        """Whether a value is a value of the event, an aggregate, a number, or a later time."""
         is_later = isinstance(value, exp.Add) and self._place_of(value.this) == 0
         value = value.expression if is_later else value
         return isinstance(value, exp.Literal) or self._place_of(value) is not None
@@ -215,7 +215,7 @@ class _Recognition:
         return computed(select, self._place_of, self._types, self._functions.proven)
 
     def _items(self, select: exp.Expr) -> dict[str, exp.Expr]:
-        """The values of a SELECT's columns by their names, and adds its conditions."""
+        """The values of a SELECT's columns, by name; its conditions are noted."""
         if has_only_values(select):
             return self._items_with_sub_query(select, None)
         source = select.args["from_"].this if isinstance(select, exp.Select) and select.args.get("from_") else None
@@ -254,7 +254,7 @@ class _Recognition:
         return {item.alias_or_name: self._value(item.unalias(), content) for item in select.expressions}
 
     def _items_with_sub_query(self, select: exp.Select, event: exp.Expr | None) -> dict[str, exp.Expr]:
-        """The values of a SELECT of values of the event, which `event` may name, with a sub-query."""
+        """The values of a SELECT that has values of the event (whose alias may be `event`) and a sub-query."""
         alias = "" if event is None else event.alias
         known = {} if event is None else {item.alias_or_name: item.unalias() for item in event.this.expressions}
 
@@ -283,7 +283,7 @@ class _Recognition:
         }
 
     def _sub_query(self, select: exp.Expr, event: str) -> exp.Expr:
-        """The value of a sub-query that is an aggregate over the window; it has one without any row, too."""
+        """The value of a sub-query that is an aggregate over the window; it has a value without rows, too."""
         refuse_other_clauses(select, ("expressions", "from_", "where"))
         is_shadowed = any(event in (each.alias_or_name, each.name) for each in select.find_all(exp.Table, exp.Subquery))
         if not isinstance(select, exp.Select) or select.args.get("from_") is None or (event and is_shadowed):
@@ -297,14 +297,14 @@ class _Recognition:
         return found
 
     def _take(self, select: exp.Select) -> WindowContent:
-        """The rows that a SELECT reads, the only one that reads any."""
+        """The rows that a SELECT reads. Raises UnknownFormError if another SELECT has read rows."""
         if self._content is not None:
             raise UnknownFormError
         self._content = content = self._filled(select) or WindowContent(select, self._insertions, self._place_of)
         return content
 
     def _filled(self, select: exp.Select) -> FilledContent | None:
-        """The rows of a window that events of another stream fill; None for other ones."""
+        """The rows of a window that events of another stream fill; None for other windows."""
         read = set(table_names(select.args["from_"]))
         if self._memory is None or len(read) != 1 or not read.isdisjoint(self._insertions):
             return None
@@ -321,7 +321,7 @@ class _Recognition:
         return content.window.types if isinstance(content, FilledContent) else self._types
 
     def _value(self, value: exp.Expr, content: WindowContent) -> exp.Expr:
-        """An expression over values of the event and aggregates, these as further values of its row."""
+        """An expression over the event's values and aggregates, which become further values of the event's row."""
 
         def marked(node: exp.Expr) -> exp.Expr:
             if isinstance(node, exp.Column | exp.Subquery):
@@ -343,7 +343,7 @@ class _Recognition:
 
 
 def _only_value(node: exp.Expr) -> exp.Expr | None:
-    """The expression whose value in the only row an expression is, with NULL for several rows; None for another one."""
+    """The inner expression, if an expression is its value in the only row, and NULL for several rows; else None."""
     match node:
         case exp.Case(this=None, args={"ifs": [exp.If(this=exp.EQ() as alone, args={"true": exp.Min() as value})]}):
             is_alone = node.args.get("default") is None and alone.sql() == "COUNT(*) = 1"

@@ -14,16 +14,16 @@ from windows.databases import Database
 from windows.sql import column, table
 
 MOST_ROWS = 65_536
-"""The number of rows of a window that are in memory at most."""
+"""The greatest number of rows of a window that are held in memory."""
 
 SWEEP = 1_000
 """The number of rows that arrive between two searches for keys without rows."""
 
 FEW_ROWS = 64
-"""The average number of rows of a key up to which a thousand events are computed faster in Python than by a statement."""
+"""The average number of rows per key up to which Python computes a thousand events faster than a statement does."""
 
 RETRY = 4_096
-"""The number of events that the database computes before it is tried again, after there were too many rows."""
+"""The number of events that the database computes after there were too many rows, before the memory is tried again."""
 
 
 class KeyRows:
@@ -36,7 +36,7 @@ class KeyRows:
         self.columns: list[list[Any]] = [[] for _ in range(width)]
         self.nulls = False
         self._counts: dict[int, collections.Counter[Any]] = {}
-        """The number of rows of each value, of the columns whose values have been counted, by their places."""
+        """The number of rows per value, for the columns (by place) whose values have been counted."""
 
     def add(self, ts: int, values: Sequence[Any]) -> None:
         self.times.append(ts)
@@ -63,7 +63,7 @@ class KeyRows:
                 del own[:count]
 
     def count_distinct(self, place: int) -> int:
-        """The number of values of the column at a place, without NULL; from now on it is kept up to date row by row."""
+        """The number of distinct values of the column at a place, without NULL; counted row by row from now on."""
         counts = self._counts.get(place)
         if counts is None:
             counts = self._counts[place] = collections.Counter(self.columns[place])
@@ -71,11 +71,11 @@ class KeyRows:
 
 
 class WindowRows:
-    """The rows of a window table in memory, those of each key together, with the columns that an aggregate reads.
+    """The rows of a window table in memory, grouped by key, with the columns that an aggregate reads.
 
-    It is filled from the table after the second of some small pushes, and forgotten where events come otherwise. `kinds`: the
-    Python types of keys and columns. `span`: the length of the window in milliseconds; `count`: the rows of a key in the
-    window at most; None: there is no such bound.
+    They are read from the table after two small pushes, and forgotten when rows are added in another way. `kinds`: the
+    Python types of keys and columns. `span`: the length of the window in milliseconds; `count`: the greatest number of
+    rows per key; None: without this bound.
     """
 
     _rows: dict[Any, KeyRows]
@@ -98,11 +98,11 @@ class WindowRows:
 
     @property
     def has_few_rows(self) -> bool:
-        """Whether its keys have few rows, as far as is known; a window without keys has many."""
+        """Whether the keys have few rows, as far as known; a window without keys has many."""
         return self._keys > 0 and self._rows_of_key <= FEW_ROWS
 
     def forget(self) -> None:
-        """Other rows have come or gone."""
+        """Forgets the rows, as others have come or gone."""
         if self.is_loaded:
             self._give_up(1)
 
@@ -114,13 +114,13 @@ class WindowRows:
         self._rows = {}
 
     def prepare(self, database: Database, ts: int, seq: int) -> None:
-        """Reads the rows of the table when enough single events have come; it has those up to the event `seq`."""
+        """Reads the rows of the table after enough single events; the table has the rows up to the event `seq`."""
         self._wait -= 1
         if self._wait < 0:
             self.load(database, ts, seq)
 
     def load(self, database: Database, ts: int, seq: int) -> bool:
-        """Reads the rows of the table, which has those up to the event `seq`; tells whether they are in memory then."""
+        """Reads the rows of the table, up to the event `seq`; returns whether they are in memory then."""
         self._empty()
         self.is_loaded = self._load(database, ts, seq)
         if not self.is_loaded:
@@ -131,7 +131,7 @@ class WindowRows:
         return True
 
     def _load(self, database: Database, ts: int, seq: int) -> bool:
-        """Reads the rows of the table; False where there are too many, or other ones than were pushed."""
+        """Reads the rows of the table; False where there are too many, or rows that were not pushed."""
         names = ("ts", "seq", *self._names)
         select = exp.select(*map(column, names)).from_(table(self._name)).order_by(*map(column, self._order))
         select = select.limit(MOST_ROWS + 1)
@@ -145,7 +145,7 @@ class WindowRows:
         return True
 
     def _are_as_pushed(self, rows: Sequence[Row], ts: int, seq: int) -> bool:
-        """Whether rows are of events up to this one, in their order, and have no NaN: a program may have changed them."""
+        """Whether rows are of events up to this one, in order and without NaN; a program may have changed the table."""
         if not all(type(row[0]) is int and type(row[1]) is int for row in rows):
             return False
         times = [row[0] for row in rows]
@@ -158,7 +158,7 @@ class WindowRows:
         )
 
     def add(self, seq: int, ts: int, rows: Sequence[Row]) -> None:
-        """Adds the rows of the event `seq`, unless they are there already."""
+        """Adds the rows of the event `seq`, unless they are in memory already."""
         if seq <= self._newest:
             return
         self._newest = seq
@@ -202,10 +202,10 @@ class WindowRows:
 
 
 class ExpiringRows(WindowRows):
-    """The rows of a window of `span` milliseconds, and which keys lose rows as time passes."""
+    """The rows of a window of `span` milliseconds, which also knows the keys that lose rows as time passes."""
 
     _queue: collections.deque[tuple[int, Row]]
-    """The times and keys of the rows, in their order, whose expiry nobody has asked for."""
+    """The times and keys of the rows, in order, that `expired` has not returned yet."""
 
     def _empty(self) -> None:
         super()._empty()
@@ -216,7 +216,7 @@ class ExpiringRows(WindowRows):
         self._queue.append((ts, tuple(row[: self._keys])))
 
     def expired(self, until: int) -> dict[int, dict[Row, None]]:
-        """The keys that have lost rows, by the time of that: since the last call, up to a time."""
+        """The keys that have lost rows since the last call and up to `until`, by the time of the expiry."""
         assert self._span is not None
         found: dict[int, dict[Row, None]] = {}
         queue, newest = self._queue, until - self._span
@@ -227,9 +227,9 @@ class ExpiringRows(WindowRows):
 
 
 class SessionRows(WindowRows):
-    """The rows of the latest session of each value of some of the keys, those at `places`.
+    """The rows of the latest session of each value of the keys at `places`.
 
-    `gap`: the milliseconds without a row after which a session has ended.
+    `gap`: a session ends after this many milliseconds without a row.
     """
 
     _sessions: dict[Any, tuple[int, dict[Any, KeyRows]]]
@@ -245,7 +245,7 @@ class SessionRows(WindowRows):
         self._sessions = {}
 
     def _open(self, key: Row, ts: int) -> dict[Any, KeyRows] | None:
-        """The rows of the session that a key is in, by their keys; None where it has ended."""
+        """The rows of the open session that a key belongs to, by key; None where the session has ended."""
         newest, rows = self._sessions.get(self._of(key), (0, None))
         return rows if rows is not None and ts - newest < self._gap else None
 
@@ -278,19 +278,19 @@ class SessionRows(WindowRows):
 
 
 class LatestRows(WindowRows):
-    """The rows of a window of the latest `count` rows per value of columns other than the keys, `evicting`.
+    """The rows of a window of the latest `count` rows per value of the columns `evicting`, which are not the keys.
 
     So a row of one key may evict rows of another.
     """
 
     _evicted: Row | None
-    """The key of the row that was evicted last, until somebody has asked."""
+    """The key of the row that was evicted last, until `evicted` returns it."""
 
     _latest: dict[Any, dict[int, Sequence[Any]]]
-    """The rows of each key by their numbers, as their times and values."""
+    """The rows of each key, by number; each is its time and values."""
 
     _queues: dict[Any, collections.deque[tuple[Any, int]]]
-    """The keys and numbers of the rows that evict each other."""
+    """The keys and numbers of the rows, in one queue per value of `evicting`."""
 
     def __init__(
         self, name: str, keys: Sequence[str], evicting: Sequence[str], columns: Sequence[str], kinds: Sequence[type],
@@ -332,19 +332,19 @@ class LatestRows(WindowRows):
             return None
         found = KeyRows(0)
         found.times = [row[0] for row in own.values()]
-        # Lists by column: an iterator per row, as zip makes them, lets the garbage collector run.
+        # Comprehensions, not zip: zip makes an iterator per row, which sets off the garbage collector.
         found.columns = [[row[place] for row in own.values()] for place in range(1, len(self._names) - self._keys + 1)]
         found.nulls = self._has_nulls
         return found
 
     def evicted(self) -> Row | None:
-        """The key of the row that was evicted last, since the last call; None where there was none."""
+        """The key of the row that was evicted last since the last call; None if there was none."""
         key, self._evicted = self._evicted, None
         return key
 
 
 class MaintainedRows:
-    """Rows of a window table in memory, to which each event adds what it adds to the table, as `arrive` computes it."""
+    """Rows of a window table in memory. `arrive` computes the rows that an event adds to the table."""
 
     def __init__(self, rows: WindowRows, arrive: Compute) -> None:
         self.rows, self._arrive = rows, arrive
@@ -355,7 +355,7 @@ class MaintainedRows:
         return self.rows.is_loaded
 
     def add(self, row: Row) -> bool:
-        """Adds what the event adds; tells whether the rows are in memory then: only the database may know what that is."""
+        """Adds the rows of the event; returns whether the rows are in memory then: the new ones may not be known."""
         if not self.rows.is_loaded:
             return False
         if (rows := self._arrive(row)) is None:
@@ -365,7 +365,7 @@ class MaintainedRows:
         return self.rows.is_loaded
 
     def prepare(self, database: Database, rows: Sequence[Row]) -> None:
-        """Adds the events that the database has processed, inside their transaction; or reads the table."""
+        """Adds the events that the database has processed, or reads the table; inside their transaction."""
         if not self.is_loaded:
             self.rows.prepare(database, rows[-1][0], rows[-1][1])
             return
@@ -373,5 +373,5 @@ class MaintainedRows:
             self.add(row)
 
     def forget(self) -> None:
-        """The table has changed otherwise."""
+        """Forgets the rows, as the table was changed in another way."""
         self.rows.forget()

@@ -1,1 +1,1 @@
-"""Tables that other programs write as streams: their rows are read, each once, and pushed."""
+"""Tables written by other programs as streams: their rows are read, each once, and pushed."""

@@ -1,4 +1,4 @@
-"""Rows that were read from a table: as tuples where there are few, as Arrow where there are many."""
+"""Rows read from a watched table: as tuples if there are few, as Arrow if there are many."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class TableRow(NamedTuple):
     """A row: its position, its time in milliseconds, and its values as the database takes them.
 
-    `problem`: why it is not an event; its values are then those of the driver.
+    `problem`: why the row is not an event; then the values are those of the driver.
     """
 
     position: int
@@ -27,25 +27,25 @@ class TableRow(NamedTuple):
 
 
 class RowBatch(Protocol):
-    """Rows of one table in the order of time, those of equal times in the order of their positions."""
+    """Rows of one table in the order of time; rows of equal times are in the order of their positions."""
 
     @property
     def times(self) -> Any:
-        """In milliseconds, a list or an array."""
+        """The times in milliseconds, as a list or an array."""
 
     @property
     def positions(self) -> Any:
-        """In the order of the rows, a list or an array."""
+        """The positions in the order of the rows, as a list or an array."""
 
     @property
     def wrong(self) -> Sequence[TableRow]:
-        """The rows that are not events; `times` does not have them."""
+        """The rows that are not events; `times` does not include them."""
 
     def split_at(self, count: int) -> tuple[Self, Self]:
-        """The first `count` rows, and the others. Rows with wrong values are among the first."""
+        """The first `count` rows, and the others. The rows that are not events are among the first."""
 
     def events(self, stream: StreamEntry, numbers: Sequence[int], oldest: int) -> EventBatch:
-        """The rows as events of these numbers, with `oldest` for times before it."""
+        """The rows as events with these numbers; a time before `oldest` becomes `oldest`."""
 
 
 @dataclasses.dataclass
@@ -57,7 +57,7 @@ class TupleBatch:
 
     @classmethod
     def of(cls, rows: Sequence[TableRow]) -> Self:
-        """Sorts rows in the order of their positions.
+        """Sorts rows that are in the order of their positions by time.
 
         >>> TupleBatch.of([TableRow(1, 20, []), TableRow(2, 10, []), TableRow(3, 0, [], "no time")]).positions
         [2, 1]
@@ -84,7 +84,7 @@ class TupleBatch:
 
 @dataclasses.dataclass
 class ArrowBatch:
-    """Many rows: the attributes in the types of their stream as an Arrow table."""
+    """Many rows, as an Arrow table of the attributes in the types of their stream."""
 
     positions: np.ndarray
     times: np.ndarray
@@ -93,7 +93,7 @@ class ArrowBatch:
 
     @classmethod
     def of(cls, positions: np.ndarray, times: np.ndarray, table: pa.Table) -> Self:
-        """Sorts rows in the order of their positions."""
+        """Sorts rows that are in the order of their positions by time."""
         import numpy as np
 
         if bool((times[1:] < times[:-1]).any()):

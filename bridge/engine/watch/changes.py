@@ -1,7 +1,8 @@
-"""The changes of a table as a stream: triggers note them in an outbox, from which they are read and removed.
+"""The changes of a table as a stream: triggers write them into an outbox, from which they are read and removed.
 
-Both are the bridge's own: made with the stream, and removed with it. An outbox has a row per insert, update and delete: its
-number and time, the operation, the new values under the names of the columns, and the old ones under `old_…`.
+Triggers and outbox belong to the bridge: they are created and removed with the stream. An outbox has a row per insert,
+update and delete: its number and time, the operation, the new values under the names of the columns, and the old ones
+under `old_…`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ NUMBER, TIME, OPERATION = "change_id", "changed_at", "operation"
 
 
 def changes_schema(columns: Schema) -> Schema:
-    """The attributes of the changes of a table with these columns.
+    """The attributes of the stream of changes of a table with these columns.
 
     >>> print(changes_schema(Schema.of("id BIGINT, status VARCHAR")))
     operation VARCHAR, id BIGINT, status VARCHAR, old_id BIGINT, old_status VARCHAR
@@ -33,7 +34,7 @@ def changes_schema(columns: Schema) -> Schema:
 
 
 def noted_columns(changes: Schema) -> Schema:
-    """The columns whose changes have these attributes.
+    """The columns of the table whose changes have these attributes.
 
     >>> print(noted_columns(changes_schema(Schema.of("id BIGINT, status VARCHAR"))))
     id BIGINT, status VARCHAR
@@ -44,9 +45,10 @@ def noted_columns(changes: Schema) -> Schema:
 def schema_of_stream(
     columns: TableColumns, name: str, declared: Schema | None, source: TableSource, known: StreamEntry | None
 ) -> tuple[Schema, bool]:
-    """The attributes of a stream of a table, and whether they are those of the `known` stream though its table has others.
+    """The attributes of a table's stream, and whether they are the `known` stream's though the table has changed.
 
-    A stream whose columns are not declared keeps those with which it began. Raises `SchemaError` if one of them has gone.
+    A stream whose columns are not declared keeps its first columns. Raises `SchemaError` if one of them no longer
+    exists.
     """
     schema = columns.schema(declared)
     schema = changes_schema(schema) if source.changes else schema
@@ -61,7 +63,7 @@ def schema_of_stream(
 
 
 def add_table_stream(runner: Runner, name: str, schema: Schema, source: TableSource, rules: TimeRules) -> StreamEntry:
-    """Adds a stream of a table, inside a transaction; with the outbox of its changes, but without its triggers."""
+    """Adds a stream of a table, inside a transaction; with the outbox of its changes, but not yet with triggers."""
     ranks = [entry.rank for entry in runner.catalogue.streams.values()]
     entry = runner.add_stream(name, schema, rules, source)
     entry.rank = max(ranks, default=0) + 1
@@ -79,12 +81,12 @@ def _outbox_columns(database: Database, schema: Schema, source: TableSource) -> 
 
 
 def outbox_of(database: Database, stream: str) -> str:
-    """The name that the outbox of a stream gets, unless another table of the bridge has it."""
+    """The name for the outbox of a stream, unless another table of the bridge has it."""
     return database.own_name(f"cep_changes_{stream.lower()}")
 
 
 def create_triggers(runner: Runner, entry: StreamEntry) -> None:
-    """Makes the triggers of a stream of changes. Raises `SchemaError` where the database refuses, and leaves none behind."""
+    """Creates the triggers of a stream of changes. If the database refuses, raises `SchemaError` and leaves none."""
     assert entry.source is not None and entry.reads is not None
     triggers = triggers_of(runner.database, entry.reads.table, entry.schema, entry.source)
     try:
@@ -97,7 +99,7 @@ def create_triggers(runner: Runner, entry: StreamEntry) -> None:
 
 
 def drop_triggers(database: Database, outbox: str, source: TableSource) -> None:
-    """Drops the triggers of a stream of changes, whose columns may have gone; nothing where the table is not there any more."""
+    """Drops the triggers of a stream of changes; columns may no longer exist. Does nothing if the table is gone."""
     if database.relation(source.table) is not None:
         _drop(database, database.change_triggers(source.table, outbox, (), None))
 
@@ -108,7 +110,7 @@ def _drop(database: Database, triggers: ChangeTriggers) -> None:
 
 
 def triggers_of(database: Database, outbox: str, schema: Schema, source: TableSource) -> ChangeTriggers:
-    """The triggers that note the changes of a table as events of this schema."""
+    """The triggers that write the changes of a table as events of this schema."""
     known = TableColumns(source, database)
     columns = [NotedColumn(known[each.name].name, known.value(each)) for each in noted_columns(schema)]
     time = source.timestamp

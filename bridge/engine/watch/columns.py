@@ -1,4 +1,4 @@
-"""The columns of a table that is read as a stream, and the SQL that reads each as an attribute."""
+"""The columns of a watched table, and the SQL that reads each as an attribute."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from windows.schema import Attribute, Schema, is_reserved, relation_schema
 from windows.sql import table_of
 
 INTEGERS = ("SMALLINT", "INTEGER", "BIGINT", "DECIMAL(20, 0)")
-"""The types of positions."""
+"""The types that positions may have."""
 
 
 class TableColumns:
-    """The columns of a source's table. Raises `SchemaError` where there is no such table, or not the columns it names.
+    """The columns of a source's table. Raises `SchemaError` if the table or a column that it names does not exist.
 
-    SQL that reads a column has {} for the column.
+    SQL that reads a column contains {} in place of the column.
     """
 
     def __init__(self, source: TableSource, database: Database) -> None:
@@ -39,11 +39,11 @@ class TableColumns:
         return name.lower() in self._known
 
     def __getitem__(self, name: str) -> Attribute:
-        """The column of this name, in any case."""
+        """The column of this name, ignoring case."""
         return self._known[name.lower()]
 
     def type_of(self, name: str) -> str:
-        """The type of a column as an attribute: one with a time zone is a TIMESTAMP in UTC."""
+        """The type of a column as an attribute; a type with a time zone becomes TIMESTAMP in UTC."""
         return "TIMESTAMP" if name.lower() in self._instants else self[name].type
 
     def time(self, name: str) -> str:
@@ -51,7 +51,7 @@ class TableColumns:
         return self._instants.get(name.lower(), "{}")
 
     def value(self, attribute: Attribute) -> str:
-        """SQL that reads a column as an attribute: cast where it is declared to be of another type."""
+        """SQL that reads a column as an attribute, with a cast if it was declared with another type."""
         if attribute.type == "TIMESTAMP" and attribute.name.lower() in self._instants:
             return self.time(attribute.name)
         database = self._database
@@ -62,7 +62,7 @@ class TableColumns:
         return database.render(exp.Cast(this=exp.column(hole, quoted=True), to=to)).replace(database.quoted(hole), "{}")
 
     def schema(self, declared: Schema | None) -> Schema:
-        """The attributes of the stream: those declared, or else all columns of known types."""
+        """The attributes of the stream: the declared ones, or else all columns of known types."""
         source = self._source
         if declared is not None:
             for attribute in declared:
@@ -78,7 +78,7 @@ class TableColumns:
         return Schema(tuple(known))
 
     def advice(self, stream: str) -> str | None:
-        """A sentence on the columns that `schema(None)` leaves out, with a declaration that reads them; None without any."""
+        """A sentence on columns that `schema(None)` leaves out, with a declaration that reads them; None if none."""
         if not self._left_out:
             return None
         declared = [Attribute(each.name, "VARCHAR" if each.type == UNKNOWN else each.type) for each in self._attributes]
@@ -89,7 +89,7 @@ class TableColumns:
 
     @property
     def _attributes(self) -> list[Attribute]:
-        """The columns that may be attributes, perhaps of unknown types."""
+        """The columns that can be attributes; some types may be unknown."""
         columns = (column.name for column in self._known.values() if not is_reserved(column.name))
         return list(relation_schema([(name, self.type_of(name)) for name in columns]))
 
@@ -103,7 +103,7 @@ class TableColumns:
         return own + [f"{column.name} (its type)" for column in self._attributes if column.type == UNKNOWN]
 
     def _refuse_casts(self, declared: Schema) -> None:
-        """Raises SchemaError for an attribute of a type to which the database does not cast its column."""
+        """Raises SchemaError for an attribute whose column the database does not cast to its type."""
         for attribute in declared:
             value = self.value(attribute).replace("{}", self._database.quoted(self[attribute.name].name))
             if value != self._database.quoted(self[attribute.name].name):
@@ -132,7 +132,7 @@ class TableColumns:
 
 
 def missing_column(source: TableSource, stream: str, column: str) -> SchemaError:
-    """The error for a column that a stream has, but its table no longer has."""
+    """The error for a column of a stream that its table no longer has."""
     return SchemaError(
         f"{source.table} has no column {column!r} any more, which the stream {stream!r} has: declare it under another name, "
         "with the columns of now (in Python remove_stream, and register_stream again), or read a view that has the column"
@@ -140,7 +140,7 @@ def missing_column(source: TableSource, stream: str, column: str) -> SchemaError
 
 
 def declaration(name: str, schema: Schema, source: TableSource | None = None) -> str:
-    """The statement that declares a stream with its columns, of pushed events (None) or of a table.
+    """The statement that declares a stream with its columns, of a table or (`source` None) of pushed events.
 
     >>> print(declaration("orders", Schema.of("id BIGINT"), TableSource("orders", "id")))
     CREATE STREAM orders (id BIGINT) FROM TABLE orders (POSITION id, SINCE NOW)

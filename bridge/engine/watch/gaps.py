@@ -1,8 +1,9 @@
-"""The positions of a table that have been read, and the gaps among them.
+"""The positions of a watched table that have been read, and the gaps among them.
 
-Transactions do not commit in the order in which they take numbers from a sequence, so a row may appear below rows that were
-read before. Hence a position alone does not say what has been read. The gaps do: numbers below the newest one that no row had.
-They are asked again, often at first and then ever more seldom, for most belong to transactions that were rolled back.
+Transactions do not commit in the order in which they take numbers from a sequence, so a row may appear below rows that
+were already read. Hence a position alone does not tell which rows were read. The gaps do: the numbers below the newest
+that no row had. They are read again, often at first and less often later, as most belong to transactions that were
+rolled back.
 """
 
 from __future__ import annotations
@@ -17,23 +18,23 @@ LOWEST = -(2**63) + 1
 """The lowest position: one more than the lowest of 64 bits, which PostgreSQL reads as a NUMERIC."""
 
 GAPS = 100_000
-"""Gaps that are remembered; beyond that the oldest are forgotten."""
+"""The number of gaps that are remembered; beyond it the oldest are forgotten."""
 
 FEW = 500
-"""Gaps that one statement asks. So many are asked each time."""
+"""The number of gaps that one statement reads. Up to this number, all gaps are read each time."""
 
 FRESH = 2.0
-"""Seconds for which a gap is asked each time, where there are more."""
+"""The age in seconds up to which a gap is read each time, if there are more gaps."""
 
 AGE_FACTOR = 1.25
-"""After that a gap is asked when its age has grown by this factor."""
+"""An older gap is read again when its age has grown by this factor."""
 
 Range = tuple[int, int]
 """The first and the last number of a gap."""
 
 
 class GapChange(NamedTuple):
-    """The changes by reading some rows: the newest position, the gaps (by their first numbers) that go, and those that come."""
+    """The changes by reading some rows: the newest position, the gaps removed (by first number), the gaps added."""
 
     newest: int
     removed: list[int]
@@ -57,9 +58,9 @@ class Gaps:
         self._lasts = dict(sorted(ranges))
         self._firsts = list(self._lasts)
         self._noticed = dict.fromkeys(self._firsts, -FRESH)
-        """When each gap was noticed, in seconds, by its first number."""
+        """The time at which each gap was noticed, in seconds, by its first number."""
         self._due = [(0.0, first) for first in self._firsts]
-        """A heap of when gaps are to be asked again; gaps that have gone are in it, too."""
+        """A heap of the times at which gaps are to be read again; it still contains removed gaps."""
 
     @property
     def ranges(self) -> list[Range]:
@@ -67,7 +68,7 @@ class Gaps:
         return [(first, self._lasts[first]) for first in self._firsts]
 
     def change(self, positions: Sequence[int]) -> GapChange:
-        """The changes by reading rows at these positions. The positions are different, in order, and were not read before."""
+        """The changes after reading rows at these positions, which are distinct, in order, and not read before."""
         filled: dict[int, list[int]] = {}
         added: list[Range] = []
         newest = self.newest
@@ -84,7 +85,7 @@ class Gaps:
         return GapChange(newest, list(filled), pieces + added)
 
     def apply(self, change: GapChange, now: float) -> None:
-        """Carries out a change at the time `now`, in seconds."""
+        """Applies a change at the time `now`, in seconds."""
         noticed = min((self._noticed[first] for first in change.removed), default=now)
         for first in change.removed:
             del self._lasts[first], self._noticed[first]
@@ -98,11 +99,11 @@ class Gaps:
         self.newest = change.newest
 
     def surplus(self) -> list[int]:
-        """The gaps, by their first numbers, that are too many to be remembered: those of the lowest numbers."""
+        """The first numbers of the gaps beyond the number to be remembered: those with the lowest numbers."""
         return self._firsts[: max(0, len(self._firsts) - GAPS)]
 
     def due(self, now: float) -> list[Range]:
-        """The gaps that are to be asked at the time `now`, in seconds: all where there are few; they are asked again later."""
+        """The gaps to read at the time `now`, in seconds: all if there are few. Schedules when they are read again."""
         if len(self._firsts) <= FEW:
             return self.ranges
         found: dict[int, int] = {}
@@ -124,7 +125,7 @@ class Gaps:
 
 
 def _outside(gap: Range, positions: Iterable[int]) -> Iterator[Range]:
-    """The parts of a gap that remain without these positions inside it, which are in order."""
+    """The parts of a gap that remain without these positions, which are in order."""
     first, last = gap
     for position in positions:
         if first < position:
@@ -135,7 +136,7 @@ def _outside(gap: Range, positions: Iterable[int]) -> Iterator[Range]:
 
 
 def between(positions: Sequence[int]) -> Iterator[Range]:
-    """The gaps between positions in order.
+    """The gaps between positions, which are in order.
 
     >>> list(between([3, 4, 7]))
     [(5, 6)]

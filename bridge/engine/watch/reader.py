@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class RowReader:
-    """The statements that read the rows of a table for a stream."""
+    """The statements that read the rows of a watched table for a stream."""
 
     def __init__(self, database: Database, entry: StreamEntry) -> None:
         source = entry.reads or entry.source
@@ -42,9 +42,9 @@ class RowReader:
             columns.append(known.value(attribute).replace("{}", self._column(known[attribute.name].name)))
             texts.append(self._as_text(columns[-1]) if attribute.type in ("DATE", "TIMESTAMP") else columns[-1])
         self.head = self._select(columns)
-        """The SELECT without its conditions."""
+        """The SELECT without conditions."""
         self._head_of_texts = self._select(texts)
-        """The same, in which times are texts, as a driver may not have all times of its database: PostgreSQL's infinity."""
+        """The same with times as texts, as drivers may lack times of their database, such as PostgreSQL's infinity."""
 
     def _select(self, columns: Sequence[str]) -> str:
         listed = ", ".join(f"{column} AS {self._database.quoted(f'c{place}')}" for place, column in enumerate(columns))
@@ -55,7 +55,7 @@ class RowReader:
         return value if value == "NULL" or kind is None else f"CAST({value} AS {kind})"
 
     def _fetch(self, sql: str) -> list[Any]:
-        """The rows of a statement that begins with the head; with times as texts where the driver cannot read them."""
+        """The rows of a statement that begins with the head; times are texts if the driver cannot read them."""
         try:
             return self._database.fetch(sql)
         except Refused as error:
@@ -70,11 +70,11 @@ class RowReader:
         return f"{self.head} WHERE {self._position} {condition} ORDER BY {self._position} LIMIT {count}"
 
     def rows_after(self, after: int | None, count: int) -> list[TableRow]:
-        """The next rows after a position, `count` at most, in the order of their positions."""
+        """The next rows after a position, at most `count`, in the order of their positions."""
         return self._events(self._fetch(self.statement(after, count)))
 
     def arrow_after(self, after: int | None, count: int) -> ArrowBatch | None:
-        """The next rows after a position, `count` at most, as Arrow; None where a value needs to be looked at by itself."""
+        """The next rows after a position, at most `count`, as Arrow; None if values have to be examined one by one."""
         import numpy as np
         import pyarrow as pa
 
@@ -103,7 +103,7 @@ class RowReader:
         return ArrowBatch.of(positions, times, pa.Table.from_arrays(columns, names=names))
 
     def _in_arrow(self, sql: str) -> pa.Table | None:
-        """The rows of a statement; None where the database's types and Arrow's differ."""
+        """The rows of a statement as Arrow; None if the database's types and Arrow's differ."""
         import pyarrow as pa
 
         database, kinds = self._database, [attribute.type for attribute in self._entry.schema]
@@ -121,7 +121,7 @@ class RowReader:
             typed = [_array(values, kind) for values, kind in zip(decoded, kinds, strict=True)]
             names = [f"c{place}" for place in range(len(typed) + 2)]
             return pa.Table.from_arrays([pa.array(position, pa.int64()), pa.array(times), *typed], names=names)
-        except (Refused, SchemaError, pa.ArrowException, OverflowError):  # each row is looked at by itself
+        except (Refused, SchemaError, pa.ArrowException, OverflowError):  # then each row is examined by itself
             return None
 
     def rows_in(self, ranges: Sequence[tuple[int, int]]) -> Iterator[TableRow]:
@@ -144,7 +144,7 @@ class RowReader:
         return bool(self._database.fetch(f"SELECT 1 FROM {self._table} WHERE {self._position} IS NULL LIMIT 1"))
 
     def count(self, most: int) -> int:
-        """The number of rows, `most` at most."""
+        """The number of rows, counted up to `most`."""
         sql = f"SELECT COUNT(*) FROM (SELECT {self._position} FROM {self._table} LIMIT {most}) AS r"
         return int(self._database.fetch(sql)[0][0])
 
@@ -156,7 +156,7 @@ class RowReader:
         )
 
     def _column(self, name: str) -> str:
-        """A column of the table, with its table: SQLite reads a quoted name that is not a column as a text."""
+        """A column with its table's name, as SQLite reads an unknown quoted name as a text."""
         return f"{self._database.quoted('t')}.{self._database.quoted(name)}"
 
     def _time(self, known: TableColumns) -> str:
@@ -185,7 +185,7 @@ class RowReader:
             return TableRow(position, ts, list(row[2:]), str(error))
 
     def _times(self, values: list[Any]) -> Sequence[int | str]:
-        """The times in milliseconds; of a value that is not a time, why."""
+        """The times in milliseconds; for a value that is not a time, the reason."""
         if self.source.timestamp is None:
             return [wall_clock()] * len(values)
         import pyarrow as pa
@@ -203,7 +203,7 @@ class RowReader:
 
 
 def _array(values: Sequence[Any], kind: str) -> pa.Array[Any]:
-    """The values as Arrow. Raises `pa.ArrowException` where one is of another type; Arrow itself would cut 14.5 to 14."""
+    """The values as Arrow. Raises `pa.ArrowException` if one is of another type; Arrow itself cuts 14.5 to 14."""
     import pyarrow as pa
 
     array: pa.Array[Any] = pa.array(values, None if kind in INTEGERS else arrow_type(kind))
@@ -211,17 +211,17 @@ def _array(values: Sequence[Any], kind: str) -> pa.Array[Any]:
 
 
 def _decoded(value: Any, attribute: Attribute, decode: Convert | None) -> Any:
-    """The value of an attribute as Python has it. Raises SchemaError where it is of another kind, as SQLite stores any."""
+    """The Python value of an attribute. Raises SchemaError for a value of another kind, which SQLite may store."""
     if value is None or decode is None:
         return value
     try:
-        if attribute.type == "BOOLEAN" and isinstance(value, str):  # 'false' would be true
+        if attribute.type == "BOOLEAN" and isinstance(value, str):  # otherwise 'false' would be true
             raise TypeError
         found = decode(value)
         is_exact = attribute.type in INTEGERS or (
             isinstance(value, decimal.Decimal) and attribute.type.startswith("DECIMAL")
         )
-        if is_exact and found != value:  # int would cut 14.5 to 14, and read the text '14'
+        if is_exact and found != value:  # int would cut 14.5 to 14, and accept the text '14'
             raise TypeError
         return found
     except (ValueError, TypeError, ArithmeticError):

@@ -1,4 +1,4 @@
-"""Whether a database has changed since its tables were read: then they need not be read again."""
+"""Whether a database has changed since its tables were read; if not, they need not be read again."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 from windows.databases import Database
 
 LONGEST = 1.0
-"""Seconds after which tables are read again anyway: what a view shows may depend on the time."""
+"""The seconds after which tables are read again anyway, as the rows of a view may depend on the time."""
 
 
 class Unchanged:
-    """Compares the version of a database with that before the tables were last read.
+    """Compares the version of a database with the version before its tables were last read.
 
     >>> from windows.databases import open_database
     >>> database = open_database("sqlite://")
@@ -31,7 +31,7 @@ class Unchanged:
         self._at = 0.0
 
     def holds(self, tables: Sequence[object]) -> bool:
-        """Whether these tables have been read since the last commit. If not, the caller reads them now, or calls `end`."""
+        """Whether these tables were read after the last commit. If not, the caller reads them now, or calls `end`."""
         version = self._database.data_version() if tables else None
         now, known = time.monotonic(), None if version is None else (version, list(map(id, tables)))
         if known is not None and known == self._known and now - self._at < LONGEST:
@@ -40,5 +40,5 @@ class Unchanged:
         return False
 
     def end(self) -> None:
-        """The tables were not read to their ends."""
+        """Notes that the tables were not read to their ends."""
         self._known = None

@@ -1,4 +1,4 @@
-"""A table that is read as a stream: what has been read of it, what comes next, and how several are merged by time."""
+"""A watched table: the rows that were read, the rows that come next, and the merging of several tables by time."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ from windows.databases import Database, Refused
 from windows.times import BEGINNING as EARLIEST
 
 COMPARED = 60.0
-"""Seconds between two looks at whether the numbers of a table have begun anew."""
+"""The seconds between two checks of whether the numbers of a table have begun again."""
 
 BEHIND = 1_000_000
-"""Rows of an outbox that are counted at most."""
+"""The greatest number of rows that are counted in an outbox."""
 
 
 class TableStatus(NamedTuple):
     """How far a table has been read.
 
-    table: What is read. position: The greatest position that was read. behind: The numbers from there to the newest row's; of
-    an outbox its rows. gaps: The gaps below the position, in which rows may still be committed.
+    table: The table or outbox. position: The greatest position that was read. behind: The difference from there to the
+    newest row's number; for an outbox the number of its rows. gaps: The gaps below the position, in which rows may
+    still be committed.
 
     >>> print(TableStatus("TABLE orders (POSITION id)", 17, 3, 1))
     TABLE orders (POSITION id): read to 17, 3 behind, 1 gaps
@@ -47,9 +48,9 @@ class TableStatus(NamedTuple):
 
 @dataclasses.dataclass
 class WatchedTable:
-    """A stream of a table, and what has been read of it.
+    """A stream of a table, and how far the table has been read.
 
-    `waiting`: rows that were read and that are not pushed yet, as rows of another table may come before them. `read_to`: the
+    `waiting`: rows that were read but not pushed, as rows of another table may come before them. `read_to`: the
     greatest position that was read.
     """
 
@@ -59,36 +60,36 @@ class WatchedTable:
     waiting: RowBatch = dataclasses.field(default_factory=lambda: TupleBatch([]))
     read_to: int | None = None
     is_read: bool = False
-    """Whether there was no further row when it was last read."""
+    """Whether there were no further rows at the last reading."""
     gaps_read_at: int = EARLIEST
-    """When the rows in gaps were read last, in milliseconds."""
+    """When rows in gaps were last read, in milliseconds."""
     compared_at: float = 0.0
-    """When its numbers were last compared with those that were read, in seconds."""
+    """When the table's numbers were last compared with the numbers read, in seconds."""
 
     @functools.cached_property
     def reader(self) -> RowReader:
-        """The statements that read it. Raises `SchemaError` where it does not have the columns."""
+        """The statements that read the table. Raises `SchemaError` if it lacks the columns."""
         return RowReader(self.database, self.entry)
 
     @property
     def source(self) -> str:
-        """The name under which its position is stored."""
+        """The source name under which the position is stored."""
         return self.entry.name
 
     @property
     def is_outbox(self) -> bool:
-        """Whether it is an outbox, whose rows are removed when they are pushed: each that is there is still to be read."""
+        """Whether it is an outbox, whose rows are removed when they are pushed: every row is still to be read."""
         return self.entry.reads is not None
 
     @property
     def until(self) -> int | None:
-        """The time before which no further row is expected; None where all are read."""
+        """The time before which no further row is expected; None if all rows were read."""
         return None if self.is_read or not len(self.waiting.times) else int(self.waiting.times[-1])
 
     def read(self, sizes: ChunkSizes) -> None:
-        """Reads the next rows, and those in gaps, unless some wait.
+        """Reads the next rows and the rows in gaps, unless some rows wait.
 
-        Raises `SchemaError` where the table is not there any more, or does not have the columns.
+        Raises `SchemaError` if the table no longer exists or lacks the columns.
         """
         if self.has_rows:
             return
@@ -102,7 +103,7 @@ class WatchedTable:
     def _next(self, sizes: ChunkSizes) -> RowBatch:
         if not self.is_read and (batch := self.reader.arrow_after(self.read_to, sizes.arrow)) is not None:
             if self._may_overtake(batch.times) and (rows := self._rows_in_gaps()):
-                return TupleBatch.of(rows)  # the others are read again after these
+                return TupleBatch.of(rows)  # the others are read again later
             self.is_read = len(batch.positions) < sizes.arrow
             if not self.is_outbox:
                 self.read_to = int(batch.positions.max())
@@ -118,22 +119,22 @@ class WatchedTable:
         return TupleBatch.of(rows)
 
     def _may_overtake(self, times: Any) -> bool:
-        """Whether pushing rows of these times, in order, may make a row late that was committed into a gap in time.
+        """Whether pushing rows of these times, in order, may make a row late that is committed into a gap in time.
 
-        A row that was not there when the gaps were last read is at most the lateness older than that. So rows that are older
-        than the last reading of the gaps, such as those of a history, make no such row late.
+        A row that was not there when gaps were last read is older than that reading by the lateness at most. So rows
+        older than the last reading of the gaps, such as those of a history, do not make such a row late.
         """
         return self.reader.source.timestamp is not None and len(times) > 0 and int(times[-1]) > self.gaps_read_at
 
     def _rows_in_gaps(self) -> list[TableRow]:
-        """The rows that have been committed into gaps, of those gaps that are due to be read again."""
+        """The rows that were committed into gaps, of the gaps that are due to be read again."""
         self.gaps_read_at = wall_clock()
         due = self.gaps.due(time.monotonic())
         return list(self.reader.rows_in(due)) if due else []
 
     def _compare_numbers(self) -> None:
-        """Warns of rows that cannot be read: of numbers that are used a second time, as may be if all of them are before the
-        newest that was read, and of rows without a number.
+        """Warns of rows that cannot be read: rows without a number, and rows whose numbers are used a second time,
+        which is likely if all numbers are before the newest that was read.
         """
         if time.monotonic() - self.compared_at < COMPARED or self.is_outbox:
             return
@@ -155,7 +156,7 @@ class WatchedTable:
 
     @property
     def has_rows(self) -> bool:
-        """Whether rows wait."""
+        """Whether any rows wait."""
         return len(self.waiting.times) > 0 or len(self.waiting.wrong) > 0
 
     def forget(self) -> None:
@@ -163,11 +164,11 @@ class WatchedTable:
         self.waiting, self.read_to, self.is_read, self.gaps_read_at = TupleBatch([]), self.gaps.newest, False, EARLIEST
 
     def status(self) -> TableStatus:
-        """How far it has been read."""
+        """How far the table has been read."""
         position = self.gaps.newest
         try:
             behind = self.reader.count(BEHIND) if self.is_outbox else self._numbers_behind(position)
-        except (SchemaError, Refused):  # it is not there any more
+        except (SchemaError, Refused):  # the table no longer exists
             behind = 0
         return TableStatus(str(self.entry.source), position, max(0, behind), len(self.gaps.ranges))
 
@@ -177,7 +178,7 @@ class WatchedTable:
 
 
 def next_rows(tables: Sequence[WatchedTable]) -> list[tuple[WatchedTable, RowBatch]]:
-    """Takes, of the rows that wait, those that no further row may come before."""
+    """Takes the waiting rows that no further row may precede."""
     import numpy as np
 
     bounds = [until for table in tables if (until := table.until) is not None]
@@ -196,7 +197,7 @@ def next_rows(tables: Sequence[WatchedTable]) -> list[tuple[WatchedTable, RowBat
 
 
 def numbers_of(taken: Sequence[tuple[WatchedTable, RowBatch]], seq: int) -> list[Sequence[int]]:
-    """The numbers of the rows of each batch after the event `seq`: in the order of time, then of tables, then of positions."""
+    """The numbers of each batch's rows after the event `seq`: in the order of time, then tables, then positions."""
     if len(taken) == 1:
         return [range(seq + 1, seq + 1 + len(taken[0][1].times))]
     import numpy as np

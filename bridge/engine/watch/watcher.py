@@ -1,4 +1,4 @@
-"""The tables that a bridge reads as streams: new rows are merged by time, and pushed with their positions."""
+"""The watched tables of a bridge: new rows are merged by time, and pushed with their positions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RECENT = 10_000
 
 
 class Watcher:
-    """Reads the tables of a bridge's streams."""
+    """Reads the watched tables of a bridge."""
 
     def __init__(self, runner: Runner, pushes: PushQueue) -> None:
         self._runner, self._pushes = runner, pushes
@@ -44,7 +44,7 @@ class Watcher:
         self._caught_up = EARLIEST
         self._unchanged = Unchanged(runner.database)
         self.delayed = 0
-        """Rows whose time was before the newest time seen, which they were given instead."""
+        """The number of rows whose time was before the newest time seen; they were given that time instead."""
 
     @property
     def horizon(self) -> int | None:
@@ -53,7 +53,7 @@ class Watcher:
 
     @property
     def tables(self) -> list[WatchedTable]:
-        """The streams of tables that are there."""
+        """The watched tables."""
         streams = self._runner.catalogue.streams
         for name in [name for name, table in self._tables.items() if streams.get(name) is not table.entry]:
             del self._tables[name]
@@ -67,7 +67,7 @@ class Watcher:
         return {table.entry.name: table.status() for table in self.tables}
 
     def resume(self) -> None:
-        """Goes on from the positions and gaps that are stored."""
+        """Continues from the stored positions and gaps."""
         ranges: dict[str, list[tuple[int, int]]] = {}
         for source, first, last in self._gaps.rows():
             ranges.setdefault(source, []).append((int(first), int(last)))
@@ -79,7 +79,7 @@ class Watcher:
         self._unchanged = Unchanged(self._runner.database)
 
     def register(self, name: str, declared: Schema | None, source: TableSource, rules: TimeRules) -> bool:
-        """Registers a stream of a table; False if it is there already. Another one of this name raises `NameTaken`."""
+        """Registers a stream of a table; False if it is registered already. Raises `NameTaken` for a different one."""
         if source.changes and not self._runner.database.identity:
             raise SchemaError(
                 f"the changes of {source.table} are noted by triggers, which {self._runner.database.title} does not have: "
@@ -118,7 +118,7 @@ class Watcher:
         return True
 
     def _begin(self, entry: StreamEntry) -> None:
-        """Settles where the rows of a new stream begin, inside the transaction."""
+        """Determines where the rows of a new stream begin, inside the transaction."""
         assert entry.source is not None
         table = self._tables[entry.name.lower()] = self._table(entry, Gaps())
         since = entry.source.since
@@ -133,7 +133,7 @@ class Watcher:
         table.forget()
 
     def forget(self, entry: StreamEntry) -> None:
-        """A stream is removed: so are its position and its gaps."""
+        """Removes the position and the gaps of a stream that is removed."""
         if entry.source is None:
             return
         self._tables.pop(entry.name.lower(), None)
@@ -145,7 +145,7 @@ class Watcher:
             self._delete("", [entry.name])
 
     def drop_triggers(self) -> None:
-        """The tables of the bridge are to be dropped: the triggers that write to them go first."""
+        """Removes the triggers that write to the bridge's tables, before these are dropped."""
         for entry in self._runner.catalogue.streams.values():
             if entry.source is not None and entry.reads is not None:
                 drop_triggers(self._runner.database, entry.reads.table, entry.source)
@@ -153,9 +153,9 @@ class Watcher:
     # Reading ------------------------------------------------------------------------------------------------------------
 
     def step(self) -> int:
-        """Reads and pushes the next rows, a limited number of them; gives their number, 0 once all have been read.
+        """Reads and pushes the next rows, up to a limit. Returns their number; 0 after all have been read.
 
-        Raises `ProcessorError` if a processor raised; the rows are in.
+        Raises `ProcessorError` if a processor raised; the rows were pushed nevertheless.
         """
         begun = wall_clock()
         tables = self.tables
@@ -178,7 +178,7 @@ class Watcher:
         return sum(len(batch.times) + len(batch.wrong) for _, batch in taken)
 
     def _push(self, taken: Sequence[tuple[WatchedTable, RowBatch]]) -> None:
-        """Pushes rows, merged by time, in one transaction with the positions that have then been read."""
+        """Pushes rows, merged by time, in one transaction with the new positions."""
         receipts = list[Receipt]()
         for table, batch in taken:
             positions = sorted([*map(int, batch.positions), *(row.position for row in batch.wrong)])
@@ -213,7 +213,7 @@ class Watcher:
         return WatchedTable(self._runner.database, entry, gaps)
 
     def _receipts(self, table: WatchedTable, change: GapChange) -> list[Receipt]:
-        """The notes stored with rows of a table: its position, and its gaps."""
+        """The receipts stored with the rows of a table: its position and its gaps."""
         if (change.removed or change.added) and self._runner.is_durable:
             self._gaps.make()
         gaps = Receipt(functools.partial(self._write, table, change), functools.partial(self._apply, table, change))
@@ -226,7 +226,7 @@ class Watcher:
         self._runner.database.execute(f"DELETE FROM {outbox} WHERE {quoted(NUMBER)} IN ({listed})")
 
     def _write(self, table: WatchedTable, change: GapChange) -> None:
-        """Stores what has changed in the gaps of a table, inside the transaction of the push."""
+        """Stores the changes of a table's gaps, inside the transaction of the push."""
         if not self._gaps.is_made:
             return
         if change.removed:
@@ -237,7 +237,7 @@ class Watcher:
             self._gaps.insert_all([(table.source, first, last) for first, last in change.added])
 
     def _apply(self, table: WatchedTable, change: GapChange) -> None:
-        """Remembers what has changed in the gaps of a table, once the push has taken effect."""
+        """Remembers the changes of a table's gaps, after the push has taken effect."""
         table.gaps.apply(change, time.monotonic())
         if surplus := table.gaps.surplus():
             logging.getLogger("bridge").warning(

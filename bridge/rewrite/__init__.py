@@ -1,4 +1,4 @@
-"""From query objects to SQL: one operator a file, each registering how its node becomes a flow of rows."""
+"""From query objects to SQL: one operator per file, which registers how its node becomes a flow of rows."""
 
 from bridge.rewrite import stateless as stateless
 from bridge.rewrite import windows as windows

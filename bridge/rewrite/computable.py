@@ -1,6 +1,6 @@
-"""What some SELECTs give, in terms in which this process can compute it for single events: marks of these SELECTs.
+"""Marks of SELECTs, which describe their rows in terms that this process can compute for single events.
 
-A mark is in the `meta` of the SELECT, under `COMPUTABLE`. It says the same as the SELECT does.
+A mark is in the `meta` of the SELECT, under `COMPUTABLE`. It describes exactly the rows of the SELECT.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ COMPUTABLE = "computable"
 
 
 class Mark:
-    """What a SELECT gives. Copies of the SELECT share it."""
+    """A description of a SELECT's rows. Copies of the SELECT share it."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
 
     def of(self, select: exp.Select) -> exp.Select:
-        """The SELECT, marked."""
+        """The SELECT, with this mark."""
         select.meta[COMPUTABLE] = self
         return select
 
 
 @dataclasses.dataclass(frozen=True)
 class LeftRows(Mark):
-    """The rows that leave a window, with `ts` and `seq` of that, and `_place` in the order in which they came.
+    """The rows that leave a window, with the `ts` and `seq` at which they leave, and `_place` in the order of arrival.
 
     Args:
         table: The table of the window's rows.
-        values: The columns that they have besides, as expressions over the table's.
+        values: Their further columns, as expressions over the table's columns.
         conditions: The conditions on the table's rows.
-        span: The milliseconds after which a row leaves; None: it is evicted by the row `count` places after it.
+        span: The milliseconds after which a row leaves; None: the row `count` places after it evicts it.
         count: The number of rows in the window, per value of `keys`.
         keys: Columns of the table.
     """
@@ -50,12 +50,12 @@ class LeftRows(Mark):
 
 @dataclasses.dataclass(frozen=True)
 class EvictedRows(Mark):
-    """The rows of a window's table, each with `_out`: the number of the event that evicts it, as `evict` finds it.
+    """The rows of a window's table, each with `_out`: the number of the event that evicts it, computed by `evict`.
 
     Args:
-        keys: The expressions whose values have windows of their own.
+        keys: The expressions whose values each have a window of their own.
         values: The values that `evict` needs of a row.
-        evict: Goes through the rows of a window, oldest first; gives the identity of each evicted row, and its evictor's.
+        evict: Takes a window's rows, oldest first; returns the identity of each evicted row, and its evictor's.
     """
 
     keys: Sequence[exp.Expr]
@@ -64,7 +64,7 @@ class EvictedRows(Mark):
 
 
 class EarlierValue(NamedTuple):
-    """A column's value, `back` rows before a row of its key; NULL if that row is `within` milliseconds or more older."""
+    """The value of a column `back` rows before a row of the same key; NULL if that row is `within` ms or more older."""
 
     column: str
     back: int
@@ -73,12 +73,12 @@ class EarlierValue(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class RowsBefore(Mark):
-    """The rows of a push with values of earlier rows.
+    """The rows of a push, with values of earlier rows.
 
     Args:
         table: The table that keeps the rows.
-        rows: The SELECT of what a push adds to it.
-        keys: The columns whose values have rows of their own.
+        rows: The SELECT of the rows that a push adds to the table.
+        keys: The columns that separate the rows: earlier rows have equal values in them.
         order: The columns that order the rows.
         values: The values of earlier rows, by the names of their columns.
     """
@@ -92,10 +92,10 @@ class RowsBefore(Mark):
 
 @dataclasses.dataclass(frozen=True)
 class AfterPauses(Mark):
-    """The rows of a push that come `time` milliseconds or more after the last such row of their key.
+    """For each key, the rows of a push that come `time` milliseconds or more after the last such row.
 
     Args:
-        last: The text of the statement of each key and the timestamp of its last such row.
+        last: The text of a statement that gives each key with the timestamp of its last such row.
         rows: The SELECT of the rows of a push, in any order.
         keys: The columns of the key.
         order: The columns that order the rows.

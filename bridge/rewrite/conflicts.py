@@ -1,6 +1,6 @@
-"""Whether events must be pushed one by one: where an event reads from a table what the event before it wrote.
+"""Whether events must be pushed one by one, because an event reads rows that the event before it wrote to a table.
 
-The statements of a push run over all its events. That gives the same results as one event after the other, unless a query
+The statements of a push run over all its events. The results are those of one event after the other, unless a query
 reads what a query writes, or two queries write the same: inserted or deleted rows, or columns that an UPDATE sets.
 """
 
@@ -36,7 +36,7 @@ class Touch(NamedTuple):
 
 
 def conflicts(trees: Iterable[Node], database: Database) -> set[str]:
-    """The tables of the bridge's database because of which events are pushed one by one; names are in lower case."""
+    """The tables of the bridge's database that force events to be pushed one by one; names are in lower case."""
     nodes = dict.fromkeys(node for tree in trees for node in query.walk(tree))
     writes = [touch for node in nodes for touch in _written(node, database)]
     reads = [touch for node in nodes for touch in _read(node, database)] if writes else []
@@ -55,14 +55,14 @@ def written_tables(trees: Iterable[Node], database: Database) -> frozenset[str]:
 
 
 def uses(tree: Node, table: str, database: Database) -> tuple[int, int]:
-    """How many nodes of a tree read a table, and how many write it."""
+    """The number of nodes of a tree that read a table, and the number that write it."""
     nodes = dict.fromkeys(query.walk(tree))
     reads = sum(touch.table == table for node in nodes for touch in _read(node, database))
     return reads, sum(touch.table == table for node in nodes for touch in _written(node, database))
 
 
 def met(trees: Iterable[Node], late: Iterable[Node], database: Database) -> str | None:
-    """A table that the trees write and that a node of `late` reads after all steps; None if there is no such table."""
+    """A table that the trees write and a node of `late` reads after all steps; None if there is no such table."""
     writes = [touch for tree in trees for node in query.walk(tree) for touch in _written(node, database)]
     reads = [touch for node in late for touch in _read(node, database)] if writes else []
     return next((write.table for write in writes if any(write.meets(read) for read in reads)), None)
@@ -107,7 +107,7 @@ def set_by(sql: Sql) -> frozenset[str] | None:
 
 
 def read_by(sql: Sql, table: str) -> frozenset[str] | None:
-    """The columns of a table that a statement may read; None where its text does not say."""
+    """The columns of a table that a statement may read; None if its text does not tell."""
     tree = sql.tree
     stars = (star for star in tree.find_all(exp.Star) if not isinstance(star.parent, exp.Count))
     joins = (join for join in tree.find_all(exp.Join) if join.method or join.args.get("using"))

@@ -1,4 +1,4 @@
-"""The windows that queries keep over the results of others (W5): rows leave with the rows they came from."""
+"""The windows that queries have over the results of other queries (W5): a result leaves with the rows it came from."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from windows.times import NEVER
 
 
 def leaving_with(flow: Flow, origins: Sequence[tuple[Flow, dict[str, str]]]) -> Flow:
-    """The content joined with the rows it came from: it leaves with the first of them, and is gone where they are."""
+    """The content joined with the rows it came from: a result leaves with the first of them, or is absent with it."""
     assert flow.content is not None
     own = [name for name in flow.content.columns if name not in OUT]
     joined = exp.select(*(column_of("d", name) for name in own)).from_(flow.content.item("d"))
@@ -45,7 +45,7 @@ def _paired(left: exp.Expr, right: exp.Expr, nullable: bool) -> exp.Expr:
 
 
 def _place_of_jump(content: Selection, out: Mapping[str, exp.Expr]) -> exp.Expr:
-    """The place, among the results of the event that brings the next jump, from which those of this one are gone."""
+    """The place, among the results of the event that brings the next jump, from which this jump's have left."""
     count = exp.select(exp.Add(this=exp.Count(this=exp.Star()), expression=number(1))).from_(content.item("v"))
     pairs = [(column_of("v", own), out[name].copy()) for name, own in zip(OUT, ("ts", "seq"), strict=False)]
     earlier = exp.LT(this=column_of("v", FROM), expression=out[OUT[2]])
@@ -55,22 +55,23 @@ def _place_of_jump(content: Selection, out: Mapping[str, exp.Expr]) -> exp.Expr:
 
 
 def _end_or_begin(out: Mapping[str, exp.Expr]) -> exp.Expr:
-    """The place, in the event that put a part out, from which a result of it is gone: a part's own place says nothing.
+    """The place, in the event that put a part out, from which its result has left; the part has no place there.
 
-    A result of that very event stays to its end (O3: all rows of one event meet); others are gone as it begins.
+    A result of that same event stays to its end (O3: all rows of one event meet). Other results have left when it
+    begins.
     """
     made_then = exp.and_(*(out[its].copy().eq(column_of("d", own)) for its, own in ((OUT[0], "ts"), (OUT[1], "seq"))))
     return exp.Case().when(made_then, number(NEVER)).else_(number(0))
 
 
 def _first(left: Mapping[str, exp.Expr], right: Mapping[str, exp.Expr]) -> dict[str, exp.Expr]:
-    """The one that comes first of two rows."""
+    """The columns of whichever of two places comes first."""
     earlier = lexicographically_before([(left[name].copy(), right[name].copy()) for name in OUT])
     return {name: exp.Case().when(earlier.copy(), left[name].copy()).else_(right[name].copy()) for name in OUT}
 
 
 def purge_expired_results(name: str, flow: Flow) -> Purge:
-    """Rows that have been replaced, or have left with a row they came from."""
+    """A purge of rows that have been replaced, or have left with a row they came from."""
     keys = [column(key) for key in flow.key]
     inside = cast("Selection", flow.content).where(exp.EQ(this=column(OUT[1]), expression=number(NEVER)))
     row = exp.Tuple(expressions=keys) if len(keys) > 1 else keys[0]

@@ -1,4 +1,4 @@
-"""Selections, to which a filter or a map adds no sub-query, and flows: the rows that an operator emits."""
+"""Selections, to which filters and maps add no sub-query, and flows, which are the rows that an operator emits."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from windows.sql import (
 from windows.times import NEVER
 
 TIMES = ("ts", "seq", "_expires")
-"""Columns of every flow besides its order: time and number of the row, and its expiry from the window."""
+"""Columns of every flow in addition to its order: time and number of the row, and its expiry from the window."""
 
 
 class Need(enum.IntEnum):
-    """What a reader needs of an operator: its result as a SELECT, its arrivals in a table, or its window's content, too."""
+    """The need of an operator's reader: its result as a SELECT, its arrivals in a table, or also the window."""
 
     RESULT = 0
     ARRIVALS = 1
@@ -36,7 +36,7 @@ class Need(enum.IntEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Selection:
-    """`SELECT columns FROM source WHERE conditions`, in parts; a filter or map changes the parts."""
+    """`SELECT columns FROM source WHERE conditions`, in parts, which a filter or a map changes."""
 
     source: exp.Expr
     columns: Mapping[str, exp.Expr]
@@ -44,11 +44,11 @@ class Selection:
 
     @classmethod
     def of(cls, source: exp.Expr, names: Iterable[str]) -> Selection:
-        """All of a table or sub-query, by its columns' names."""
+        """All rows of a table or sub-query, with the columns of these names."""
         return cls(source, {name: column(name) for name in names})
 
     def value(self, expression: exp.Expr, alias: str | None = None) -> exp.Expr:
-        """An expression over this selection's columns as one over its source's columns, qualified by `alias`."""
+        """An expression over this selection's columns, rewritten over its source's columns, qualified by `alias`."""
 
         def substituted(node: exp.Expr) -> exp.Expr:
             if not isinstance(node, exp.Column):
@@ -62,7 +62,7 @@ class Selection:
         return dataclasses.replace(self, conditions=(*self.conditions, self.value(condition)))
 
     def project(self, columns: Mapping[str, exp.Expr]) -> Selection:
-        """The same rows with other columns, which are expressions over this selection's."""
+        """The same rows with other columns, given as expressions over this selection's columns."""
         return dataclasses.replace(self, columns={name: self.value(value) for name, value in columns.items()})
 
     def item(self, alias: str) -> exp.Expr:
@@ -81,7 +81,7 @@ class Selection:
 
 
 class LastRows(NamedTuple):
-    """The content of a ROWS window: the last `size` rows per value of `keys`. `rows` selects them from its table."""
+    """The content of a ROWS window: the last `size` rows per value of `keys`; `rows` selects them from its table."""
 
     size: int
     keys: tuple[exp.Expr, ...]
@@ -90,11 +90,11 @@ class LastRows(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Boundaries:
-    """Where a window jumps: at the times `origin + k * slide`, in milliseconds, or at the rows of these numbers.
+    """The boundaries of a window that jumps: the times `origin + k * slide`, in ms, or the rows with such numbers.
 
-    Before the next one, statements that read the table `rows`, of the rows that it gets, find nothing. `origin` is None
-    where it is the time of the first row, which the table `first` keeps. `keys`: the columns of that table for whose
-    values rows are counted; None where boundaries are times.
+    Before the next boundary, statements that read the rows of the table `rows` find none. `origin` is None if it is the
+    time of the first row, which the table `first` keeps. `keys`: the columns of that table per whose values rows are
+    counted; None if boundaries are times.
     """
 
     rows: str
@@ -108,15 +108,16 @@ class Boundaries:
 class Flow:
     """The rows that an operator emits.
 
-    `arrivals` are the rows of the present push, `content` those of the window. `order` names the columns that order rows
-    of one (ts, seq); without them there is one row at most. Content that is `counted` has the columns `OUT`: the row that
-    evicted a row from a ROWS window. `timed` rows may come as time passes; they have seq 0, which stands before every
-    event of that ts. `jumping` arrivals are a window's whole content; `jump` names the columns that identify the jumps of
-    one (ts, seq). `late`: readers of an event see this content as it was before the event. `size`: the milliseconds for
-    which every row is valid, where that is one number. `last`: the ROWS window, whose content has `NTH`. `sessions_of`:
-    the keys of a SESSION window, whose content has `SESSION`. `variants`: the ways to write the arrivals of a result that
-    is not in a table; `brief` and `long` ones compare a push with the `window` (milliseconds), of which a brief
-    one spans at most 1/`brief`. `boundaries`: those at which alone rows come and leave; None where they may at any time.
+    `arrivals` are the rows of the current push, `content` those of the window. `order` names the columns that order
+    rows of one (ts, seq); without them there is at most one such row. Content that is `counted` has the columns `OUT`:
+    the row that evicted a row from a ROWS window. `timed` rows may come as time passes; they have seq 0, which comes
+    before every event of that ts. `jumping` arrivals are a window's whole content; `jump` names the columns that
+    identify the jumps of one (ts, seq). `late`: readers of an event see this content as it was before the event.
+    `size`: the milliseconds for which every row is valid, if they are equal for all rows. `last`: the ROWS window,
+    whose content has `NTH`. `sessions_of`: the keys of a SESSION window, whose content has `SESSION`. `variants`: the
+    ways to write the arrivals of a result that is not in a table; `brief` and `long` variants compare a push with the
+    `window` (milliseconds), of which a brief push spans at most 1/`brief`. `boundaries`: the boundaries at which alone
+    rows come and leave; None if they may do so at any time.
     """
 
     names: tuple[str, ...]
@@ -149,20 +150,20 @@ class Flow:
 
     @property
     def is_last_rows(self) -> bool:
-        """Whether its content is the last rows of a window, ordered by their numbers alone."""
+        """Whether the content is the last rows of a window, ordered by their numbers alone."""
         numbered = self.last is not None and self.content is not None and NTH in self.content.columns
         return numbered and not (self.timed or self.order or self.jumping or self.late)
 
     @property
     def place_of_event(self) -> exp.Expr:
-        """The place of an arrival among those of its event, from 0: the same however many events are pushed at once (rule D5)."""
+        """The place of an arrival among those of its event, from 0; it does not depend on the size of a push (D5)."""
         if not self.order:
             return number(0)
         place = row_number([column("ts"), column("seq")], map(column, self.order))
         return exp.paren(exp.Sub(this=place, expression=number(1)))
 
     def change(self, names: tuple[str, ...], columns: Mapping[str, exp.Expr]) -> Flow:
-        """The flow with other attributes (a map)."""
+        """The flow with other attributes, computed by a map."""
 
         def mapped(selection: Selection) -> Selection:
             system = {name: column(name) for name in selection.columns if name in {*_SYSTEM, *self.order, *self.jump}}
@@ -190,7 +191,7 @@ class Flow:
 
     @property
     def writers(self) -> Variants[StatementWriter[Selection]]:
-        """The ways to write the arrivals, one at least."""
+        """The ways to write the arrivals; at least one."""
         return self.variants or Variants(StatementWriter(lambda: self.arrivals))
 
 
@@ -198,10 +199,10 @@ PLAIN = (
     exp.Column, exp.Identifier, exp.Literal, exp.Null, exp.Boolean, exp.Paren, exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ,
     exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Is, exp.Between, exp.Add, exp.Sub, exp.Neg,
 )  # fmt: skip
-"""Expressions that fail for no value."""
+"""Expressions that cannot fail, whatever their values."""
 
 OUT = ("_out_ts", "_out", "_out_place")
-"""Columns of `counted` content: ts, seq and place of the row that evicted this one."""
+"""Columns of `counted` content: ts, seq and place of the row that has evicted this one."""
 
 NTH = "_nth"
 """Column of the content of a ROWS window: the row's number among those of its key."""
@@ -210,10 +211,10 @@ SESSION = "_segment"
 """Column of the content of a SESSION window: the number of the row's session among those of its key."""
 
 AT_LEAST = "at_least"
-"""Marks a number that may be replaced by a greater one: more rows are read, the results are the same."""
+"""Marks a number that may be replaced by a greater one: then more rows are read, with the same results."""
 
 INSERTED = 1_000_000_000
-"""The first place of rows that an event inserts into a window that events change; rows that it changes have lower ones."""
+"""The first place of rows that an event inserts into a changeable window; rows that it changes have lower places."""
 
 FROM = "_from"
 """Column of a result over a whole jump: the first place of the jump's rows."""
@@ -222,7 +223,7 @@ _SYSTEM = {*TIMES, "_place", *OUT, NTH, SESSION}
 
 
 def not_later(row: str, than: str, order: tuple[str, ...], timed: bool, strictly: bool = False) -> exp.Expr:
-    """Whether the row of alias `row` stands before the row of alias `than`, or is the same row.
+    """Whether the row of alias `row` comes before the row of alias `than`, or is the same row.
 
     The first condition bounds the rows by one column, which a join or an index can use.
     """
@@ -247,11 +248,11 @@ def valid(
     bounded: bool = False,
     exempt: exp.Expr | None = None,
 ) -> list[exp.Expr]:
-    """Whether a row of the window (alias `row`) has not expired when the row `at` has arrived.
+    """The conditions under which a row of the window (alias `row`) has not expired when the row `at` has arrived.
 
-    `order`: the columns that order the rows of one event, where `at` is a row of the same flow. `bounded` adds that the
-    row is not newer than `at`, so that an index on time finds only the rows of a sliding window. Rows for which `exempt`
-    holds stay though rows of the same instant evict them.
+    `order`: the columns that order the rows of one event, if `at` is a row of the same flow. `bounded` adds that the
+    row is not newer than `at`, so that an index on time finds only the rows of a sliding window. Rows for which
+    `exempt` holds stay although rows of the same timestamp evict them.
     """
     conditions: list[exp.Expr] = [exp.LT(this=column_of(at, "ts"), expression=column_of(row, "_expires"))]
     if flow.size is not None and flow.size != NEVER:
@@ -265,7 +266,7 @@ def valid(
         pairs: list[tuple[exp.Expr, exp.Expr]] = [(column_of(at, mine), column_of(row, its)) for mine, its in names]
         (mine, its), *others = pairs
         bound = [exp.LTE(this=mine.copy(), expression=its.copy())] if others else []
-        # First, as DuckDB joins ranges by the first two plain conditions: the time alone leaves nearly all rows.
+        # First, as DuckDB joins ranges by the first two plain conditions: the time alone would keep nearly all rows.
         conditions = [*bound, exp.or_(lexicographically_before(pairs), exempt), *conditions]
     return conditions
 
@@ -273,9 +274,9 @@ def valid(
 def arrived_and_valid(
     row: str, at: str, flow: Flow, timed: bool, strictly: bool = False, bounded: bool = False
 ) -> list[exp.Expr]:
-    """Whether a row of another window (alias `row`) has arrived before the row `at`, and has not expired.
+    """The conditions under which a row of another window (`row`) has arrived before the row `at` and has not expired.
 
-    Rows of the same event count unless `strictly`; a `late` window is seen as it was before the event.
+    Rows of the same event count unless `strictly`. A `late` window is seen as it was before the event.
     """
     if not flow.late:
         return [not_later(row, at, (), timed, strictly), *valid(row, at, flow, timed=timed, bounded=bounded)]

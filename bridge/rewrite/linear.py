@@ -1,4 +1,4 @@
-"""Which queries take time in proportion to the events of a push on every database, so that a push may be as large as it likes."""
+"""Queries whose pushes take time proportional to their events on every database, so that pushes may be of any size."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from bridge.rewrite.aggregates.partials import Partials
 from windows.extents import Range, Rows
 
 OVERLAPS = 4
-"""The contents of a window that jumps which have a row in common, at most, where pushes are as large as they like."""
+"""The greatest number of overlapping contents of a jumping window for which pushes may be of any size."""
 
 
 def is_linear(node: Node, joins_by_range: bool = False) -> bool:
-    """Whether a tree has only filters, maps, unions, row patterns, and aggregates that are window frames or of few jumps.
+    """Whether a tree has only filters, maps, unions, row patterns, and aggregates by window frames or of few jumps.
 
-    What joins each event with the rows of a window may take time in proportion to both. `joins_by_range`: an index finds
-    the rows of a time, so a join over sliding windows of time reads no others, however many have come.
+    A join of each event with the rows of a window may take time proportional to both. `joins_by_range`: an index finds
+    the rows of a time range, so a join over sliding windows of time reads no other rows, however many were pushed.
 
     >>> from bridge.frontends.sql.statements import parse
     >>> is_linear(parse("SELECT k, SUM(v) AS t FROM s WINDOW(RANGE 5 S) WHERE v > 1 GROUP BY k"))
@@ -43,7 +43,7 @@ def is_linear(node: Node, joins_by_range: bool = False) -> bool:
 
 
 def _slides(node: Node, joins_by_range: bool) -> bool:
-    """Whether it is a sliding window of time over an input that takes no more time than its events."""
+    """Whether a node is a sliding window of time whose input takes time proportional to its events."""
     if not isinstance(node, query.Window) or not isinstance(node.extent, Range):
         return False
     return node.extent.slide is None and node.extent.step is None and is_linear(node.input, joins_by_range)
@@ -58,7 +58,7 @@ def _jumps_far(node: query.Aggregate, window: query.Window) -> bool:
 
 
 def _is_framed(node: query.Aggregate, window: query.Window) -> bool:
-    """Whether an aggregate over a window is window frames: its rows leave in their order, per group."""
+    """Whether an aggregate over a window is computed by window frames: rows leave in their order, per group."""
     match window.extent:
         case Range(slide=None, step=None) | Rows(slide=None):
             leave_in_order = all(key in node.group_by for key in window.partition_by)

@@ -1,4 +1,4 @@
-"""The names of a bridge's tables. A bridge that keeps its state finds them again by the operators that own them."""
+"""The names of a bridge's tables. A durable bridge finds its tables again by the operators that own them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from windows.databases.base import PREFIX
 
 
 class NameRow(NamedTuple):
-    """A stored name: who owns it (`key`), the name itself, and the table with which it goes."""
+    """A stored name: the key of its owner and purpose, the name itself, and the table that it is removed with."""
 
     key: str
     name: str
@@ -20,12 +20,12 @@ class NameRow(NamedTuple):
 
 
 class TableNames:
-    """Gives each table a name that nothing has yet, or the one that it had before the bridge was resumed.
+    """Gives each table an unused name, or the name that it had before the bridge was resumed.
 
-    A name is stored with the fingerprint of the operator that owns it, its epoch, and what it is for, as these are the
-    same when the queries are created again. What is stored of a name goes with its table.
+    A name is stored with the fingerprint of the owning operator, its epoch, and the purpose of the table, as these are
+    the same when the queries are created again. Rows about a table are removed with the table.
 
-    `keeps`: whether names are stored. `known`: the names stored before. `prefix`: what all names begin with.
+    `keeps`: whether names are stored. `known`: the names stored before. `prefix`: the beginning of all names.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class TableNames:
         self._prefix = prefix
         self.rows: dict[str, NameRow] = {}
         self._keys: dict[str, set[str]] = {}
-        """The keys of the rows that go with each table."""
+        """The keys of the rows that are removed with each table."""
         for row in known:
             self._put(row.key, row)
         self.missed: list[str] = []
@@ -45,16 +45,16 @@ class TableNames:
         self.resuming = False
         self._taken = {name.lower() for name in taken}
         self._suffixes: dict[str, int] = {}
-        """The last number behind each stem: all before it are taken."""
+        """The last number of each stem: all numbers up to it are used."""
         self._undo: list[tuple[str, NameRow | None]] = []
         self._pending: dict[str, bool] = {}
-        """The keys of rows that are to be stored or removed before the transaction commits, and whether they are stored."""
+        """The keys of rows to store or remove before the transaction commits, and whether they are stored already."""
         self._owner = ""
         self._counts: dict[str, int] = {}
 
     @contextlib.contextmanager
     def owned_by(self, owner: str) -> Iterator[None]:
-        """Within it names belong to this owner, which asks for them in the same order each time."""
+        """A context in which names belong to this owner, which asks for them in the same order each time."""
         before = self._owner, self._counts
         self._owner, self._counts = owner, {}
         try:
@@ -63,11 +63,11 @@ class TableNames:
             self._owner, self._counts = before
 
     def identity(self, key: Hashable, epoch: int) -> str:
-        """The identity of an operator in every process; empty where names are not stored."""
+        """The identity of an operator, equal in every process; "" if names are not stored."""
         return f"{fingerprint(key)}@{epoch}" if self.keeps else ""
 
     def of(self, kind: str, source: str) -> str:
-        """The name of a table: its kind, then the stream or query that it is for."""
+        """The name of a table: its kind, then the stream or query that it belongs to."""
         if not self.keeps:
             return self._free(kind, source)
         if not self._owner:
@@ -86,12 +86,12 @@ class TableNames:
         return f"{owner} {kind} 1" in self.rows
 
     def add(self, table: str) -> None:
-        """A table whose name is the user's."""
+        """Adds a table whose name the user has chosen."""
         if self.keeps and f"{table} itself" not in self.rows:
             self._added("", table)
 
     def index(self, table: str, columns: Iterable[str], number: int) -> str | None:
-        """The name of an index over these columns of a table, its `number`-th if possible; None where there is one."""
+        """The name of an index over these columns of a table, if possible its `number`-th; None if the index exists."""
         own = table.removeprefix(self._prefix)
         if not self.keeps:
             return f"{self._prefix}index_{own}_{number}"
@@ -106,9 +106,9 @@ class TableNames:
         return name
 
     def member(self, family: str, table: str, node: Hashable, numbers: Iterable[int]) -> int:
-        """A number for a new member of a family: one that no member has had.
+        """A number for a new member of a family, which no member has had before.
 
-        `numbers`: those of the present members. `table`: a table of the family, with which the number goes.
+        `numbers`: the numbers of the present members. `table`: a table of the family, with which the number is removed.
         """
         if not self.keeps:
             return max(numbers, default=0) + 1
@@ -121,22 +121,22 @@ class TableNames:
         return number
 
     def leave(self, family: str, node: Hashable) -> None:
-        """Removes a member from its family; if it returns it gets another number."""
+        """Removes a member from its family; if it returns, it gets another number."""
         key = f"{family} member {fingerprint(node)}" if self.keeps else ""
         if key in self.rows:
             self._set(key, None)
 
     def forget(self, table: str) -> None:
-        """A table is dropped, and what is stored of it."""
+        """Removes the rows about a table that is dropped."""
         for key in list(self._keys.get(table, ())):
             self._set(key, None)
 
     def commit(self) -> None:
-        """The transaction has taken effect."""
+        """Notes that the transaction has taken effect."""
         self._undo.clear()
 
     def rollback(self) -> None:
-        """The transaction has not taken effect."""
+        """Undoes the changes of a failed transaction."""
         while self._undo:
             self._put(*self._undo.pop())
         self._pending.clear()
@@ -147,7 +147,7 @@ class TableNames:
         return bool(self._pending)
 
     def changes(self) -> tuple[list[str], list[NameRow]]:
-        """The keys of stored rows to remove, and the rows to store then; each change is given once."""
+        """The keys of stored rows to remove, and the rows to store after that; each change is returned once."""
         gone = [key for key, is_stored in self._pending.items() if is_stored]
         come = [self.rows[key] for key in self._pending if key in self.rows]
         self._pending.clear()
@@ -164,7 +164,7 @@ class TableNames:
         self._put(key, row)
 
     def _put(self, key: str, row: NameRow | None) -> None:
-        """Puts a row, or (None) nothing, in the place of the row of this key."""
+        """Puts a row in place of the row of this key; None removes that."""
         before = self.rows.pop(key, None)
         if before is not None:
             self._keys[before.belongs].discard(key)

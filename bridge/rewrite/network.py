@@ -1,4 +1,4 @@
-"""The network of operators of all queries of a bridge: equal sub-trees are one operator, equal windows one table."""
+"""The network of operators of all queries of a bridge. Equal sub-trees share an operator, equal windows a table."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ DEFAULTS = Settings()
 
 @dataclasses.dataclass(frozen=True)
 class NamedSource:
-    """The source that a name in FROM stands for: the inbox of a stream, or the tree of another query."""
+    """The source that a name in FROM refers to: the inbox of a stream, or the tree of another query."""
 
     names: tuple[str, ...]
     inbox: str | None = None
@@ -52,7 +52,7 @@ class NamedSource:
 
 
 class NetworkNames(Protocol):
-    """Resolves names: streams and queries, data stores (None: the bridge's own database), and types of columns."""
+    """Resolves names of streams, queries and data stores (None: the bridge's own database), and types of columns."""
 
     outbox: Outbox
     stores: Stores
@@ -66,9 +66,9 @@ class NetworkNames(Protocol):
 class Network:
     """Rewrites trees into operators.
 
-    An operator has an `epoch`, the number of the newest event at its creation: a query does not see earlier events, so its
-    results do not depend on which other queries exist. While a query is rewritten, `reader` is its own epoch, and `epoch`
-    that of the tree at hand, which may be another query's.
+    An operator has an `epoch`, the number of the newest event at its creation: a query does not see earlier events, so
+    its results do not depend on which other queries exist. While a query is rewritten, `reader` is its own epoch, and
+    `epoch` is that of the current tree, which may be another query's.
     """
 
     def __init__(
@@ -87,20 +87,20 @@ class Network:
         self.stores = names.stores
         self.operators: list[Operator] = []
         self.changed: dict[int, tuple[Operator, list[int]]] = {}
-        """The operators that the newest plan has made or may have added to, with the indexes that each table had before."""
+        """The operators that the newest plan has created or changed, with the indexes that each table had before."""
         self._by_id: dict[int, Operator] = {}
         self._numbers = itertools.count(1)
         self.epoch = 0
         self.inherits: Mapping[str, int] = {}
-        """The epochs of operators that the tree at hand has taken over from a query that it replaces, by fingerprint."""
+        """The epochs of the operators that the current tree takes over from a replaced query, by fingerprint."""
         self.written_tables: frozenset[str] = frozenset()
-        """The tables that queries write; reads of them have their place among the steps."""
+        """The tables that queries write; reading them is a step of its own."""
         self.state_changes = StateChanges(names.tables)
         self.read_late: set[Node] = set()
-        """Nodes that read tables which no query wrote at their creation: they are read after all steps."""
+        """Nodes that read tables which no query wrote when they were created; they read after all steps."""
         self._by_node: dict[tuple[Hashable, int], Operator] = {}
         self._before: dict[int, tuple[Operator, dict[str, object]]] = {}
-        """The operators that the creation under way has added to, with their state before."""
+        """The operators that the current creation has changed, with their earlier state."""
         self.reader = 0
         self._used: set[int | str] = set()
         self._needs: dict[int | str, set[int | str]] = {}
@@ -111,14 +111,14 @@ class Network:
     ) -> tuple[Flow, list[Operator], frozenset[str]]:
         """Plans a resolved tree: the flow of its results, its operators, and the derived tables that it reads.
 
-        `inherits`: the epochs of operators that it takes over, by their fingerprints.
+        `inherits`: the epochs of the operators that it takes over, by fingerprint.
         """
         self._used, self.changed = set(), {}
         self.epoch = self.reader = epoch
         self.inherits = inherits
         flow = self.rewrite(node, Need.RESULT)
         if only_views(node):
-            self.rewrite(node, Need.CONTENT)  # the query is a window: it is kept for on-demand queries
+            self.rewrite(node, Need.CONTENT)  # the query is a window, whose content is needed for on-demand queries
         derived = frozenset(name for name in self._used if isinstance(name, str))
         return flow, in_order(self._by_id[each] for each in self._used if isinstance(each, int)), derived
 
@@ -126,7 +126,7 @@ class Network:
         return rewrite(node, self, need)
 
     def keep(self, operators: Iterable[Operator]) -> list[Operator]:
-        """Forgets all operators but these; gives the forgotten ones, whose tables can be dropped."""
+        """Removes all operators except these; returns the removed ones, whose tables can be dropped."""
         kept = {id(operator) for operator in operators}
         gone = [operator for operator in self.operators if id(operator) not in kept]
         self._needs = {key: needs for key, needs in self._needs.items() if key in kept or isinstance(key, str)}
@@ -139,7 +139,7 @@ class Network:
         return gone
 
     def keep_derived(self, names: set[str]) -> list[str]:
-        """Forgets all derived tables but these; gives the names of those that can be dropped."""
+        """Removes all derived tables except these; returns the names of the tables that can be dropped."""
         gone = [name for operator in self.operators for name in operator.forget_derived(names)]
         for name in gone:
             self._needs.pop(name, None)
@@ -153,9 +153,9 @@ class Network:
         key: Hashable | None = None,
         epoch: int | None = None,
     ) -> Operator:
-        """The operator of this tree, built unless there is an equal one of this epoch.
+        """The operator of this tree; it is built unless an equal one of this epoch exists.
 
-        `key` identifies it where the tree itself does not; `epoch` is another epoch than that of the tree at hand.
+        `key` identifies the operator if the tree itself does not. `epoch`: by default that of the current tree.
         """
         key = key or node
         reader = self.reader
@@ -179,18 +179,18 @@ class Network:
         return found
 
     def can_have(self, key: Hashable, kind: str, part: str = "") -> bool:
-        """Whether the operator of a key, or a part of it, may have such a table: not where a state is resumed that lacks it."""
+        """Whether the operator of a key (or its part) may have such a table; not if the resumed state lacks it."""
         owner = self.names.identity(key, self._epoch_of(key, self.epoch, self.inherits)) if self.names.resuming else ""
         return not owner or self.names.is_known(owner + part, kind)
 
     @staticmethod
     def _epoch_of(key: Hashable, epoch: int, inherits: Mapping[str, int]) -> int:
-        """The epoch of the operator of a key that a query of this epoch has, which `inherits` those of some operators."""
+        """The epoch of a key's operator in a query of this epoch, which `inherits` the epochs of some operators."""
         return inherits.get(fingerprint(key), epoch) if inherits else epoch
 
     @contextlib.contextmanager
     def _read_by(self, reader: int) -> Iterator[None]:
-        """A context in which a query of the epoch `reader` reads: an operator that is taken over reads what it has read."""
+        """A context in which a query of the epoch `reader` reads; an inherited operator reads what it read before."""
         mine, self.reader = self.reader, reader
         try:
             yield
@@ -198,7 +198,7 @@ class Network:
             self.reader = mine
 
     def _noting(self, user: int | str, build: Callable[[], T]) -> T:
-        """Builds an operator or a derived table, and records what it needs: its readers need that, too."""
+        """Builds an operator or a derived table, and records what it needs, as its readers need that, too."""
         above, self._used = self._used, set()
         result = build()
         self._needs[user] = self._used
@@ -207,7 +207,7 @@ class Network:
 
     @contextlib.contextmanager
     def restored_on_error(self) -> Iterator[None]:
-        """A context after whose failure all operators are as they were before."""
+        """A context that restores all operators after an error."""
         changes = self.state_changes.copy()
         self._before = {}
         try:
@@ -221,7 +221,7 @@ class Network:
             self._before = {}
 
     def _note_before(self, operator: Operator) -> None:
-        """Records the state of an operator before it may be added to."""
+        """Records the state of an operator before it is changed."""
         self.changed.setdefault(id(operator), (operator, [len(made.indexes) for made in operator.tables]))
         if id(operator) not in self._before:
             state = {name: copy.copy(value) for name, value in vars(operator).items()}
@@ -246,7 +246,7 @@ class Network:
     def existing(
         self, key: Hashable, epoch: int, inherits: Mapping[str, int] = MappingProxyType({})
     ) -> Operator | None:
-        """The operator of this key that a query of this epoch reads, or of the epochs it `inherits`; None if there is none."""
+        """The operator of this key that a query reads, by its epoch or those it `inherits`; None if there is none."""
         return self._by_node.get((key, self._epoch_of(key, epoch, inherits)))
 
     def index(self, name: str, columns: tuple[str, ...]) -> None:
@@ -258,11 +258,11 @@ class Network:
                     operator.tables[place] = dataclasses.replace(made, indexes=(*made.indexes, columns))
 
     def use(self, operator: Operator) -> None:
-        """Records that the query at hand needs an operator and all that the operator needs."""
+        """Records that the current query needs an operator, and everything that the operator needs."""
         self._used |= {id(operator), *self._needs[id(operator)]}
 
     def under(self, epoch: int, inherits: Mapping[str, int]) -> Callable[[Node, Need], Flow]:
-        """A function that rewrites another query's tree in the epoch of that query, with what that `inherits`."""
+        """A function that rewrites another query's tree in that query's epoch, with the epochs that it `inherits`."""
 
         def rewritten(node: Node, need: Need) -> Flow:
             mine = self.epoch, self.inherits
@@ -275,11 +275,11 @@ class Network:
         return rewritten
 
     def epochs(self, operators: Iterable[Operator], epochs: Collection[int]) -> dict[str, int]:
-        """The epochs of those of these operators that are of one of the `epochs`, by the fingerprints of the operators."""
+        """The epochs, by fingerprint, of those of these operators whose epoch is one of the `epochs`."""
         return {fingerprint(key): epoch for (key, epoch), _ in self._of_epochs(operators, epochs)}
 
     def of_epochs(self, operators: Iterable[Operator], epochs: Collection[int]) -> list[Operator]:
-        """The operators among these that are of one of the `epochs`."""
+        """Those of these operators whose epoch is one of the `epochs`."""
         return [operator for _, operator in self._of_epochs(operators, epochs)]
 
     def _of_epochs(
@@ -293,7 +293,7 @@ class Network:
         return self.names.of(kind, query.source_name(node) or "")
 
     def give(self, operator: Operator, node: Node, need: Need) -> Flow:
-        """An operator's result as its reader needs it: a SELECT, in an inbox, or with its derived window (W5), too."""
+        """The result of an operator in the form its reader needs: a SELECT, an inbox, or also a derived window (W5)."""
         result = cast("Flow", operator.result)
         if need is Need.RESULT and operator.arrivals is None:
             return result
@@ -309,7 +309,7 @@ class Network:
         return operator.contents[self.reader] if need is Need.CONTENT else operator.arrivals
 
     def _materialised(self, operator: Operator, node: Node, result: Flow) -> Flow:
-        """Puts the result into an inbox; rows of one event are numbered in the operator's order."""
+        """Puts the result into an inbox. Rows of one event are numbered in the operator's order."""
         inbox = self.name("inbox", node)
         order: dict[str, exp.Expr] = {}
         if result.order == ("_place",):
@@ -332,20 +332,20 @@ class Network:
         return dataclasses.replace(result, arrivals=arrivals, order=tuple(order), variants=None)
 
     def _window(self, operator: Operator, node: Node, arrivals: Flow) -> Flow:
-        """W5: a table of the results that are still valid, by the expiry each row brings along."""
+        """W5: a table of the results that are still valid, by the expiry that comes with each row."""
         name = self.name("window", node)
         select = arrivals.arrivals.select()
         add_table(operator, name, select, indexed_by("_expires", select, self.database))
         operator.derived[name] = self.reader
         operator.steps.append(Insert(name, select))
         content = Selection.of(table(name), arrivals.arrivals.columns)
-        # Results are replaced by newer ones, not only at the boundaries of a window.
+        # Newer results replace older ones at any time, not only at the boundaries of a window.
         boundaries = arrivals.boundaries if isinstance(node, query.Window) else None
         kept = dataclasses.replace(arrivals, content=content, last=None, boundaries=boundaries)
         flow = derived_content(node, kept)
         if origins := self._noting(name, operator.origins):
             flow = leaving_with(flow, origins)
-        # Replaced rows are purged first: without the row that replaced them they would count again.
+        # Replaced rows are purged first: once the row that replaced them is gone, they would count again.
         operator.purges += [purge_expired_results(name, flow), expired(name)] if flow.counted else [expired(name)]
         return flow
 
@@ -354,7 +354,7 @@ class Network:
         return self.concerns(node)[0]
 
     def concerns(self, node: Node) -> tuple[frozenset[str], bool]:
-        """The streams below a node, and whether time alone makes it report."""
+        """The streams below a node, and whether it reports as time passes."""
         streams: set[str] = set()
         timed = False
         for below in query.walk(node):
@@ -373,18 +373,18 @@ def in_order(operators: Iterable[Operator]) -> list[Operator]:
 
 @singledispatch
 def rewrite(node: Node, network: Network, need: Need) -> Flow:
-    """The flow of a resolved node; each operator registers its own function, one file per operator."""
+    """The flow of a resolved node. Each operator registers its own function, one file per operator."""
     raise TypeError(f"no rewriting for {type(node).__name__}")
 
 
 @singledispatch
 def derived_content(node: Node, flow: Flow) -> Flow:
-    """The content of a derived window beside the rule of `_expires`; an aggregate's rows are replaced by newer ones."""
+    """The content of a derived window, apart from `_expires`: newer rows of an aggregate replace older ones."""
     return flow
 
 
 def only_views(node: Node) -> bool:
-    """Whether a tree is windows below filters, maps and unions alone, which have no state."""
+    """Whether a tree consists of windows below filters, maps and unions, which have no state."""
     if isinstance(node, query.Window):
         return True
     return isinstance(node, (query.Filter, query.Map, query.Union)) and all(map(only_views, node.inputs_of))

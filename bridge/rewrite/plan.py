@@ -1,6 +1,6 @@
-"""The physical form of queries: tables, and steps that are each one standard SQL statement.
+"""The physical form of queries: tables, and steps, each of which is one standard SQL statement or a call.
 
-A step holds a neutral sqlglot statement; its text in the database's SQL is rendered once, when the query is created.
+A step has a neutral sqlglot statement; its text in the database's SQL is rendered once, when the query is created.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class PlannedTable:
-    """A table of state, created with the columns of a SELECT that would fill it: the database knows their types best."""
+    """A table of state, created with the columns of a SELECT that would fill it: the database chooses the types."""
 
     name: str
     like: exp.Query
     indexes: tuple[tuple[str, ...], ...] = ()
     is_late: bool = False
-    """Whether it is created only when the window of its operator has become long."""
+    """Whether it is created only after the window of its operator has become long."""
 
     def create(self) -> exp.Create:
-        """`CREATE TABLE name AS SELECT …` without a row."""
+        """`CREATE TABLE name AS SELECT …`, without rows."""
         shape = (
             exp.select(*map(_shaped, self.like.named_selects))
             .from_(derived_table(self.like, "q"), copy=False)
@@ -55,23 +55,23 @@ def indexing(name: str, of: str, columns: Sequence[str]) -> exp.Expr:
 
 
 def _shaped(name: str) -> exp.Expr:
-    """A column of a new table. A computed column has no type in SQLite, where an index over it serves no comparison."""
+    """A column of a new table. Computed columns have no type in SQLite, so comparisons would not use an index."""
     column = exp.column(name, quoted=True)
     return aliased(cast_to(column, "BIGINT"), name) if name == "_expires" else column
 
 
 @dataclasses.dataclass(frozen=True)
 class Insert:
-    """Adds the rows of a SELECT to a table of state; the SELECT may have variants, each written when it is first run."""
+    """Adds the rows of a SELECT to a table of state. The SELECT may have variants, each written when it first runs."""
 
     table: str
     select: exp.Expr | Variants[StatementWriter[exp.Expr]]
     columns: tuple[str, ...] = ()
-    """Where it is a table of the user's, the columns that get the SELECT's, in their order."""
+    """For a user's table: the columns that get the columns of the SELECT, in order."""
 
     @property
     def variants(self) -> Variants[StatementWriter[exp.Expr]]:
-        """The ways to write the SELECT, one at least."""
+        """The ways to write the SELECT; at least one."""
         select = self.select
         return select if isinstance(select, Variants) else Variants(StatementWriter(select.copy))
 
@@ -85,8 +85,8 @@ class Insert:
 class UpdateRows(Insert):
     """Changes the rows of a table of state (alias `own`) that match a row of the SELECT (alias `row`).
 
-    `settings`: the new values of columns, in the order in which they are assigned. `matches`: the conditions. `calls`: the
-    aggregates that columns hold of all rows so far.
+    `settings`: the new values of columns, in the order of assignment. `matches`: the conditions. `calls`: the
+    aggregates of all rows so far that the columns have.
     """
 
     settings: Mapping[str, exp.Expr] = dataclasses.field(default_factory=dict)
@@ -106,7 +106,7 @@ class UpdateRows(Insert):
 
 @dataclasses.dataclass(frozen=True)
 class InsertMissing(Insert):
-    """Adds the rows of a SELECT that match no row of the table (alias `own`), by the conditions `matches`."""
+    """Adds the rows of a SELECT that do not match a row of the table (alias `own`), by the conditions `matches`."""
 
     matches: Sequence[exp.Expr] = ()
     own: str = ""
@@ -121,30 +121,30 @@ class InsertMissing(Insert):
 
 @dataclasses.dataclass(frozen=True)
 class PaneInsert(Insert):
-    """Adds panes, the aggregates of rows that have arrived: housekeeping, every `every` events."""
+    """Adds panes, the aggregates of rows that have arrived. It is housekeeping, run every `every` events."""
 
     every: int = 1
 
     def is_due(self, before: int, now: int) -> bool:
-        """Whether it is due after `now` events, if it was run last after `before` events."""
+        """Whether it is due after `now` events, if it last ran after `before` events."""
         return now // self.every > before // self.every
 
 
 @dataclasses.dataclass(frozen=True)
 class RowCountProbe:
-    """Whether a table has more than `rows` rows."""
+    """A probe whether a table has more than `rows` rows."""
 
     table: str
     rows: int
 
     def statement(self) -> exp.Expr:
-        """A SELECT of one row or none, which reads no more rows than it must."""
+        """A SELECT that gives one row or none, and reads no more rows than necessary."""
         return exp.select(exp.Literal.number(1)).from_(table(self.table)).limit(1).offset(self.rows)
 
 
 @dataclasses.dataclass(frozen=True)
 class Purge:
-    """Removes rows that can take part in no later result: housekeeping, correct at any time."""
+    """Removes rows that cannot take part in any later result. It is housekeeping, correct at any time."""
 
     table: str
     condition: exp.Expr
@@ -155,7 +155,7 @@ class Purge:
         row = [exp.column(column, quoted=True) for column in key]
         ranked = exp.select(*row, exp.alias_(place, "_n", quoted=True)).from_(table(name))
         near = exp.LTE(this=exp.column("_n", quoted=True), expression=exp.Literal.number(count))
-        left = exp.select(*row).from_(derived_table(ranked, "o")).where(near)  # databases stop at the place
+        left = exp.select(*row).from_(derived_table(ranked, "o")).where(near)  # databases stop at this place
         sought = exp.Tuple(expressions=row) if len(row) > 1 else row[0]
         return cls(name, exp.Not(this=exp.In(this=sought, query=exp.Subquery(this=left))))
 
@@ -166,24 +166,24 @@ class Purge:
 class Call(Protocol):
     """A step that is not one statement: it reads tables, and writes one.
 
-    One that cannot fail, so that it may run after its push has succeeded, has `is_unfailing`.
+    A step that cannot fail has `is_unfailing`, and may run after its push has succeeded.
     """
 
     table: str
 
     def run(self, database: Database, now: int, seq: int, final: bool) -> None:
-        """Runs for this push, whose newest event has time `now` and number `seq`. `final`: no event will follow."""
+        """Runs for this push, whose newest event has time `now` and number `seq`. `final`: no event follows."""
 
     def forget(self) -> None:
-        """Forgets what it remembers beside its tables, after a rollback."""
+        """Forgets what it has in memory beside its tables, after a rollback."""
 
     def explained(self, pretty: Callable[[str], str]) -> str:
-        """A script of the statements that it runs, with comments; `pretty` lays out SQL."""
+        """A script of the statements that it runs, with comments. `pretty` lays out SQL."""
 
 
 @runtime_checkable
 class RowCall(Protocol):
-    """A step that keeps the rows of its input in tables, and takes those of an event that is pushed alone by themselves.
+    """A step that keeps the rows of its input in tables, but takes the rows of a single event directly.
 
     See `bridge.patterns.live.machine.LiveMachine`.
     """
@@ -208,10 +208,10 @@ class RowCall(Protocol):
 
 @runtime_checkable
 class TimedCall(Protocol):
-    """A step that knows when it reports something though no event comes."""
+    """A step that knows when it reports something without an event."""
 
     def next_deadline(self, database: Database, now: int) -> int | None:
-        """The next time (ms), later than `now`, at which it may report something; None if there is none."""
+        """The next time (ms) after `now` at which it may report something; None if there is none."""
 
 
 Step = Insert | Purge
@@ -222,21 +222,21 @@ Origin = tuple[Flow, dict[str, str]]
 class Operator:
     """One distinct (sub-)query: its tables, and its steps of each push in order.
 
-    `inboxes` are emptied at the next push. `sources`: the streams whose events it reads; `timed`: it runs as time passes,
-    too. `origins` gives the contents that its results come from and whose rows other rows evict, with pairs of their
-    columns and the results' (among `keys`); a result leaves its derived window with the first of these rows (W5).
-    `derived`: the inbox of its results (None) and their windows (the epoch of the readers), which exist while they are
-    read. `longest`: the longest of the windows whose rows its table holds, in milliseconds. `members`: the trees that it
-    serves, by their numbers, and `family` what writes its steps for them; `leave` is called when it is not needed any
-    more. `pane_inserts` build panes of the rows of a table while that is long, which `row_count` finds out.
-    `constants` is the table of the members' constants, once there are several, and `settings` writes the statements that
-    fill it anew before the next push. `probes`: statements that are prepared once, at creation, besides the steps: what
-    only the database knows to be wrong is refused there. `identity`: what identifies it in every process, where the state
-    is kept. `deadlines`: statements with a column `due`, the times after now at which time alone may make it report
-    something. `stored`: what an operator that reports it otherwise takes over of its tables; `has_runs`: whether its open
-    matches are rows of their own in the tables of its family. `number`: its place in the order of creation. `boundaries`:
-    the times at which alone it has results. Before the next one, an operator with the table of their rows keeps what it
-    gets, and another does nothing.
+    `inboxes` are emptied at the next push. `sources`: the streams whose events it reads. `timed`: whether it also runs
+    as time passes. `origins` returns the contents that its results come from and from which rows are evicted, with
+    pairs of their columns and the results' (among `keys`); a result leaves its derived window with the first of these
+    rows (W5). `derived`: the inbox of its results (None) and their windows (the epoch of the readers), which exist
+    while they are read. `longest`: the length of the longest window whose rows its table has, in milliseconds.
+    `members`: the trees that it serves, by number; `family` writes its steps for them; `leave` is called when it is no
+    longer needed. `pane_inserts` build panes of the rows of a table while that is long, as found by `row_count`.
+    `constants`: the table of the members' constants, if there are several; `settings` writes the statements that fill
+    it again before the next push. `probes`: further statements that are prepared once, at creation, so that errors
+    known only to the database are found there. `identity`: identifies it in every process, if the state is durable.
+    `deadlines`: statements with a column `due`, the later times at which time alone may make it report something.
+    `stored`: the part of its tables that an operator with other reports can take over. `has_runs`: whether its open
+    matches are rows of their own in the tables of its family. `number`: its place in the order of creation.
+    `boundaries`: the only times at which it has results. Before the next one, an operator with the table of their rows
+    only stores new rows, and another one does nothing.
     """
 
     title: str
@@ -272,23 +272,23 @@ class Operator:
     number: int = 0
     boundaries: Boundaries | None = None
     totals: str = ""
-    """Its table of totals, where that is what it has."""
+    """Its table of totals, if it has totals."""
 
     @property
     def holds_state(self) -> bool:
-        """Whether a push leaves more in its tables than its results."""
+        """Whether a push leaves more in its tables than results."""
         passing = {*self.inboxes, *self.derived}
         own = (made.name for made in self.tables if not made.is_late and made.name not in passing)
         return self.has_runs or any(own)
 
     def filled_from(self, other: Operator) -> list[exp.Expr] | None:
-        """The statements that fill its tables from those of another operator; None where these do not have what it needs."""
+        """The statements that fill its tables from those of another operator; None if those lack what it needs."""
         if self.stored is None or other.stored is None:
             return None
         return self.stored.filled_from(other.stored)
 
     def forget_derived(self, names: set[str]) -> list[str]:
-        """Gives up the inbox and the windows of its results that are not among `names`; gives their names."""
+        """Removes the inbox and the windows of its results that are not among `names`; returns their names."""
         gone = [name for name in self.derived if name not in names]
         for name in gone:
             reader = self.derived.pop(name)
@@ -300,7 +300,7 @@ class Operator:
         return gone
 
     def forget(self, names: Collection[str]) -> None:
-        """Gives up these tables, with the steps that fill and purge them."""
+        """Removes these tables, with the steps that fill and purge them."""
         self.tables = [made for made in self.tables if made.name not in names]
         self.steps = [step for step in self.steps if step.table not in names]
         self.purges = [step for step in self.purges if step.table not in names]

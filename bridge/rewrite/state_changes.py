@@ -1,4 +1,4 @@
-"""Which statements change the tables that queries share, and the streams whose events make them do so."""
+"""The statements that change tables that queries share, and the streams whose events cause the changes."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from bridge.query.nodes import Node
 
 
 class StateChanges:
-    """The statements that change tables, by these; `tables` are all tables that statements may change."""
+    """The statements that change tables, by table. `tables`: all tables that statements may change."""
 
     def __init__(self, tables: Collection[str]) -> None:
         self._tables = tables
         self._streams: dict[str, list[frozenset[str]]] = {}
-        """Per table the streams that each of its statements reads, in the order of creation."""
+        """For each table, the streams that each of its statements reads, in the order of creation."""
 
     def concern(self, names: Iterable[str]) -> bool:
-        """Whether statements may change one of these tables: what is read of them is then read at its place."""
+        """Whether statements may change one of these tables; reading it then has a place among the steps."""
         return any(name in self._tables for name in names)
 
     def add(self, name: str, node: Node) -> None:
-        """Adds a statement, the tree `node`, that changes this table."""
+        """Adds a statement (the tree `node`) that changes this table."""
         self._streams.setdefault(name.lower(), []).append(frozenset(_streams(node)))
 
     def add_all(self, tree: Node) -> None:
@@ -41,7 +41,7 @@ class StateChanges:
         return {read[one] for changing in self._streams.get(name.lower(), []) for one in changing & set(read)}
 
     def key(self, node: Node, tables: Iterable[str]) -> Hashable:
-        """The key of an operator that reads `tables`: a statement created in between may change one of them."""
+        """The key of an operator that reads `tables`; a new statement that changes one of them changes the key."""
         counts = tuple((name, len(self._streams[name])) for name in sorted(tables) if name in self._streams)
         return (node, counts) if counts else node
 

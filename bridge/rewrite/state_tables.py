@@ -1,4 +1,4 @@
-"""The tables in which operators keep rows: their columns and indexes, and what is removed from them."""
+"""The tables in which operators store rows: their columns and indexes, and the purges of their rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from windows.databases.base import Database
 from windows.sql import column, column_of, number, over, table
 
 CLOCK = "cep_clock"
-"""One row: `before` and `now`, the newest times before and since the push, and `seq`, the newest event's number."""
+"""One row: `before` and `now`, the newest times before and after the push, and `seq`, the newest event's number."""
 
 
 def add_table(
@@ -22,7 +22,7 @@ def add_table(
 
 
 def indexed_by(time: str, rows: exp.Select, database: Database) -> tuple[tuple[str, ...], ...]:
-    """The indexes of a window table by `time` (`ts`, `_expires` or `seq`), at whose end the valid rows stand."""
+    """The indexes of a window table by `time` (`ts`, `_expires` or `seq`); valid rows are at their end."""
     others = [name for name in ("seq", *rows.named_selects) if name != time]
     return (tuple(dict.fromkeys((time, *others))),) if database.covering_indexes else ((time,),)
 
@@ -38,7 +38,7 @@ def ago(milliseconds: int) -> exp.Expr:
 
 
 def keep_for(operator: Operator, milliseconds: int) -> str:
-    """The name of an operator's table, whose rows are kept for `milliseconds` or longer from now on."""
+    """The name of an operator's table, whose rows are kept for at least `milliseconds` from now on."""
     name = operator.tables[0].name
     if milliseconds > operator.longest:
         operator.longest = milliseconds
@@ -68,12 +68,12 @@ def arrived(alias: str, below: Flow) -> exp.Expr:
 
 
 def order_columns(flow: Flow) -> dict[str, exp.Expr]:
-    """The order columns, which a window table copies from its input."""
+    """The columns that order rows; a window table copies them from its input."""
     return {name: column(name) for name in flow.order}
 
 
 def row_columns(flow: Flow, expires: exp.Expr) -> dict[str, exp.Expr]:
-    """The columns of a window table over a flow: those of its rows, with another expiry."""
+    """The columns of a window table over a flow: those of the flow's rows, with another expiry."""
     return {
         "ts": column("ts"),
         "seq": column("seq"),

@@ -1,4 +1,4 @@
-"""Streams, filter, map and union (O1): they keep no state, so they are written into the statements that read them."""
+"""Streams, filters, maps and unions (O1): they have no state, so they are parts of the statements that read them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _(node: query.Union, network: Network, need: Need) -> Flow:
 
 
 def _inputs(node: query.Union) -> Iterator[query.Node]:
-    """The inputs, those of a union in a union one after the other."""
+    """The inputs in order; a union within a union is replaced by its inputs."""
     for below in node.inputs:
         yield from _inputs(below) if isinstance(below, query.Union) else [below]
 
@@ -78,7 +78,7 @@ def _share_events(inputs: Sequence[query.Node], network: Network) -> bool:
 
 
 def _merged(flows: Sequence[Flow], parts: Sequence[Selection], ranked: bool, counted: bool) -> Selection:
-    """All parts' rows; where one event gives several, the left input's stand first."""
+    """The rows of all parts. If one event gives several rows, those of the left input come first."""
     selects = [
         _branch(place, flow, part, ranked, counted) for place, (flow, part) in enumerate(zip(flows, parts, strict=True))
     ]
@@ -98,9 +98,9 @@ def _merged(flows: Sequence[Flow], parts: Sequence[Selection], ranked: bool, cou
 
 
 def _out_place(rows: exp.Query) -> exp.Expr:
-    """The place from which a row is out, counted among all parts' rows of the event that puts it out.
+    """The place from which a row is out, counted among all parts' rows of the event that evicts it.
 
-    0 stays 0: it is gone as that event begins.
+    0 stays 0: the row is out when that event begins.
     """
     earlier = lexicographically_before(
         [
@@ -118,7 +118,7 @@ def _out_place(rows: exp.Query) -> exp.Expr:
 
 
 def _branch(place: int, flow: Flow, part: Selection, ranked: bool, counted: bool) -> exp.Select:
-    """One part's rows; where it has one row an event at most, that one's place is 1."""
+    """The rows of one part. If it has at most one row per event, that row's place is 1."""
     one = exp.cast(number(1), "BIGINT")
     select = part.select(["ts", "seq", "_expires", *flow.names])
     if counted:
@@ -133,9 +133,9 @@ def _branch(place: int, flow: Flow, part: Selection, ranked: bool, counted: bool
 
 
 def as_inserted(node: query.Node, network: Network) -> bool:
-    """Whether the rows of a tree, those of one stream, are stored in their order, and the database reads them in it.
+    """Whether the rows of a tree belong to one stream, are stored in order, and are read in this order.
 
-    A window that jumps stores those of each content in any order.
+    A window that jumps stores the rows of each content in any order.
     """
     while isinstance(node, (query.Filter, query.Map, query.Window)):
         if isinstance(node, query.Window) and node.extent.jumps:

@@ -1,4 +1,4 @@
-"""The content of an operator's tables, for another one that needs the same but reports it otherwise (rule D7)."""
+"""The content of an operator's tables, for another operator with equal needs but other reports (rule D7)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from windows.sql import column, identifier, table
 
 
 class StoredTable(NamedTuple):
-    """A table of state: its name, and its columns by what they hold."""
+    """A table of state: its name, and its columns by their content."""
 
     name: str
     columns: Mapping[Any, str]
 
     @classmethod
     def of(cls, name: str, columns: Iterable[str]) -> StoredTable:
-        """A table each of whose columns holds what it is called."""
+        """A table whose columns are named after their content."""
         return cls(name, {each: each for each in columns})
 
 
@@ -27,8 +27,8 @@ class StoredTable(NamedTuple):
 class StoredState:
     """The state of an operator, such as the open matches of a pattern.
 
-    meaning: Operators of an equal meaning have equal state. tables: By what they are for. needs: What the rows must suffice
-    for, such as the number of rows before a match: tables that were written for less do not do.
+    meaning: Operators with equal meanings have equal state. tables: By purpose. needs: What the rows must suffice for,
+    such as the number of rows before a match; tables written for smaller needs cannot be used.
 
     >>> one = StoredState("A B", {"rows": StoredTable.of("one", ["ts", "a", "b"])}, (1,))
     >>> other = StoredState("A B", {"rows": StoredTable.of("other", ["ts", "b"])}, (0,))
@@ -42,7 +42,7 @@ class StoredState:
     needs: tuple[int, ...] = ()
 
     def filled_from(self, other: StoredState) -> list[exp.Expr] | None:
-        """The statements that fill these tables from those of `other`; None where these do not have what is needed."""
+        """The statements that fill these tables from those of `other`; None if those lack what is needed."""
         if self.meaning != other.meaning or any(mine > its for mine, its in zip(self.needs, other.needs, strict=True)):
             return None
         if not self.tables.keys() <= other.tables.keys():

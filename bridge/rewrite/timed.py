@@ -1,4 +1,4 @@
-"""Which nodes report something as time passes, without an event."""
+"""The nodes that report something as time passes, without an event."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nfa.temporal.tree import is_timed
 
 
 def reports_by_time(node: Node) -> bool:
-    """Whether time alone makes a node itself report, not what it reads.
+    """Whether time alone makes a node report, apart from the nodes that it reads.
 
     >>> from bridge.query import Aggregate, Stream, Window
     >>> windows = [Window(Stream("s"), text) for text in ("RANGE 1 S", "ROWS 5")]
@@ -27,7 +27,7 @@ def reports_by_time(node: Node) -> bool:
         case Snapshot():
             return node.time is not None
         case ReadSQL():
-            return node.store is not None  # what waited for the store
+            return node.store is not None  # rows may have waited for the store
         case query.MatchRecognize():
             return node.pattern.within is not None
         case query.EagerMatch():
@@ -38,7 +38,7 @@ def reports_by_time(node: Node) -> bool:
 
 
 def _may_expire(node: Node) -> bool:
-    """Whether time alone may make rows leave the content of a node: not where its windows lose rows to newer rows only."""
+    """Whether time alone may make rows leave the content of a node; not if only newer rows evict them."""
     if isinstance(node, query.Window):
         return node.extent.expires_by_time or node.extent.is_timed
     return not node.inputs_of or any(map(_may_expire, node.inputs_of))

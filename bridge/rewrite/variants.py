@@ -1,4 +1,4 @@
-"""The variants of a statement: all give the same rows, each is the fastest for pushes of one kind."""
+"""The variants of a statement: all give the same rows, and each is the fastest for one kind of push."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ S = TypeVar("S")
 
 @dataclasses.dataclass(frozen=True)
 class StatementWriter(Generic[T_co]):
-    """Writes a statement when it is first needed; `method` says in a few words how the statement computes its rows.
+    """Writes a statement when it is first needed. `method`: a short description of how it computes its rows.
 
     >>> StatementWriter(lambda: "SELECT 1", "a constant").map(str.lower)()
     'select 1'
@@ -25,18 +25,19 @@ class StatementWriter(Generic[T_co]):
         return self.write()
 
     def map(self, change: Callable[[T_co], S]) -> StatementWriter[S]:
-        """A writer of what `change` makes of the statement."""
+        """A writer of the statement after `change`."""
         return StatementWriter(lambda: change(self.write()), self.method)
 
 
 @dataclasses.dataclass(frozen=True)
 class Variants(Generic[T_co]):
-    """One statement in several variants; `any` is right for every push, None stands where there is no better one.
+    """One statement in several variants. `any` is right for every push; None means that there is no better variant.
 
-    few: for a push of few events (`Settings.few`), one: of a single event, brief: of many events within a time that is
-    short beside the window, long: of few events beside a window of many rows, shared: of many events where queries that
-    differ in constants share the statement, many: of thousands of events (`Settings.many`), history: of all events that
-    there are, before which nothing is stored. entering: the rows of a single event, without those that come of the rows which
+    few: for a push of few events (`Settings.few`). one: for a single event. brief: for many events within a time that
+    is short compared with the window. long: for few events and a window of many rows. shared: for many events, if
+    queries that differ in constants share the statement. many: for thousands of events (`Settings.many`). history: for
+    a whole history, before which nothing is stored. entering: the rows of a single event, without those caused by rows
+    that leave windows at its time; it never runs, but describes what this process has to compute.
     leave windows at its time: it never runs, it says what this process has to compute.
 
     >>> variants = Variants("frames", few="join")
@@ -78,4 +79,4 @@ class Variants(Generic[T_co]):
 
 
 _NEXT = {"one": "few", "few": "any", "long": "few", "brief": "any", "shared": "any", "many": "any", "history": "many"}
-"""The variant to take where there is none of its own."""
+"""The variant to take if there is none for a kind of push."""

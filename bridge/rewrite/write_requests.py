@@ -1,6 +1,6 @@
-"""The writes of a script, separated from what it computes: a history is computed in pieces and written in order.
+"""The writes of a script, separated from its computations: a history is computed in pieces and written in order.
 
-`split` takes UpdateSQL and IntoTable out of a script's queries, and adds for each a query of its `WriteRequests`: the
+`split` takes UpdateSQL and IntoTable out of a script's queries, and for each adds a query of its `WriteRequests`: the
 values that it writes, in the order in which it would write them.
 """
 
@@ -25,7 +25,7 @@ from windows.databases import Database
 from windows.sql import column
 
 SEQ, PLACE, VALUE = "letter_seq", "letter_place", "value_"
-"""Columns of write requests: the number of the event, the row's place among those of that event, and the values."""
+"""Columns of write requests: the number of the event, the row's place within the event, and the values."""
 
 Queries = Mapping[str, tuple[Node, str | None]]
 WriteNode = UpdateSQL | IntoTable
@@ -33,7 +33,7 @@ WriteNode = UpdateSQL | IntoTable
 
 @dataclasses.dataclass(frozen=True)
 class WriteRequests(Node):
-    """Per row of the input SEQ, PLACE and the `values` that are written for it; None: `ts` and all its columns."""
+    """For each row of the input SEQ, PLACE and the `values` that are written; `values` None: `ts` and all columns."""
 
     input: Node
     values: tuple[exp.Expr, ...] | None
@@ -68,23 +68,23 @@ def _(node: WriteRequests, network: Network, need: Need) -> Flow:
 
 
 def touches(queries: Queries) -> bool:
-    """Whether some query reads or writes stored data by SQL of the user's."""
+    """Whether some query reads or writes stored data with the user's SQL."""
     nodes = (below for node, _ in queries.values() for below in walk(node))
     return any(isinstance(node, (ReadSQL, UpdateSQL, IntoTable)) for node in nodes)
 
 
 def split(queries: Queries, serial: bool) -> tuple[dict[str, tuple[Node, str | None]], dict[str, WriteNode]]:
-    """The queries without what they write, with queries of write requests; and the node that each of these is for.
+    """The queries without their writes, plus queries of write requests; and the node that each of the latter is for.
 
-    Where events are pushed one by one (`serial`), writes to the bridge's own database stay, as other queries read them; so
-    does what counts the rows that it changes.
+    If events are pushed one by one (`serial`), writes to the bridge's own database stay, as other queries read them. So
+    does an update that counts the rows that it changes.
     """
     found: dict[str, tuple[Node, str | None]] = {}
     writers: dict[str, WriteNode] = {}
     for name, (node, text) in queries.items():
         for writer in walk(node):
             if not isinstance(writer, (UpdateSQL, IntoTable)) or writer in writers.values():
-                continue  # outputs of a MultiFilter share what is below them
+                continue  # the outputs of a MultiFilter share their inputs
             requests = f"cep_requests_{len(writers)}"
             values = writer.parameters if isinstance(writer, UpdateSQL) else None
             found[requests] = (WriteRequests(_without(writer.input, serial), values), None)
@@ -101,7 +101,7 @@ def _without(node: Node, serial: bool) -> Node:
 
 
 def counts_by_itself(node: UpdateSQL, database: Database) -> bool:
-    """Whether the number of rows that an update changes does not depend on what it changed before."""
+    """Whether the number of rows that an update changes does not depend on its earlier changes."""
     sql = statement.update(node.statement, database, node.position)
     tree = sql.tree
     if isinstance(tree, exp.Insert):

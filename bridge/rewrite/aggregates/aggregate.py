@@ -1,8 +1,8 @@
-"""Aggregates (O2): for each arriving row, of that row's group, over the window as of that row.
+"""Aggregates (O2): for each arriving row, over the rows of its group that are in the window as of that row.
 
-Several methods give the same rows; an aggregate has the variants that are fastest for pushes of each kind. The join of
-arrivals `t` with the window's rows `w` holds for every window. Where rows expire in the order of their arrival, window
-frames compute all results in one pass.
+Several methods give the same rows; an aggregate has the fastest variants for each kind of push. The join of arrivals
+`t` with the window's rows `w` is right for every window. Where rows expire in the order of their arrival, window frames
+compute all results in one pass.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _(node: query.Aggregate, network: Network, need: Need) -> Flow:
 def having_of(node: query.Aggregate, flow_of: Callable[[query.Aggregate], Flow]) -> Flow:
     """HAVING as a filter above the flow of the same node without it.
 
-    A result that HAVING leaves out still replaces the previous one of its group (W5).
+    A result that HAVING omits still replaces the previous result of its group (W5).
     """
     assert node.having is not None
     condition = exp.alias_(node.having.copy(), "_having", quoted=True)
@@ -102,7 +102,7 @@ def _aggregated(node: query.Aggregate, network: Network, need: Need) -> Flow:
             variants = Variants(StatementWriter(lambda: select, "join of report times and window"))
         jumping = below.counted and below.jumping and not node.every_change
         jump = ("ts", "seq", *below.jump) if jumping else ()
-        notes_groups = reports_empty(node) and bool(node.group_by)  # with each event
+        notes_groups = reports_empty(node) and bool(node.group_by)  # writes with each event
         operator.boundaries = None if notes_groups else below.boundaries
         result = _flow(node, below, variants, (*jump, FROM) if jump else (), network)
         operator.result = dataclasses.replace(result, boundaries=operator.boundaries)
@@ -115,7 +115,7 @@ def _aggregated(node: query.Aggregate, network: Network, need: Need) -> Flow:
 
 
 def _need_of(node: query.Aggregate, network: Network) -> Need:
-    """What it needs of its input: the content of its window, or where the rows of each jump are all of it, a SELECT of them."""
+    """The need for its input: its window's content, or just a SELECT where a jump's arrivals are the content."""
     window = query.without_filters(node.input)
     jumps = isinstance(window, query.Window) and isinstance(window.extent, Range) and window.extent.slide is not None
     is_content = not network.settings.is_replay or node.on_change or node.every_change
@@ -130,14 +130,14 @@ def _variants(node: query.Aggregate, below: Flow, network: Network) -> Aggregate
         return Variants(StatementWriter(lambda: per_jump(node, below, network.database), "once per jump of its window"))
     by_number = network.database.uses_indexes and only_counts_rows(node, below)
     if by_number:
-        rows = by_row_numbers(node, below, network)  # now, as it makes an operator
+        rows = by_row_numbers(node, below, network)  # before the variants are written, as it creates an operator
         single: StatementWriter[exp.Query] = StatementWriter(lambda: rows, "row numbers")
     else:
         single = StatementWriter(lambda: joined(node, below, network.database), _JOIN)
     panes = None if by_number and network.database.index_range_joins else Panes.of(node, below, network)
     nth = any(
         isinstance(call, exp.NthValue) for call in aggregate_calls(node)
-    )  # of the rows that have a value: no frame
+    )  # over the rows that have a value, not a frame
     cumulative = is_cumulative(node, below)
     in_order = reads_last_rows(node, below) or ((cumulative or below.size is not None) and not below.timed)
     if network.database.computed_frame_bounds and not nth and in_order:
@@ -162,7 +162,7 @@ def _variants(node: query.Aggregate, below: Flow, network: Network) -> Aggregate
 
 
 def _at_changes(node: query.Aggregate, below: Flow, network: Network) -> AggregateVariants:
-    """Reported also when rows leave the window."""
+    """The variants of an aggregate that is also reported when rows leave the window."""
     variants = _with_leaving(node, below, network)
     if below.order or below.timed or (below.counted and not node.every_change):
         return variants
@@ -170,7 +170,7 @@ def _at_changes(node: query.Aggregate, below: Flow, network: Network) -> Aggrega
 
 
 def _entering(node: query.Aggregate, below: Flow, database: Database) -> exp.Select:
-    """The results at events, without those at rows that leave the window."""
+    """The results at events, without the results at rows that leave the window."""
     select = joined(dataclasses.replace(node, on_change=False, every_change=False), below, database)
     select = select.select(aliased(number(1), "_place"))
     select.meta[LEAVING] = Leaving(node.every_change or not node.group_by, node.on_change)
@@ -178,7 +178,7 @@ def _entering(node: query.Aggregate, below: Flow, database: Database) -> exp.Sel
 
 
 def _with_leaving(node: query.Aggregate, below: Flow, network: Network) -> AggregateVariants:
-    """By a join with the rows that are in the window after each change, or by frames."""
+    """The variants by a join with the rows that are in the window after each change, or by frames."""
     database = network.database
     join: StatementWriter[exp.Query] = StatementWriter(lambda: joined(node, below, network.database), _JOIN)
     if node.every_change:
@@ -206,7 +206,7 @@ def _with_leaving(node: query.Aggregate, below: Flow, network: Network) -> Aggre
         rows, flow, reported = changes
         if (counted := over_distinct_counts(rows, flow, database, reported)) is not None:
             return Variants(StatementWriter(lambda: points.reported(counted()), _POINTS), few=few or join)
-    if panes is None or panes.parts.own:  # values of the newest row, which may have left
+    if panes is None or panes.parts.own:  # LAST reads the newest row, which may have left
         return Variants(join, few=few)
     in_parts, flow, reported = points.in_parts(panes.parts)
     moves = can_move(panes.parts, database)
@@ -220,7 +220,7 @@ def _with_leaving(node: query.Aggregate, below: Flow, network: Network) -> Aggre
 
 
 def _has_stretches(node: query.Aggregate, below: Flow, database: Database) -> bool:
-    """Whether a join of equality by stretches of what is reported is the fastest for many events."""
+    """Whether, for many events, the fastest way is a join of equality by stretches of the reported points."""
     if not database.prefers_bulk or not stretches.can_be_cut(below):
         return False
     return not node.on_change and not (node.every_change and notices_points(node))
@@ -286,7 +286,7 @@ def _flow(
     arrivals = few()
     once = dataclasses.replace(written, **{written.kind("few"): StatementWriter(lambda: arrivals, few.method)})
     timed = below.timed or node.on_change or node.every_change
-    # With GROUP BY the rest is a row per group, perhaps as many as the window has.
+    # With GROUP BY, the remaining work is one row per group, of which there may be as many as rows in the window.
     brief = network.settings.brief if node.group_by else network.settings.brief_limit(network.database)
     return Flow(names, arrivals, order=order, timed=timed, variants=once, window=below.size or 0, brief=brief)
 
@@ -343,9 +343,10 @@ def joined(node: query.Aggregate, below: Flow, database: Database, by_scan: bool
 def _window(
     node: query.Aggregate, below: Flow, database: Database, by_scan: bool
 ) -> tuple[Selection, list[exp.Expr], bool]:
-    """The window's rows, the conditions under which `w` is in the window of `t`, and whether an index finds these.
+    """The window's rows, the conditions under which `w` is in the window of `t`, and whether an index finds such rows.
 
-    An index finds the oldest of the last rows; otherwise window functions over all rows say which row evicts which.
+    An index finds the oldest of the last rows. Otherwise window functions over all rows determine which row evicts
+    which.
     """
     assert below.content is not None
     content = below.content
@@ -356,7 +357,7 @@ def _window(
 
 
 def _entered(node: query.Aggregate, below: Flow) -> exp.Expr:
-    """Whether `w` arrived before `t`, or is `t`; an expiry (seq 0) stands before the events of its ts."""
+    """Whether `w` arrived before `t`, or is `t`. An expiry (seq 0) comes before the events of its ts."""
     if below.timed or not node.on_change:
         return not_later("w", "t", below.order, below.timed)
     before = exp.LT(this=column_of("w", "ts"), expression=column_of("t", "ts"))

@@ -1,9 +1,9 @@
-"""Aggregates reported at every change of their window, in one pass: change points are rows that no aggregate counts.
+"""Aggregates reported at every change of their window, in one pass: change points are added as rows without values.
 
-Each arrival is a change point anyway. For each timestamp at which rows expire, a row without values stands before what
-arrives then: its frame is the window after the expiry. EMIT ON CHANGE has the same change points, but does not report
-groups of which nothing is left, and orders those of a timestamp by their oldest rows. For last rows (ROWS) a row without
-values stands after each row that evicts one of another group.
+Each arrival is a change point anyway. For each timestamp at which rows expire, a row without values is placed before
+the arrivals of that timestamp: its frame is the window after the expiry. EMIT ON CHANGE has the same change points, but
+does not report groups that have become empty, and orders the groups of a timestamp by their oldest rows. For last rows
+(ROWS), a row without values is placed after each row that evicts a row of another group.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ from windows.sql import (
 from windows.times import NEVER
 
 Framed = tuple[query.Aggregate, Flow, ReportedRows]
-"""An aggregate, the rows and change points to compute it over, and which of them are reported."""
+"""An aggregate, the rows and change points to compute it over, and the condition on those that are reported."""
 
 _PRESENT = "_there"
 """The column that is NULL in change points, and only there."""
 
 _COUNT, _OLDEST = "_count", "_oldest"
-"""The number of rows that are left in a group, and the `seq` of the oldest."""
+"""The number of remaining rows in a group, and the `seq` of the oldest of them."""
 
 
 def change_points_of(node: query.Aggregate, below: Flow, network: Network) -> ExpiryPoints | EvictionPoints | None:
@@ -81,14 +81,14 @@ class _ChangePoints(abc.ABC):
 
     @property
     def computed(self) -> query.Aggregate:
-        """The aggregate, and what EMIT ON CHANGE needs besides of each change point."""
+        """The aggregate, with the further values of each change point that EMIT ON CHANGE needs."""
         if self.node.every_change:
             return self.node
         left = (aliased(exp.Count(this=exp.Star()), _COUNT), aliased(exp.Min(this=column("seq")), _OLDEST))
         return dataclasses.replace(self.node, columns=(*self.node.columns, *left))
 
     def reported(self, computed: exp.Select) -> exp.Select:
-        """The results among what was computed, in their order."""
+        """The results among the computed rows, in order."""
         if self.node.every_change:
             return computed
         place = aliased(row_number([column("ts"), column("seq")], [column(_OLDEST)]), "_place")
@@ -99,7 +99,7 @@ class _ChangePoints(abc.ABC):
         return results.where(is_left) if self.node.group_by else results
 
     def in_frames(self) -> Framed | None:
-        """The aggregate over rows and change points; None if one of its functions would notice the latter."""
+        """The aggregate over rows and change points; None if one of its functions would notice the change points."""
         if notices_points(self.node):
             return None
         values: dict[exp.Expr, str] = {}
@@ -128,7 +128,7 @@ class _ChangePoints(abc.ABC):
     def _over(
         self, columns: tuple[exp.Expr, ...], of_rows: Mapping[str, exp.Expr], of_points: Mapping[str, exp.Expr]
     ) -> Framed:
-        """A select list over the union of rows and change points, with these columns."""
+        """An aggregate with these columns over the union of rows and change points."""
 
     def _aggregate(self, columns: tuple[exp.Expr, ...]) -> query.Aggregate:
         return dataclasses.replace(self.node, columns=columns, group_by=tuple(map(column, self._keys)))
@@ -146,7 +146,7 @@ class _ChangePoints(abc.ABC):
 
 
 def notices_points(node: query.Aggregate) -> bool:
-    """Whether the value of one of its functions may change with a row whose values are NULL."""
+    """Whether the value of one of its functions may be changed by a row whose values are NULL."""
     return any(map(_notices_nulls, aggregate_calls(node)))
 
 
@@ -158,7 +158,7 @@ def _notices_nulls(call: exp.Expr) -> bool:
 
 
 class ExpiryPoints(_ChangePoints):
-    """The change points of a window of time: rows leave at a timestamp, before what arrives then."""
+    """The change points of a window of time: rows expire at a timestamp, before the arrivals of that timestamp."""
 
     def _over(
         self, columns: tuple[exp.Expr, ...], of_rows: Mapping[str, exp.Expr], of_points: Mapping[str, exp.Expr]
@@ -166,7 +166,7 @@ class ExpiryPoints(_ChangePoints):
         assert self.below.content is not None
         rows = self.below.content.project({**self._system, **of_rows, **self._session})
         rows = dataclasses.replace(rows, conditions=(*rows.conditions, *self._seen()))
-        of_points = {**of_points, **dict.fromkeys(self._session, exp.null())}  # whose window is empty
+        of_points = {**of_points, **dict.fromkeys(self._session, exp.null())}  # after it the window is empty
         points = self._points().select(*(aliased(value.copy(), name) for name, value in of_points.items()))
         both = exp.Subquery(this=exp.union(rows.select(), points, distinct=False))
         flow = Flow(
@@ -178,7 +178,7 @@ class ExpiryPoints(_ChangePoints):
 
     @property
     def _session(self) -> dict[str, exp.Expr]:
-        """The column of a row's session: when it expires, nothing of the group is left."""
+        """The column of a row's session. When a session expires, its group is empty."""
         return {name: column(name) for name in frame_columns(self.below)}
 
     def _seen(self) -> list[exp.Expr]:
@@ -192,7 +192,7 @@ class ExpiryPoints(_ChangePoints):
         return [exp.GT(this=ts, expression=exp.Sub(this=clock("before"), expression=size))]
 
     def with_newest_row(self) -> exp.Query:
-        """All change points, each with the `seq` of the newest row that has arrived by then."""
+        """All change points, each with the `seq` of the newest row that has arrived before it."""
         arrivals = self.below.arrivals.project({**self._system, UNTIL: column("seq")}).select()
         later = self.below.arrivals.project({name: column(name) for name in ("ts", "seq")}).select()
         first = exp.select(exp.Min(this=column_of("l", "seq"))).from_(derived_table(later, "l"))
@@ -203,7 +203,7 @@ class ExpiryPoints(_ChangePoints):
         return exp.union(arrivals, points.from_(derived_table(self._points(), "m")), distinct=False)
 
     def _points(self) -> exp.Select:
-        """The timestamps at which rows of a group expired with this push, each in the order of the oldest of them."""
+        """The timestamps at which rows of a group expired in this push, in the order of the oldest row of each."""
         assert self.below.content is not None
         content = self.below.content
         rows = content.project({"ts": column("_expires"), "seq": column("seq"), **self._keys})
@@ -220,7 +220,7 @@ class ExpiryPoints(_ChangePoints):
 class EvictionPoints(_ChangePoints):
     """The change points of a window of last rows: a row leaves when one of the `evicting` rows arrives.
 
-    These are the rows that enter the window, whichever of them the filters above it show.
+    `evicting`: the rows that enter the window, including those that filters above the window hide.
     """
 
     evicting: Flow
@@ -264,7 +264,7 @@ class EvictionPoints(_ChangePoints):
         return with_columns(points).where(column("_shown").eq(1), arrived_in_push(self.evicting), in_push, only_lost)
 
     def by_index(self) -> exp.Select:
-        """The change points joined with the rows that are left then; an index finds these, and the row that leaves."""
+        """The change points joined with the rows that remain; an index finds these, and the row that leaves."""
         kept, since = rows_by_index(self.node, self.below)
         arrived = exp.LTE(this=column_of("w", "seq"), expression=column_of("t", "seq"))
         own = {name: value for name, value in self._system.items() if name != "_place"}
@@ -273,7 +273,7 @@ class EvictionPoints(_ChangePoints):
         return at_points(self.node, self.below, points, (kept, [arrived, since]))
 
     def _evictions(self, kept: Selection) -> exp.Select:
-        """For each arriving row `a` the row `p` that it evicts, if it is of another group."""
+        """Each arriving row `a` with the row `p` that it evicts, if that belongs to another group."""
         assert self.below.last is not None
         size, by, table = self.below.last
         same_key = [null_safe_equal(table.value(key, "o"), table.value(key, "a")) for key in by]
@@ -294,5 +294,5 @@ class EvictionPoints(_ChangePoints):
 
 
 def _not_all(*conditions: exp.Expr) -> exp.Expr:
-    """Whether the conditions are not all true; a NULL is not true."""
+    """Whether not all conditions are true; NULL counts as not true."""
     return exp.Case().when(exp.and_(*(conditions or [exp.true()])), number(0)).else_(number(1)).eq(1)

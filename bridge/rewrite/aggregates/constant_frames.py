@@ -1,15 +1,15 @@
-"""Aggregates of many events where a frame's bounds must be constants: put together from two such frames.
+"""Aggregates of many events on databases whose frame bounds must be constants: each is combined from two frames.
 
-A RANGE frame over ts also holds the later rows of the same ts, which a row does not see (O2). So one frame takes the
-earlier timestamps, up to the window's length back, and another the rows of the same ts that have arrived. That suits
-counts and sums of integers: most databases subtract from these what leaves a moving frame.
+A RANGE frame over ts also contains later rows of the same ts, which a row must not see (O2). So one frame covers the
+earlier timestamps, back to the window's length, and another the rows of the same ts that have arrived. This suits
+counts and sums of integers: most databases compute a moving frame of these by subtracting the rows that leave it.
 
-The rows of a ROWS window have numbers in place of timestamps, which are unique.
+The rows of a ROWS window have unique numbers in place of timestamps.
 
-Where nothing can be subtracted, a moving frame would be read as a whole for each row: MIN and MAX, and sums of doubles,
-which would differ in the last digits. For these, time is cut into blocks as long as the window, which then begins in the
-previous block or at its own. It is the rear part of the one and the front part of the other, and both only grow (van Herk
-1992; Gil and Werman 1993).
+For aggregates without subtraction a database would read the whole moving frame for each row: MIN and MAX, and sums of
+doubles, where subtraction would change the last digits. For these, time is cut into blocks of the window's length. A
+window then consists of the rear part of one block and the front part of the next, or is one whole block; both parts
+only grow (van Herk 1992; Gil and Werman 1993).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def over_constant_frames(
 ) -> exp.Select:
     """The reported rows, by default the arrivals, with their aggregates. Equal frames are written once.
 
-    `can_move(call)`: whether a moving frame computes an aggregate exactly, and as fast as one that only grows.
+    `can_move(call)`: whether a moving frame computes an aggregate exactly, and as fast as a growing frame.
     """
     assert below.content is not None
     reported = reported or ReportedRows.of_arrivals(below)
@@ -62,7 +62,7 @@ def over_constant_frames(
 
 
 class _Frames:
-    """The frames that the aggregates need, each a column; those of level 1 are over columns of level 0."""
+    """The frames that the aggregates need, each a column. Columns of level 1 are computed over columns of level 0."""
 
     def __init__(self, keys: Sequence[exp.Expr], below: Flow, can_move: Callable[[exp.Expr], bool]) -> None:
         self.keys = keys
@@ -93,15 +93,15 @@ class _Frames:
         )
 
     def _of_earlier(self, call: exp.Expr) -> exp.Expr:
-        """Over the rows of the window with earlier timestamps."""
+        """The value over the rows of the window with earlier timestamps."""
         return self._column(0, over(call.copy(), self.keys, [column("ts")], self._range(before=1)))
 
     def _of_same(self, call: exp.Expr) -> exp.Expr:
-        """Over the rows of the same timestamp up to the row."""
+        """The value over the rows of the same timestamp, up to the row."""
         return self._column(0, over(call.copy(), [*self.keys, column(self.axis)], [column("seq")], running_frame()))
 
     def _of_blocks(self, call: exp.Expr) -> exp.Expr:
-        """Over the window's rows of the previous block, if it begins there, and those of the row's block up to the row."""
+        """The value over the window's rows of the previous block, if it begins there, and of the row's own block."""
         block, place = [*self.keys, column(_BLOCK)], column(self.axis)
         front = self._column(0, over(call.copy(), block, [place, column("seq")], running_frame()))
         backwards = exp.WindowSpec(kind="RANGE", start="UNBOUNDED", start_side="PRECEDING", end="CURRENT ROW")
@@ -113,7 +113,7 @@ class _Frames:
         return merged_parts(call, rear, front, exp.GTE(this=begin, expression=column(_BLOCK)))
 
     def _range(self, before: int = 0) -> exp.WindowSpec:
-        """From the beginning of the window to the row's place, or to `before` places before it."""
+        """The frame from the beginning of the window to the row's place, or to `before` places before it."""
         start = {"start": fixed(exp.Literal.number(self.size - 1)), "start_side": "PRECEDING"}
         if not before:
             return exp.WindowSpec(kind="RANGE", **start, end="CURRENT ROW")
@@ -125,14 +125,14 @@ class _Frames:
 
 
 def fixed(value: exp.Expr) -> exp.Expr:
-    """Marks numbers that must stay in the text: as a bound most databases take nothing else."""
+    """Marks numbers that must stay in the text, as most databases accept only literals as bounds."""
     for literal in value.find_all(exp.Literal):
         literal.meta["fixed"] = True
     return value
 
 
 def merged_parts(call: exp.Expr, earlier: exp.Expr, later: exp.Expr, is_all: exp.Expr | None = None) -> exp.Expr:
-    """One value of two parts of a window; `is_all`: whether the later part is the whole window."""
+    """The value over both parts of a window; `is_all`: whether the later part is the whole window."""
     aggregate = known(call)
     if aggregate.empty is not None:
         return exp.paren(aggregate.pair(earlier, later))

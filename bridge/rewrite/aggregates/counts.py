@@ -1,7 +1,7 @@
-"""COUNT(*) of a sliding window of time by the numbers of its rows: the newest one's less the oldest valid one's.
+"""COUNT(*) of a sliding window of time, as the difference between the numbers of its newest and oldest valid rows.
 
-An index finds the oldest row, so the cost is logarithmic in the window's size. COUNT has an exact inverse. Sums of doubles
-have none, and sums of integers over all history may exceed 64 bits: these are joined.
+An index finds the oldest row, so the cost is logarithmic in the size of the window. This works because COUNT has an
+exact inverse. Sums of doubles have none, and sums of integers over all history may exceed 64 bits, so these use a join.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ NUMBER = "_n"
 """The column of a row's number."""
 
 _OWN = (NUMBER, "_since")
-"""Columns of the statements here, beside those of the events."""
+"""Columns of the statements here, in addition to those of the events."""
 
 
 def only_counts_rows(node: query.Aggregate, below: Flow) -> bool:
-    """Whether COUNT(*) over a sliding window of time is the only aggregate, perhaps beside values of the event."""
+    """Whether COUNT(*) over a sliding window of time is the only aggregate; values of the event may stand beside it."""
     if node.group_by or node.on_change or not isinstance(node.input, query.Window):
         return False
     if below.size in (None, NEVER) or below.timed or below.order:
@@ -52,8 +52,8 @@ def only_counts_rows(node: query.Aggregate, below: Flow) -> bool:
 def by_row_numbers(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
     """`t._n - (the first valid row's _n) + 1` for each arrival `t`.
 
-    The arrivals' numbers come from a sub-query with a superfluous DISTINCT. Without it databases merge the sub-query into
-    the statement around it, and search the numbers again for each member of a query family.
+    The arrivals' numbers come from a sub-query with a redundant DISTINCT. Without it databases merge the sub-query into
+    the statement around it, and search for the numbers again for each member of a query family.
     """
     assert isinstance(node.input, query.Window) and below.size is not None
     numbers = table(_numbers(node.input, below.size, network))
@@ -74,7 +74,7 @@ def by_row_numbers(node: query.Aggregate, below: Flow, network: Network) -> exp.
 def by_sorted_array(node: query.Aggregate, below: Flow, network: Network) -> exp.Select | None:
     """`t._n - (the first row's _n) + 1 - (the number of rows not younger than t.ts - size)` for each arrival `t`.
 
-    The rows' timestamps are one sorted array for binary search: for many events that is faster than an index. None if
+    The rows' timestamps are one sorted array for binary search, which is faster than an index for many events. None if
     the database has no such search.
     """
     assert isinstance(node.input, query.Window) and below.size is not None
@@ -102,9 +102,9 @@ def columns_of_arrivals(node: query.Aggregate) -> list[str]:
 
 
 def results(node: query.Aggregate, size: int, arrivals: exp.Select, count: exp.Expr) -> exp.Select:
-    """The result of each arrival `t`: its window's COUNT(*), and the newest row's expiry.
+    """The result of each arrival `t`: COUNT(*) of its window, and the expiry of the newest row.
 
-    The window's length stands only here, outside `arrivals`, so that the members of a query family share these.
+    Only this part contains the window's length, so the members of a query family share `arrivals`.
     """
     expiry = aliased(exp.Add(this=column_of("t", "ts"), expression=number(size)), "_expires")
     columns = [aliased(item.this.transform(_of_arrival, count), item.alias) for item in node.columns]
@@ -120,7 +120,7 @@ def _of_arrival(part: exp.Expr, count: exp.Expr) -> exp.Expr:
 
 
 def _numbers(window: query.Window, size: int, network: Network) -> str:
-    """The table of the input's numbered rows, which the windows that count them share; kept for the longest of them."""
+    """The table of the input's numbered rows, which windows share; rows are kept for the longest of these."""
 
     def build(operator: Operator) -> None:
         below = network.rewrite(window.input, Need.ARRIVALS)
@@ -129,7 +129,7 @@ def _numbers(window: query.Window, size: int, network: Network) -> str:
         before = exp.Coalesce(this=exp.Subquery(this=last), expressions=[number(0)])
         rows = below.arrivals.select(["ts", "seq"])
         place = row_number([], [below.arrivals.columns["seq"]])
-        is_searched = network.database.rank_among(column("ts"), rows, column("ts")) is not None  # as a sorted array
+        is_searched = network.database.rank_among(column("ts"), rows, column("ts")) is not None  # a sorted array
         indexes = () if is_searched and network.settings.is_replay else (("ts", "seq", NUMBER),)
         add_table(operator, name, rows.select(aliased(place, NUMBER)), indexes)
         numbers = exp.Add(this=place.copy(), expression=before)
@@ -143,10 +143,10 @@ def _newest(name: str) -> exp.Ordered:
     return exp.Ordered(this=column(name), desc=True)
 
 
-# For many events: a row's place among all rows, less the number of rows that have expired ------------------------------
+# For many events: a row's place among all rows, minus the number of expired rows
 
 SPARSE = 4
-"""If the rows' timestamps span more milliseconds than this times their number, no list has an entry per millisecond."""
+"""The greatest ratio of milliseconds to rows for which a list with an entry per millisecond is used."""
 
 _PLACE, _NEXT, _SINCE, _COUNTS, _BEGIN = "_at", "_next", "_since", "_counts", "_begin"
 
@@ -156,7 +156,7 @@ def by_places(node: query.Aggregate, below: Flow, in_order: bool, panes: Panes |
 
     Args:
         in_order: whether the database numbers the rows in their order.
-        panes: if given, the rows in the windows of all arrivals are counted by these, and get no place.
+        panes: if given, they count the rows that are in the windows of all arrivals; these rows get no place.
     """
     if panes is None:
         return _by_asof_join(node, below, _rows(node, below, in_order))
@@ -166,9 +166,9 @@ def by_places(node: query.Aggregate, below: Flow, in_order: bool, panes: Panes |
 
 
 def by_list(node: query.Aggregate, below: Flow, in_order: bool) -> exp.Query:
-    """The same by a list with an entry per millisecond, or, if that would be long, as `by_places`.
+    """The same, by a list with an entry per millisecond; by `by_places` if the list would be long.
 
-    Both are one UNION ALL, of which one part has no rows.
+    Both are parts of one UNION ALL, one of which has no rows.
     """
     rows = _rows(node, below, in_order)
     spread = exp.paren(exp.Sub(this=exp.Max(this=column("ts")), expression=exp.Min(this=column("ts"))))
@@ -185,20 +185,20 @@ def _rows(node: query.Aggregate, below: Flow, in_order: bool) -> exp.Select:
 
 
 def _with_places(rows: exp.Query, in_order: bool) -> exp.Select:
-    """Rows, each with its place and the timestamp of the next one."""
+    """The rows, each with its place and the timestamp of the next row."""
     order = [] if in_order else [column("seq")]
     following = aliased(over(exp.Lead(this=column("ts")), [], order), _NEXT)
     return exp.select(*_names(rows), aliased(row_number([], order), _PLACE), following).from_(derived_table(rows, "m"))
 
 
 def _only_if(condition: exp.Expr, rows: exp.Select) -> exp.Select:
-    """The rows if a condition on all of them is true, else none."""
+    """The rows if a condition on the whole set is true, else no rows."""
     of_all = exp.select(condition.copy()).from_(derived_table(rows, "b"))
     return exp.select(*_names(rows)).from_(derived_table(rows, "w")).where(exp.paren(of_all))
 
 
 def _by_asof_join(node: query.Aggregate, below: Flow, rows: exp.Select, others: exp.Expr | None = None) -> exp.Select:
-    """`others`: the number of rows that each window has besides these."""
+    """The counts by an ASOF join. `others`: the number of rows that each window has in addition to these."""
     later = exp.GT(this=column(_NEXT), expression=column("ts"))
     last = exp.select(column("ts"), column(_PLACE)).from_(derived_table(rows, "n"))
     last = last.where(exp.or_(later, exp.Is(this=column(_NEXT), expression=exp.null())))
@@ -219,7 +219,7 @@ def _by_list(node: query.Aggregate, below: Flow, rows: exp.Select) -> exp.Select
 
 
 def _results(node: query.Aggregate, below: Flow, rows: exp.Select, expired: exp.Expr) -> exp.Select:
-    """The results of the arrivals `t`, by the number of rows that have left the window."""
+    """The results of the arrivals `t`, from the number of rows that have left the window."""
     assert below.size is not None
     since = aliased(exp.Sub(this=column("ts"), expression=number(below.size)), _SINCE)
     names = [name for name in _names(rows) if name.name != _NEXT]

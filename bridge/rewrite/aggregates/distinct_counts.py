@@ -1,9 +1,9 @@
-"""COUNT(DISTINCT v) of each row in one pass, over a window whose rows leave in the order of their arrival.
+"""COUNT(DISTINCT v) for each row in one pass, over a window whose rows leave in the order of their arrival.
 
-A value comes into the window with a row before which the window has no row of this value. It leaves with a row after which
-none has come. So the number of values is that of the rows with which one has come, less that of the rows that have left
-and with which one has gone: two frames that only grow. The rows before and after one of the same value are those that
-LAG and LEAD find in the partition of the value, so values are equal where DISTINCT says so.
+A value enters the window with a row before which the window has no row of this value. It leaves with a row after which
+the window has none. So the number of values is the number of rows that brought a value in, minus the number of rows
+that left and took one out: two frames that only grow. LAG and LEAD, partitioned by the value, find the previous and the
+next row of the same value, so values are equal exactly where DISTINCT says so.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from windows.databases.base import Database
 from windows.sql import aliased, cast_to, column, derived_table, number, over, running_frame, unused
 
 _Counted = tuple[query.Aggregate, Flow, ReportedRows]
-"""An aggregate, its rows, and which of these are reported."""
+"""An aggregate, its rows, and the condition on the rows that are reported."""
 
 
 def over_distinct_counts(
@@ -32,8 +32,8 @@ def over_distinct_counts(
 ) -> StatementWriter[exp.Select] | None:
     """The reported rows, by default the arrivals, with their aggregates.
 
-    None where no aggregate is COUNT(DISTINCT v), or one of the others has no parts. The rows of the window leave in the
-    order of their arrival, or never.
+    None if no aggregate is COUNT(DISTINCT v), or if another one cannot be computed from parts. The rows of the window
+    leave in the order of their arrival, or never.
     """
     counted = _with_counts(node, below, reported or ReportedRows.of_arrivals(below))
     parts = counted and Partials.of(counted[0])
@@ -48,7 +48,7 @@ def over_distinct_counts(
 
 
 def _with_counts(node: query.Aggregate, below: Flow, reported: ReportedRows) -> _Counted | None:
-    """The aggregate with `LAST(count)` for each COUNT(DISTINCT v), over rows that have the counts; None without such a call."""
+    """The aggregate with `LAST(count)` for each COUNT(DISTINCT v), over rows with the counts; None without any."""
     assert below.content is not None
     arguments = list(dict.fromkeys(call.this.expressions[0] for call in aggregate_calls(node) if _counts_values(call)))
     if not arguments:
@@ -74,7 +74,7 @@ def _counts_values(call: exp.Expr) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class _Counts:
-    """The counts of the values that `names` has, each a column of the name."""
+    """The counts of the values in `names`, each in a column of this name."""
 
     node: query.Aggregate
     below: Flow
@@ -94,7 +94,7 @@ class _Counts:
         return Selection.of(exp.Subquery(this=counted), [*names, *self.names.values()])
 
     def _neighbours(self) -> Iterator[exp.Expr]:
-        """The places on the axis of the rows before and after one of the same value."""
+        """The places on the axis of the previous and the next row of the same value."""
         for name in self.names.values():
             same = [*self._groups, column(self._name(name, "value"))]
             for side, function in (("before", exp.Lag), ("after", exp.Lead)):
@@ -102,7 +102,7 @@ class _Counts:
                 yield aliased(place, self._name(name, side))
 
     def _count(self, name: str) -> exp.Expr:
-        """The values that have come, less those that have gone."""
+        """The number of values that have entered, minus the number that have left."""
         value, before, after = (column(self._name(name, part)) for part in ("value", "before", "after"))
         is_null = exp.Is(this=value, expression=exp.null())
         if begins_at_first(self.below):

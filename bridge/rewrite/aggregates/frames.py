@@ -1,6 +1,6 @@
-"""Aggregates by window frames: one pass over the window's rows, however many of them a single window holds.
+"""Aggregates by window frames: one pass over the rows, whatever the number of rows in a single window.
 
-A frame's bound is computed per row: a RANGE frame over ts would also hold later rows of the same ts (O2).
+The bound of a frame is computed per row: a RANGE frame over ts would also contain later rows of the same ts (O2).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _BACK = "_back"
 
 @dataclasses.dataclass(frozen=True)
 class ReportedRows:
-    """Conditions on the rows of a window: those whose results are reported, and those that one of these may still see."""
+    """Conditions on the rows of a window: on those that a reported row may see, and on those that are reported."""
 
     within_reach: Sequence[exp.Expr]
     is_reported: exp.Expr
 
     @classmethod
     def of_arrivals(cls, below: Flow) -> ReportedRows:
-        """The results of this push's arrivals are reported."""
+        """The condition that reports the arrivals of this push."""
         return cls(within_reach(below), arrived_in_push(below))
 
 
@@ -68,7 +68,7 @@ def over_frames(node: query.Aggregate, below: Flow, reported: ReportedRows | Non
 
 
 def _is_group(node: query.Aggregate, below: Flow) -> bool:
-    """Whether the last rows of a key are those of a group, so that each frame has the same number of rows."""
+    """Whether the keys of the last rows are those of the group, so that each frame has the same number of rows."""
     content, last = below.content, below.last
     if content is None or last is None or content.conditions or not reads_last_rows(node, below):
         return False
@@ -78,8 +78,9 @@ def _is_group(node: query.Aggregate, below: Flow) -> bool:
 def _rows_before(partition: list[exp.Expr], order: list[exp.Expr], below: Flow) -> exp.Expr:
     """The number of rows before a row that are in its window.
 
-    For a window of time these are all rows up to the row's timestamp, less those up to there that have expired: the
-    difference of two frames that end at the row. A frame that ends `size` before takes DuckDB five times as long.
+    For a window of time, it is the number of rows up to the row's timestamp, minus the number of rows that have expired
+    by then: the difference of two frames that end at the row. A frame that ends `size` earlier is five times slower on
+    DuckDB.
     """
 
     def counted(start: exp.Expr | str, axis: str = "ts") -> exp.Expr:
@@ -98,7 +99,7 @@ def _rows_before(partition: list[exp.Expr], order: list[exp.Expr], below: Flow) 
 
 def _over_frame(call: exp.Expr, partition: list[exp.Expr], order: list[exp.Expr], back: exp.Expr) -> exp.Expr:
     """An aggregate over the frame of a row: the row, and at most `back` rows before it."""
-    if isinstance(call, exp.Cast):  # a list
+    if isinstance(call, exp.Cast):  # of a list
         return exp.Cast(this=_over_frame(call.this, partition, order, back), to=call.to.copy())
     if isinstance(call, exp.Count) and isinstance(call.this, exp.Star) and back == column(_BACK):
         return exp.paren(exp.Add(this=back.copy(), expression=number(1)))
@@ -124,7 +125,7 @@ def arrived_in_push(below: Flow) -> exp.Expr:
 
 
 def within_reach(below: Flow) -> list[exp.Expr]:
-    """Conditions on the rows that some arrival can still see; others may only wait to be purged."""
+    """Conditions on the rows that some arrival can still see; the other rows only wait for a purge."""
     if below.size is None or below.size == NEVER:
         return []
     size = number(below.size)
@@ -158,7 +159,7 @@ def reads_last_rows(node: query.Aggregate, below: Flow) -> bool:
 
 
 def is_cumulative(node: query.Aggregate, below: Flow) -> bool:
-    """Whether all rows of a group leave the window at once, or never: it is the rows up to the arrival, of a session."""
+    """Whether all rows of a group leave the window at once, as sessions do, or never: all rows up to the arrival."""
     if below.counted or below.jumping or below.late:
         return False
     if below.size == NEVER or below.sessions_of is None:
@@ -179,12 +180,12 @@ def sessions(below: Flow) -> list[exp.Expr]:
 
 
 def frame_columns(below: Flow) -> list[str]:
-    """The columns of a window's content that its frames need, besides those of every flow."""
+    """The columns of a window's content that its frames need, in addition to those of every flow."""
     return [*([NTH] if below.last else []), *([] if below.sessions_of is None else [SESSION])]
 
 
 def rows_by_index(node: query.Aggregate, below: Flow) -> tuple[Selection, exp.Expr]:
-    """The stored rows of a window of last rows, and the condition that a row `w` is new enough for `t`, of its group."""
+    """The stored rows of a window of last rows, and the condition that a row `w` of `t`'s group is recent enough."""
     assert below.content is not None and below.last is not None
     kept = below.last.rows
     groups = [below.content.value(key) for key in node.group_by]
@@ -199,7 +200,7 @@ def rows_by_index(node: query.Aggregate, below: Flow) -> tuple[Selection, exp.Ex
 
 
 def group_columns(node: query.Aggregate) -> dict[str, exp.Expr]:
-    """The expressions of GROUP BY, by the names of the columns that hold their values."""
+    """The expressions of GROUP BY, by the names of their columns."""
     return {f"_key{place}": key for place, key in enumerate(node.group_by)}
 
 
@@ -209,7 +210,7 @@ def aggregate_calls(node: query.Aggregate) -> list[exp.Expr]:
 
 
 def offset_of(call: exp.Expr) -> int:
-    """The number of rows that FIRST, LAST or NTH_VALUE looks away from the edge of the window: 2 for `LAST(v, 2)`."""
+    """The distance in rows that FIRST, LAST or NTH_VALUE looks from the edge of the window: 2 for `LAST(v, 2)`."""
     away = call.args.get("offset" if isinstance(call, exp.NthValue) else "expression")
     away = away if isinstance(call, (exp.First, exp.Last, exp.NthValue)) else None
     return 0 if away is None else int(away.name)
@@ -218,7 +219,7 @@ def offset_of(call: exp.Expr) -> int:
 def with_aggregates(
     expression: exp.Expr, node: query.Aggregate, keys: Sequence[exp.Expr], value: Callable[[exp.Expr], exp.Expr]
 ) -> exp.Expr:
-    """An expression of the select list, with `keys` for the expressions of GROUP BY, and `value(call)` for aggregates."""
+    """An expression of the select list, with `keys` for the GROUP BY expressions and `value(call)` for aggregates."""
     if expression in node.group_by:
         return keys[node.group_by.index(expression)].copy()
     if isinstance(expression, exp.AggFunc) or is_list(expression):

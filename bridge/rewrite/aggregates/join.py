@@ -1,6 +1,6 @@
-"""The select list and GROUP BY over window rows joined with what reports results, which several methods share.
+"""The select list and GROUP BY over window rows joined with the rows that report results; several methods share them.
 
-Where a window jumps, its rows are what reports results, too.
+Where a window jumps, its rows themselves report the results.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ def null_without_row(expression: exp.Expr) -> exp.Expr:
 
 @dataclasses.dataclass(frozen=True)
 class GroupedJoin:
-    """An aggregate over a join whose window rows are called `w`, grouped by what reports a result.
+    """An aggregate over a join whose window rows have the alias `w`, grouped by the row that reports a result.
 
-    FIRST and LAST need a value per group that a window function computes below the grouping, where `database` has no
-    aggregate for it.
+    FIRST and LAST need a value per group that a window function computes below the grouping, unless `database` has an
+    aggregate for them.
 
     Args:
         node: the aggregate.
         value: an expression of the select list, over the columns of `w`.
         keys: the values of GROUP BY.
-        trigger: the columns of the row, or moment, whose result is reported.
+        trigger: the columns of the row or timestamp whose result is reported.
         rows: the number of window rows of a group.
         age: the columns that order the window's rows by their arrival.
-        order: what ranks the results of one (ts, seq); empty: the trigger's own columns do.
-        begun: the first place of a jump's rows, where the window jumps.
-        database: knows an aggregate for FIRST and LAST, maybe.
+        order: the columns that order the results of one (ts, seq); empty: the trigger's own columns do.
+        begun: the first place of a jump's rows, if the window jumps.
+        database: if given, it may have an aggregate for FIRST and LAST.
     """
 
     node: query.Aggregate
@@ -101,9 +101,9 @@ class GroupedJoin:
         return self.database.value_at_edge(self.value(call.this), self.age[0], not isinstance(call, exp.First))
 
     def _edge(self, call: exp.Expr) -> exp.Expr:
-        """FIRST and LAST: the value of the group's oldest or newest row, or of the n-th from there.
+        """FIRST and LAST: the value of the group's oldest or newest row, or of the n-th row from there.
 
-        NTH_VALUE … FROM LAST is the value of the n-th newest row that has one.
+        NTH_VALUE … FROM LAST is the value of the n-th newest row whose value is not NULL.
         """
         order = [exp.Ordered(this=part.copy(), desc=not isinstance(call, exp.First)) for part in self.age]
         if isinstance(call, exp.NthValue):
@@ -131,7 +131,7 @@ def _as(value: exp.Expr, name: str) -> exp.Expr:
 
 
 def _with_helpers(source: exp.Select, helpers: dict[str, exp.Expr], readers: Sequence[exp.Expr]) -> exp.Select:
-    """The source as a sub-query that computes the helpers, too; its readers then name its columns `"alias.column"`."""
+    """The source as a sub-query that also computes the helpers; its readers then use columns named `"alias.column"`."""
     used = [each for reader in readers for each in reader.find_all(exp.Column) if each.table]
     read = dict.fromkeys((each.table, each.name) for each in used)
     inner = source.select(*(_as(column_of(alias, name), f"{alias}.{name}") for alias, name in read))
@@ -143,7 +143,7 @@ def _with_helpers(source: exp.Select, helpers: dict[str, exp.Expr], readers: Seq
 
 
 def per_jump(node: query.Aggregate, below: Flow, database: Database) -> exp.Select:
-    """A result per jump and group (W3), in the order of the groups' first rows: a jump's arrivals are all its content."""
+    """One result per jump and group (W3), in the order of the groups' first rows; a jump's arrivals are its content."""
     rows = below.arrivals
     keys = [column(f"_key{place}") for place in range(len(node.group_by))]
     inner = rows.select(["ts", "seq", "_expires", *dict.fromkeys((*below.order, *below.jump))])

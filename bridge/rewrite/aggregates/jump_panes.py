@@ -1,7 +1,7 @@
-"""Aggregates of windows of time that jump, put together from panes: the rows of a group between two boundaries.
+"""Aggregates of jumping windows of time, combined from panes: the rows of a group between two boundaries.
 
-The state is one row per pane in place of the window's rows, so a push merges its own events only, and a jump the panes of
-its window ("No Pane, No Gain": Li, Maier, Tufte, Papadimos and Tucker 2005).
+The state has one row per pane instead of the window's rows. So a push merges only its own events, and a jump only the
+panes of its window ("No Pane, No Gain": Li, Maier, Tufte, Papadimos and Tucker 2005).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from windows.times import NEVER
 
 
 def over_panes(node: query.Aggregate, network: Network) -> tuple[query.Aggregate, Flow] | None:
-    """An aggregate of panes that has the same results, and the flow of the panes that are in a window as it jumps.
+    """An aggregate of panes that has the same results, and the flow of the panes in a window as it jumps.
 
-    None where it needs the rows of its window, or on-demand queries may need them.
+    None where the rows of the window are needed, by the aggregate or by on-demand queries.
     """
     window, parts = steady_window(node), Partials.of(node)
     if not network.settings.is_replay or window is None or parts is None or not _consists_of_panes(window):
@@ -50,7 +50,7 @@ def over_panes(node: query.Aggregate, network: Network) -> tuple[query.Aggregate
 
 
 def _consists_of_panes(window: query.Window) -> bool:
-    """Whether each content is whole panes, whose boundaries are known before the first row."""
+    """Whether each content consists of whole panes, whose boundaries are known before the first row."""
     extent = window.extent
     return (
         isinstance(extent, Range) and extent.slide is not None and not extent.first and extent.size % extent.slide == 0
@@ -58,7 +58,7 @@ def _consists_of_panes(window: query.Window) -> bool:
 
 
 def _above_window(node: query.Node) -> Iterator[exp.Expr]:
-    """The expressions of the filters and maps that an aggregate has above its window."""
+    """The expressions of the filters and maps between an aggregate and its window."""
     while isinstance(node, (query.Filter, query.Map)):
         yield from (node.condition,) if isinstance(node, query.Filter) else node.columns
         node = node.input
@@ -69,7 +69,7 @@ def _reads_time(value: exp.Expr) -> bool:
 
 
 def _panes(node: query.Aggregate, window: query.Window, below: Flow, parts: Partials) -> Flow:
-    """The arrivals of each group and pane, merged: with the time at which the pane begins, and the number of its first row."""
+    """The arrivals of each group and pane, merged; with the begin of the pane, and the number of its first row."""
     assert isinstance(window.extent, Range) and window.extent.slide is not None
     keys = group_columns(node)
     begin = last_boundary(column("ts"), window.extent.slide, number(window.extent.offset))

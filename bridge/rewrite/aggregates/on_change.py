@@ -1,8 +1,8 @@
 """Aggregates reported at every change of their window (EMIT ON EVERY CHANGE): as rows enter, and as rows leave.
 
 A change point is an event, or a timestamp at which rows expire. Each group that it changes is reported once, over the
-window after the change: first the groups that got rows, in the order of these, then those that only lost some, also when
-nothing is left of them.
+window after the change: first the groups that got rows, in the order of these rows, then the groups that only lost
+rows, even if they are empty now.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from windows.sql import (
 from windows.times import NEVER
 
 LEAVING = "leaving"
-"""Marks the SELECT of what an event alone reports with what the rows report that leave the window (`Leaving`), in `meta`."""
+"""In `meta`, marks the SELECT of a single event's reports if it also reports the rows that leave the window."""
 
 
 class Leaving(NamedTuple):
-    """How groups are reported that lose rows.
+    """How the groups that lose rows are reported.
 
     Args:
-        is_empty_reported: Whether a group is reported, too, of which nothing is left.
-        by_oldest_left: Whether groups of one timestamp are in the order of the oldest rows that are left, not that leave.
+        is_empty_reported: Whether a group is also reported if it has become empty.
+        by_oldest_left: Whether their oldest remaining rows order the groups of a timestamp; else the rows that leave.
     """
 
     is_empty_reported: bool
@@ -60,7 +60,7 @@ def at_points(
 ) -> exp.Select:
     """Each change point and group `t` joined with the rows `w` that are in the window after it; `_age` orders them.
 
-    `window`: the rows, and the conditions under which one is in the window, where these are simpler than in general.
+    `window`: the rows, and the conditions under which a row is in the window, if these are simpler than in general.
     """
     assert below.content is not None
     content, inside = below.content, [not_later("w", "t", (), timed=True), *valid("w", "t", below, timed=True)]
@@ -87,7 +87,7 @@ def at_points(
 
 
 def change_points(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
-    """The change points with the groups they change; `_age` orders these by the rows that enter, then that leave."""
+    """The change points with the groups that they change; `_age` orders these by entering, then by leaving rows."""
     assert below.content is not None
     keys = group_columns(node)
     age = sortable_text(column(name) for name in ("ts", "seq", *below.order))
@@ -98,7 +98,7 @@ def change_points(node: query.Aggregate, below: Flow, network: Network) -> exp.S
     leaving: exp.Query = expiring
     if below.counted:
         evicted_first = is_evicted_before_expiry(below.content)
-        # Also rows that a filter above the window hides.
+        # Includes rows that a filter above the window hides.
         evicted = _groups(below.content, {"ts": column("_out_ts"), "seq": column("_out")}, last, keys)
         evicted = evicted.where(is_evicted_by(below.content, evicting_inputs(node), network)).where(evicted_first)
         leaving = exp.union(expiring.where(exp.Not(this=exp.paren(evicted_first.copy()))), evicted, distinct=False)

@@ -1,9 +1,9 @@
-"""Aggregates of long sliding windows, put together from panes: stored aggregates of consecutive rows.
+"""Aggregates of long sliding windows, combined from panes, which are stored aggregates of consecutive rows.
 
-No event aggregates all rows again ("No Pane, No Gain": Li, Maier, Tufte, Papadimos and Tucker 2005). Theirs hold equal
-times, these equal numbers of rows, so that their cost does not depend on the rate of events. Panes have levels: the rows
-themselves, panes of n rows, panes of m of those. A window holds the panes that lie in it as a whole and, of a pane that
-has begun to leave, what the pane was made of.
+So no event aggregates all rows again ("No Pane, No Gain": Li, Maier, Tufte, Papadimos and Tucker 2005). The panes of
+that paper have equal lengths of time; these have equal numbers of rows, so that their cost does not depend on the rate
+of events. Panes have levels: the rows themselves, panes of n rows, panes of m such panes. A window consists of the
+panes that lie in it completely and, of a pane that is partly outside, the parts inside.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _LAST, UNTIL, _ROWS = "_last", "_until", "_rows"
 
 @dataclasses.dataclass(frozen=True)
 class Panes:
-    """The panes of an aggregate. The first level are the rows themselves, the only one if no panes are stored.
+    """The panes of an aggregate. The first level is the rows themselves; it is the only one if no panes are stored.
 
     `of_time`: whether every row of the window is valid for the same time.
     """
@@ -68,8 +68,8 @@ class Panes:
     def of(cls, node: query.Aggregate, below: Flow, network: Network) -> Panes | None:
         """The panes of an aggregate over a window whose rows leave in order; None if its functions have no parts.
 
-        Panes are stored for windows of time; aggregates that differ only in the length of the window share them. They are
-        for pushes of few events, which a replay does not have.
+        Panes are stored for windows of time; aggregates that differ only in the length of the window share them. They
+        serve pushes of few events, which a replay does not have.
         """
         of_time = below.size not in (None, NEVER) and not (below.timed or below.order or below.counted)
         cumulative = is_cumulative(node, below) and not below.timed
@@ -112,7 +112,7 @@ class Panes:
 
     @classmethod
     def of_rows(cls, node: query.Aggregate, below: Flow, parts: Partials) -> Panes:
-        """The rows alone."""
+        """The panes without stored levels: the rows alone."""
         return cls(node, below, parts, [], of_time=False)
 
     @property
@@ -124,7 +124,7 @@ class Panes:
     def joined(self, points: exp.Query | None = None) -> exp.Select:
         """Each arrival joined with the panes of its window and group, which are then merged.
 
-        With change points, each of these with the panes up to its row `_until`, also if none is left.
+        With change points, each of them is joined with the panes up to its row `_until`, even if there are none.
         """
         reported: exp.Query = points or self._arrivals()
         carried = reported.named_selects
@@ -149,7 +149,7 @@ class Panes:
         return self._over(self.below.content.project(self._values()))
 
     def shortened(self) -> tuple[query.Aggregate, Flow]:
-        """The aggregate over fewer rows: those in the windows of all arrivals are merged into one row per group."""
+        """The aggregate over fewer rows: the rows in the windows of all arrivals are merged into one row per group."""
         keys, values = group_columns(self.node), self._values()
         common = exp.select(
             aliased(exp.Min(this=column("ts")), "ts"), aliased(exp.Min(this=column(UNTIL)), "seq"),
@@ -177,7 +177,7 @@ class Panes:
         return dataclasses.replace(self.node, columns=columns, group_by=by), flow
 
     def edges(self, values: Mapping[str, exp.Expr]) -> exp.Query:
-        """The rows not in the windows of all arrivals, in order: those that leave some window, and the arrivals."""
+        """The rows that are not in the windows of all arrivals: those that leave some window, then the arrivals."""
         assert self.below.content is not None and self.below.size is not None
         rows = self.below.content.project(values)
         ts, seq, size = rows.columns["ts"], rows.columns["seq"], number(self.below.size)
@@ -231,7 +231,7 @@ class Panes:
         return exp.union(*selects, distinct=False) if len(selects) > 1 else selects[0]
 
     def _in_window(self, level: int, start: exp.Select, until: str) -> Iterator[exp.Select]:
-        """The panes of a level that lie in the window; of the rows those that arrived before the trigger."""
+        """The panes of a level that lie in the window; on the level of rows, those that arrived before the trigger."""
         before = exp.LTE(this=self._of(0, UNTIL), expression=column_of("t", until))
         within = exp.GT(this=self._of(level, "ts"), expression=self._since())
         for panes in self._overlapping(level, start):
@@ -240,7 +240,7 @@ class Panes:
     def _overlapping(self, level: int, start: exp.Select) -> Iterator[exp.Select]:
         """The panes of a level that overlap the window, and are not part of a higher pane that lies in it.
 
-        They are newer than all panes of the level above, or part of one that has begun to leave.
+        They are newer than all panes of the level above, or part of a pane that lies partly outside.
         """
         in_window = exp.GT(this=self._of(level, _LAST), expression=self._since())
         if level + 1 == len(self.levels):
@@ -261,7 +261,7 @@ class Panes:
             yield self._joined(opened.where(leaving), level, in_window, *inside)
 
     def _joined(self, source: exp.Select, level: int, *conditions: exp.Expr) -> exp.Select:
-        """The join with the panes of a level, of the trigger's group, that fulfil the conditions."""
+        """The join with the panes of a level that belong to the trigger's group and fulfil the conditions."""
         rows = self.levels[level]
         same_group = [self._same_group(level, key) for key in group_columns(self.node)]
         on = exp.and_(*same_group, *conditions, *rows.conditions_of(_alias(level)))
@@ -323,7 +323,7 @@ def _merged(rows: exp.Select, keys: Sequence[str], parts: Partials, by: Sequence
 def _pane_insert(
     levels: Sequence[Selection], place: int, count: int, size: int, parts: Partials, keys: Sequence[str]
 ) -> PaneInsert:
-    """The step that adds panes of `count` rows to the level above, when as many have arrived since its last pane."""
+    """The step that adds a pane to the level above for each `count` rows that have arrived since its last pane."""
     table_above = cast("exp.Table", levels[place + 1].source).name
     write = StatementWriter(lambda: _new_panes(levels, place, count, size, parts, keys))
     return PaneInsert(table_above, Variants(write), every=count)
@@ -332,7 +332,7 @@ def _pane_insert(
 def _new_panes(
     levels: Sequence[Selection], place: int, count: int, size: int, parts: Partials, keys: Sequence[str]
 ) -> exp.Select:
-    """The new panes of the rows that are in none yet, and that a window may still hold."""
+    """The new panes, of rows that are not in a pane yet and that a window may still hold."""
     below, above, rows = levels[place], levels[place + 1], levels[0]
     now = exp.Subquery(this=Selection(rows.source, {"ts": exp.Max(this=rows.columns["ts"].copy())}).select())
     in_window = exp.Sub(this=now, expression=number(size - 1))
@@ -352,7 +352,7 @@ def _new_panes(
 
 
 def _purge(level: Selection, size: int) -> Purge:
-    """A purge of the panes that have left all windows, except the newest, which tells the rows in no pane yet."""
+    """A purge of the panes that have left all windows. The newest stays, as rows after it are not in a pane yet."""
     old = exp.LTE(this=column(_LAST), expression=ago(size))
     newest = exp.Subquery(this=exp.select(exp.Max(this=column(UNTIL))).from_(level.source.copy()))
     older = exp.LT(this=column(UNTIL), expression=newest)

@@ -1,4 +1,4 @@
-"""Aggregates of parts of the rows, which are kept so that they need not be computed again (Gray et al. 1997)."""
+"""Partial aggregates, which are stored so that parts of the rows are not aggregated again (Gray et al. 1997)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from windows.sql import aliased, column, computed_as
 
 
 def steady_window(node: query.Aggregate) -> query.Window | None:
-    """The window that an aggregate reads; None where it reads a table beside it, whose rows may change between two reads."""
+    """The window that an aggregate reads; None if it also reads a table, whose rows may change between two reads."""
     below, read = node.input, [*node.columns, *node.group_by]
     while isinstance(below, (query.Filter, query.Map)):
         read += [below.condition] if isinstance(below, query.Filter) else below.columns
@@ -30,9 +30,9 @@ class Partials:
     """A select list computed from aggregates of parts of the rows.
 
     Args:
-        calls: the aggregates that are kept of each part, by the names of their columns.
+        calls: the aggregates that are stored for each part, by the names of their columns.
         own: values of the newest row (LAST), by the names of their columns.
-        columns: the select list, over the columns of both, and `_key…` of the groups.
+        columns: the select list, over the columns of both and the groups' `_key…` columns.
     """
 
     calls: Mapping[str, exp.Expr]
@@ -41,7 +41,7 @@ class Partials:
 
     @classmethod
     def of(cls, node: query.Aggregate) -> Partials | None:
-        """The partial aggregates of a select list; None if one of its aggregates has no parts."""
+        """The partial aggregates of a select list; None if one of its aggregates cannot be computed from parts."""
         if not all(map(_has_parts, aggregate_calls(node))):
             return None
         calls: dict[str, exp.Expr] = {}
@@ -68,7 +68,7 @@ class Partials:
         return cls(calls, own, columns)
 
     def is_exact(self, name: str) -> bool:
-        """Whether a kept aggregate does not depend on the order in which its parts are merged."""
+        """Whether a stored aggregate does not depend on the order in which its parts are merged."""
         argument = first_argument(self.calls[name])
         return known(self.calls[name]).is_exact or all(is_whole(term) for _, term in terms(argument))
 
@@ -79,7 +79,7 @@ class Partials:
             yield name, known(call).of_row(argument.copy())
 
     def of_nothing(self) -> Iterator[tuple[str, exp.Expr]]:
-        """The columns of no rows, by name."""
+        """The columns for an empty set of rows, by name."""
         for name, call in self.calls.items():
             yield name, known(call).over_nothing()
 
@@ -99,7 +99,7 @@ def can_move(parts: Partials, database: Database) -> Callable[[exp.Expr], bool]:
 
 
 def known(call: exp.Expr) -> AggregateFunction:
-    """The row of a call's function, which has one."""
+    """The entry of a call's function in the table of aggregates; there must be one."""
     aggregate = aggregate_of(call)
     assert aggregate is not None
     return aggregate

@@ -1,4 +1,4 @@
-"""Periodic reports of a window's content (output snapshot): a table of report times, each joined with the rows then."""
+"""Periodic reports of a window's content (output snapshot): a table of report times, joined with the rows at each."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from windows.sql import (
 from windows.times import NEVER
 
 _REPORT = ("ts", "seq", "_expires")
-"""The columns of a report: when it is due, and until when it counts."""
+"""The columns of a report: when it is due, and until when it is valid."""
 
 
 @rewrite.register
@@ -76,7 +76,7 @@ def content_at_reports(node: Snapshot, network: Network, order: Sequence[exp.Ord
 
 @derived_content.register
 def _(node: Snapshot, flow: Flow) -> Flow:
-    """A report after every n rows is replaced by the next one; a report of time expires."""
+    """A report after every n rows is valid until the next one; a report by time expires."""
     return flow if node.time is not None else replaced_by_next(flow)
 
 
@@ -89,7 +89,7 @@ def reports_empty(node: query.Aggregate) -> bool:
 
 
 def at_reports(operator: Operator, node: query.Aggregate, network: Network) -> exp.Select:
-    """The aggregate at each report: of all rows, or of every group there has been by then."""
+    """The aggregate at each report: of all rows, or of every group that has occurred by then."""
     assert isinstance(node.input, Snapshot)
     below = network.rewrite(node.input.input, Need.CONTENT)
     reports = exp.select(*(column_of("t", name) for name in _REPORT))
@@ -104,7 +104,7 @@ def at_reports(operator: Operator, node: query.Aggregate, network: Network) -> e
 
 
 def _groups(operator: Operator, node: query.Aggregate, network: Network, below: Flow) -> str:
-    """The table of the groups there have been, each with the ts and seq of its first row."""
+    """The table of the groups that have occurred, each with the ts and seq of its first row."""
     known = network.name("groups", node)
     keys = group_columns(node)
     order = [column(name) for name in ("ts", "seq", *below.order)]
@@ -192,7 +192,7 @@ class PeriodicReports:
         return None if first is None else int(first + (max(now - first, 0) // self.every + 1) * self.every)
 
     def forget(self) -> None:
-        """Nothing is remembered."""
+        """Does nothing, as nothing is remembered."""
 
     def explained(self, pretty: Callable[[str], str]) -> str:
         """The statement that gives the first row's timestamp."""
@@ -201,16 +201,16 @@ class PeriodicReports:
         )
 
 
-# What a query of single events beside aggregates holds
+# The content of a query that has values of single events beside aggregates
 
 
 def is_per_event(node: query.Aggregate) -> bool:
-    """Whether it reports values of single events beside aggregates."""
+    """Whether an aggregate reports values of single events beside aggregates."""
     return any(OF_EVENT in call.meta for call in aggregate_calls(node))
 
 
 def with_totals(node: query.Aggregate, below: Flow, totals_of: Callable[[query.Aggregate], Flow]) -> Flow:
-    """Each row of the content with the aggregates of its group; `totals_of` gives a row for each group, with its keys."""
+    """Each row of the content with the aggregates of its group. `totals_of` gives one row per group, with its keys."""
     calls = dict.fromkeys(call for call in aggregate_calls(node) if OF_EVENT not in call.meta)
     names = {call: f"_a{place}" for place, call in enumerate(calls)}
     listed = [exp.alias_(call.copy(), name, quoted=True) for call, name in names.items()]

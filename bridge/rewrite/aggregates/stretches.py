@@ -1,9 +1,10 @@
 """Aggregates over windows whose rows leave in any order, by a join of equality.
 
-What is reported are points: arrivals, or changes of the window. A row of the window counts at an interval of the points of
-its group. A join by the ends of the interval compares each point with each row of the group. So an interval is cut into
-stretches of 1, 2, 4, … points, each beginning at a multiple of its length, at most two of each length, as in a segment tree
-(Bentley 1977). A point lies in one possible stretch of each length: it is joined with the rows whose stretch this is.
+Results are reported at points: arrivals, or changes of the window. A row of the window counts at an interval of the
+points of its group. A join by the ends of the interval would compare each point with each row of the group. So an
+interval is cut into stretches of 1, 2, 4, … points, each beginning at a multiple of its length, at most two of each
+length, as in a segment tree (Bentley 1977). For each length, a point lies in one possible stretch; it is joined with
+the rows that have this stretch.
 """
 
 from __future__ import annotations
@@ -36,33 +37,33 @@ from windows.sql import (
 )
 from windows.times import NEVER
 
-# The names of these columns are reserved, and those of these tables the bridge's own: users have no such names.
+# The names of these columns are reserved, and the tables are the bridge's own, so they cannot clash with users' names.
 
 _SINCE, _UNTIL = "_starts", "_stops"
-"""Columns of a row: the first point at which it counts, and the first one after that at which it has left."""
+"""Columns of a row: the first point at which it counts, and the first point after that at which it no longer does."""
 
 _ENTERS, _LEAVES = "_e{}", "_side{}"
-"""Columns of a row: the parts of the places at which it enters and leaves."""
+"""Columns of a row: the parts of the place at which it enters, and of the place at which it leaves."""
 
 _LENGTH, _BEGIN = "_step", "_start"
-"""Columns of a stretch: its length, and the number of its first point; both in points of a group, which are counted from 0."""
+"""Columns of a stretch: its length in points, and the number of its first point, counted from 0 within the group."""
 
 _FIRST, _END, _IS_LAST = "_first", "_last", "_rank"
-"""The begin of the first stretch of a length in an interval, the end of the last one, and which of both it is (0 or 1)."""
+"""The begins of an interval's first and last stretch of a length, and which of the two it is (0 or 1)."""
 
 _POINT = "_number"
-"""The number of a point; and 1 for a point, 0 for a row."""
+"""The number of a point; in a union it is 1 for a point and 0 for a row."""
 
 _POINTS, _LENGTHS = f"{PREFIX}points", f"{PREFIX}lengths"
 
 
 def can_be_cut(below: Flow) -> bool:
-    """Whether the rows of a window enter and leave at places that (ts, seq, _place) order."""
+    """Whether the columns (ts, seq, _place) order the places at which the rows of a window enter and leave."""
     return below.order in ((), ("_place",)) and not (below.late or below.jumping)
 
 
 def at_arrivals(node: query.Aggregate, below: Flow, database: Database) -> exp.Select:
-    """The result of each arrival, over the window as of it."""
+    """The result of each arrival, over the window as of the arrival."""
     columns = {name: column(name) for name in ("ts", "seq", "_expires", *below.order)}
     arrivals = below.arrivals.project({**columns, **group_columns(node)}).select()
     place = ("ts", "seq", *below.order)
@@ -71,7 +72,7 @@ def at_arrivals(node: query.Aggregate, below: Flow, database: Database) -> exp.S
 
 
 def at_changes(node: query.Aggregate, below: Flow, points: exp.Query, database: Database) -> exp.Select:
-    """The result of each change point, also if no row is left in the window; `_age` orders those of one event."""
+    """The result of each change point, even if the window is empty; `_age` orders the results of one event."""
     place = ("ts", "seq")
     named = exp.select(*map(column, points.named_selects)).from_(table(_POINTS))
     paired = _paired(named, _rows(node, below, place), list(group_columns(node)), place, "LEFT")
@@ -109,7 +110,7 @@ def _rows(node: query.Aggregate, below: Flow, place: Sequence[str]) -> exp.Selec
 
 
 def _leaving(below: Flow, length: int) -> list[exp.Expr]:
-    """The place from which a row has left: it is evicted, or time has passed, which comes before all events of then."""
+    """The place from which a row has left: it is evicted; or it expires, which comes before all events of that time."""
     expires: exp.Expr = column("_expires")
     if below.size is not None:
         expires = number(NEVER) if below.size == NEVER else column("ts") + number(below.size)
@@ -122,7 +123,7 @@ def _leaving(below: Flow, length: int) -> list[exp.Expr]:
 
 
 def _intervals(points: exp.Query, rows: exp.Select, keys: Sequence[str], place: Sequence[str]) -> exp.Select:
-    """The rows that count at some point, with the interval of the points of their group."""
+    """The rows that count at some point, each with its interval of the group's points."""
     enters, leaves = ([name.format(at) for at in range(len(place))] for name in (_ENTERS, _LEAVES))
     since = _points_before(rows, enters, points, keys, place, _SINCE)
     both = _points_before(since, leaves, points, keys, place, _UNTIL)
@@ -134,7 +135,7 @@ def _intervals(points: exp.Query, rows: exp.Select, keys: Sequence[str], place: 
 def _points_before(
     rows: exp.Select, at: Sequence[str], points: exp.Query, keys: Sequence[str], place: Sequence[str], name: str
 ) -> exp.Select:
-    """The rows with the number of points of their group that stand before the place in their columns `at`."""
+    """The rows with the number of their group's points before the place in their columns `at`."""
     names = rows.named_selects
     known = {**dict(zip(at, place, strict=True)), **{key: key for key in keys}}
     of_point = [aliased(column(known[each]) if each in known else exp.null(), each) for each in names]
@@ -164,7 +165,7 @@ def _paired(points: exp.Query, rows: exp.Select, keys: Sequence[str], place: Seq
     if kind == "INNER":
         return joined
     found = exp.Not(this=exp.Is(this=column_of("w", _LENGTH), expression=exp.null()))
-    return joined.where(exp.or_(found, column_of("t", _LENGTH).eq(1)))  # one row is enough for nothing
+    return joined.where(exp.or_(found, column_of("t", _LENGTH).eq(1)))  # an empty window needs one row only
 
 
 def _lengths(points: exp.Query) -> exp.Select:
@@ -178,9 +179,9 @@ def _lengths(points: exp.Query) -> exp.Select:
 
 
 def _cut(intervals: exp.Select, lengths: exp.Expr) -> exp.Select:
-    """The rows once for each stretch of their interval, with its length and its beginning.
+    """The rows, one per stretch of their interval, with the length and the beginning of the stretch.
 
-    A stretch is the first or the last one of its length inside the interval, unless it is half of a longer one there.
+    A stretch is the first or the last of its length inside the interval, unless it is half of a longer one there.
     """
     fits = exp.LTE(this=column(_LENGTH), expression=exp.Sub(this=column(_UNTIL), expression=column(_SINCE)))
     up = exp.Sub(this=exp.Add(this=column(_SINCE), expression=column(_LENGTH)), expression=number(1))
@@ -204,5 +205,5 @@ def _cut(intervals: exp.Select, lengths: exp.Expr) -> exp.Select:
 
 
 def _down(value: exp.Expr, length: exp.Expr) -> exp.Expr:
-    """The greatest multiple of a length that is at most a value, which is not negative."""
+    """The greatest multiple of a length that does not exceed a value, which is not negative."""
     return exp.paren(exp.Sub(this=value, expression=exp.paren(exp.Mod(this=value.copy(), expression=length))))

@@ -1,8 +1,9 @@
-"""Aggregates over windows that rows never leave: a table with the totals of each group, in place of the window's rows.
+"""Aggregates over windows that rows never leave: a table with the totals of each group, instead of the window's rows.
 
-So the state is one row per group, and a push costs as much as its own events and their groups. The totals are partial
-aggregates (COUNT, SUM, MIN, MAX). A push first merges those of its arrivals into the table, which keeps what they were
-before it as well. The result of an arrival is what they were, merged with the arrivals of its group up to it.
+So the state is one row per group, and the cost of a push depends only on its own events and their groups. The totals
+are partial aggregates (COUNT, SUM, MIN, MAX). A push first merges the partial aggregates of its arrivals into the
+table, which also keeps the totals of before the push. The result of an arrival is made of those, merged with the
+arrivals of its group up to it.
 """
 
 from __future__ import annotations
@@ -45,17 +46,17 @@ from windows.sql import (
 )
 
 _TOTALS, _ARRIVED, _ARRIVAL = "g", "d", "t"
-"""The aliases of the totals, of the partial aggregates of the arrivals, and of an arrival with those up to it."""
+"""The aliases of the totals, of the arrivals' partial aggregates, and of an arrival with the arrivals up to it."""
 
 CALLS = "calls"
-"""Marks a column over totals with the expression of the select list, which calls the aggregates, in `meta`."""
+"""In `meta`, marks a column over totals with the expression of the select list, which calls the aggregates."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Totals:
-    """The totals of an aggregate: `parts` of the arrivals `below`, in the table `name`.
+    """The totals of an aggregate, in the table `name`: the `parts` of the arrivals `below`.
 
-    The table has the number (`seq`) of the newest row of each group, its keys, the parts, and what these were before the
+    For each group, the table has the number (`seq`) of the newest row, the keys, the totals, and the totals before the
     newest push that had rows of the group.
     """
 
@@ -67,7 +68,7 @@ class Totals:
 
     @classmethod
     def of(cls, node: query.Aggregate, network: Network) -> Totals | None:
-        """The totals of an aggregate; None where it needs the rows of its window."""
+        """The totals of an aggregate; None if the aggregate needs the rows of its window."""
         parts = _parts_of(node)
         if parts is None or not network.can_have(key := _identity(node, parts), "totals"):
             return None
@@ -87,7 +88,7 @@ class Totals:
     def stored(cls, node: query.Aggregate, network: Network, epoch: int, inherits: Mapping[str, int]) -> Totals | None:
         """The stored totals of a query of this epoch, for reading; None if it has none.
 
-        `inherits`: the epochs that it has of some operators.
+        `inherits`: the epochs that some of its operators have.
         """
         parts = _parts_of(node)
         operator = None if parts is None else network.existing(_identity(node, parts), epoch, inherits)
@@ -124,20 +125,20 @@ class Totals:
         operator.stored = StoredState(meaning, {"totals": StoredTable(self.name, columns)})
 
     def _shape(self) -> exp.Select:
-        """A SELECT of the columns of the table: what the parts were has the types of the parts."""
+        """A SELECT with the columns of the table; earlier totals have the same types as totals."""
         names = ["seq", *group_columns(self.node), *self.parts.calls]
         before = (aliased(column_of(_ARRIVED, name), _before(name)) for name in self.parts.calls)
         select = exp.select(*(column_of(_ARRIVED, name) for name in names), *before)
         return select.from_(derived_table(self._arrived(), _ARRIVED))
 
     def _rows(self) -> Selection:
-        """The arrivals, each as the partial aggregates of it alone."""
+        """The arrivals, each as the partial aggregates of itself alone."""
         return self._of_arrivals(["seq"], self._halves)
 
     def _of_arrivals(self, system: Sequence[str], halves: Callable[[exp.Expr], tuple[exp.Expr, exp.Expr]]) -> Selection:
         """The arrivals with these columns, their keys, and the partial aggregates of each alone.
 
-        Whole numbers are in `halves`, where their sums must not pass 64 bits on the way.
+        Whole numbers are split into `halves` where intermediate sums must not exceed 64 bits.
         """
         columns = {**{name: column(name) for name in system}, **group_columns(self.node), **dict(self.parts.of_rows())}
         for name, high in self._high.items():
@@ -154,7 +155,7 @@ class Totals:
 
     @property
     def _high(self) -> dict[str, str]:
-        """The columns of upper bits, by those of the sums whose numbers are in halves."""
+        """The columns of upper bits, by the columns of the sums whose numbers are split."""
         sums = (
             [name for name in self.parts.calls if _is_whole(self.parts, name)] if self.database.sums_in_64_bits else []
         )
@@ -165,7 +166,7 @@ class Totals:
         return [*self.parts.merged(), *(aliased(exp.Sum(this=column(high)), high) for high in self._high.values())]
 
     def _values(self) -> exp.Select:
-        """The same of a single arrival, as its values."""
+        """The same for a single arrival, as its values."""
         return self._of_arrivals(["seq"], lambda value: (bigint_zero(), value)).select()
 
     def _arrived(self) -> exp.Select:
@@ -177,7 +178,7 @@ class Totals:
         return select.group_by(*(key.copy() for key in keys)) if keys else select.having(some)
 
     def _new(self, arrived: exp.Query) -> exp.Select:
-        """The rows of groups that had none."""
+        """The rows of groups that have no row in the table yet."""
         names = ["seq", *group_columns(self.node)]
         parts = (aliased(self._alone(name), name) for name in self.parts.calls)
         nothing = (aliased(value, _before(name)) for name, value in self.parts.of_nothing())
@@ -185,14 +186,14 @@ class Totals:
         return select.from_(derived_table(arrived, _ARRIVED))
 
     def _alone(self, name: str) -> exp.Expr:
-        """A partial aggregate of the arrivals of a group that had no rows."""
+        """A partial aggregate of the arrivals of a group that has no row yet."""
         own, high = column_of(_ARRIVED, name), self._high.get(name)
         return own if high is None else call("CEP_TOTAL", exp.null(), column_of(_ARRIVED, high), own)
 
     def _settings(self) -> dict[str, exp.Expr]:
-        """The new values of a group's row, in an order in which no value that has been changed is read.
+        """The new values of a group's row, in an order in which no value is read after it was changed.
 
-        MariaDB assigns one after the other, and counts say whether there was a value to add to.
+        MariaDB assigns them one after the other, and the counts tell whether there was a value to add to.
         """
         parts = sorted(self.parts.calls, key=lambda name: isinstance(self.parts.calls[name], exp.Count))
         before = {_before(name): column_of(_TOTALS, name) for name in parts}
@@ -200,14 +201,14 @@ class Totals:
         return {"seq": column_of(_ARRIVED, "seq"), **before, **now}
 
     def _same_group(self, alias: str, is_indexed: bool = False) -> list[exp.Expr]:
-        """Whether a row of totals is of the group of a row of this alias."""
+        """The conditions under which a row of totals belongs to the group of a row with this alias."""
         keys = group_columns(self.node)
         return [null_safe_equal(column_of(_TOTALS, key), column_of(alias, key), is_indexed) for key in keys]
 
     def _merged(self, name: str, earlier: Callable[[str], exp.Expr], later: str) -> exp.Expr:
-        """A partial aggregate of the rows before, and of those in the row of the alias `later`.
+        """A partial aggregate of the earlier rows, merged with that of the row with the alias `later`.
 
-        A sum that may not be a number, which some databases have as NULL, is told from none by the number of values.
+        A sum may be NaN, which some databases return as NULL; the number of values distinguishes it from no sum.
         """
         aggregate = self.parts.calls[name]
         before, since = earlier(name), column_of(later, name)
@@ -234,7 +235,7 @@ class Totals:
         )
 
     def results(self) -> exp.Select:
-        """The result of each arrival: what the totals of its group were, and the arrivals up to it."""
+        """The result of each arrival: the earlier totals of its group, merged with the arrivals up to it."""
         keys = list(group_columns(self.node))
         shown = ("ts", "seq", "_expires", *keys)
         arrivals = exp.alias_(exp.Subquery(this=self._running()), _ARRIVAL, table=True, quoted=True)
@@ -269,7 +270,7 @@ class Totals:
         return select.select(*columns)
 
     def _running(self) -> exp.Select:
-        """The arrivals, with the partial aggregates of those of their group up to them."""
+        """The arrivals, each with the partial aggregates of its group's arrivals up to it."""
         keys, system = group_columns(self.node), ("ts", "seq", "_expires")
         rows = self._of_arrivals(system, self._halves)
         order, partition = [column("seq")], [column(key) for key in keys]
@@ -282,7 +283,7 @@ class Totals:
         return exp.select(*map(column, (*system, *keys)), *parts).from_(derived_table(rows.select(), "r"))
 
     def present(self) -> Selection:
-        """The present results of all groups, with the `seq` of their newest row."""
+        """The present results of all groups, with the `seq` of the newest row of each."""
         keys = list(group_columns(self.node))
         columns = self._columns(lambda name: column(name), [column(key) for key in keys])
         named = {each.alias_or_name: each.unalias() for each in columns}
@@ -298,7 +299,7 @@ class Totals:
 
 
 def _before(name: str) -> str:
-    """The column that has what a partial aggregate was before the newest push."""
+    """The column with the total before the newest push."""
     return name.replace("_part", "_before")
 
 
@@ -307,7 +308,7 @@ def _identity(node: query.Aggregate, parts: Partials) -> Hashable:
 
 
 def _parts_of(node: query.Aggregate) -> Partials | None:
-    """The partial aggregates of one whose totals suffice: of rows that never leave, as they were when they arrived."""
+    """The partial aggregates of an aggregate for which totals suffice: its rows never leave and are not changed."""
     window = steady_window(node)
     if window is None or not isinstance(window.extent, Unbounded) or node.on_change or node.every_change:
         return None
@@ -322,7 +323,7 @@ def _parts_of(node: query.Aggregate) -> Partials | None:
 
 
 def _count_of(call: exp.Expr) -> exp.Expr:
-    """The number of values that an aggregate is of."""
+    """The number of values that an aggregate was computed from."""
     return exp.Count(this=first_argument(call).copy())
 
 

@@ -34,21 +34,21 @@ Equation = tuple[exp.Expr, exp.Expr]
 
 
 class SearchBy(enum.Enum):
-    """How the rows that join an arrival are searched."""
+    """How the rows that join an arrival are found."""
 
     TIME = enum.auto()
     """By their timestamps."""
     STEPS = enum.auto()
     """By equal steps of time, and by the equations in the condition."""
     PAIRS = enum.auto()
-    """By steps, of rows before an arrival and of rows after it: so one branch finds all results of a history."""
+    """By steps, both rows before an arrival and rows after it, so that one branch finds all results of a history."""
     INDEX = enum.auto()
-    """By their timestamps; of a window of last rows an index finds the oldest."""
+    """By their timestamps; in a window of last rows an index finds the oldest row."""
 
 
 @dataclasses.dataclass(frozen=True)
 class JoinInput:
-    """An input of a correlation: its alias in the statement, and its name in the query; `flow` is None for a relation."""
+    """An input of a correlation: its alias in the statement, and its name in the query. A relation has no `flow`."""
 
     alias: str
     name: str
@@ -56,7 +56,7 @@ class JoinInput:
     flow: Flow | None
 
     def window(self, by_index: bool) -> Selection:
-        """The window's rows; all stored rows where an index finds the last of them."""
+        """The window's rows; all stored rows if an index finds the last of them."""
         if self.flow is None or self.flow.content is None:
             return self.source
         content, last = self.flow.content, self.flow.last
@@ -64,7 +64,7 @@ class JoinInput:
 
     @property
     def size(self) -> int | None:
-        """How long each row is in the window, in milliseconds; None where rows stay for different times, or for ever."""
+        """How long each row is in the window, in milliseconds; None if the time differs, or is unlimited."""
         return None if self.flow is None or self.flow.size == NEVER else self.flow.size
 
 
@@ -76,9 +76,9 @@ class Branch:
         inputs: all inputs of the correlation.
         arriving: the place of the input at which rows arrive.
         outputs: the output columns.
-        by: how the other inputs' rows are searched.
+        by: how the rows of the other inputs are found.
         wide_integer: the type in which the sides of equations are computed; None: they are not rewritten.
-        shares_event: whether other branches find the results that join an event with itself, so that one must omit them.
+        shares_event: whether other branches also find the results that join an event with itself; one must omit them.
     """
 
     node: query.Correlate
@@ -110,9 +110,10 @@ class Branch:
 
     @functools.cached_property
     def indexed_inputs(self) -> dict[str, list[Equation]]:
-        """By alias, the inputs whose last rows an index finds: keys of their rows `o`, and the columns equal to these.
+        """The inputs whose last rows an index finds, by alias: keys of their rows `o`, and the columns equal to these.
 
-        For a window per key whose keys equal no columns, window functions over all rows say which row evicts which.
+        If the keys of a window per key do not equal columns, window functions over all rows tell which row evicts
+        which.
         """
         found = {}
         for each in self.inputs:
@@ -132,13 +133,13 @@ class Branch:
 
     @property
     def has_computed_equations(self) -> bool:
-        """Whether there are equations, none with a plain column as a side: by such columns databases join anyway."""
+        """Whether there are equations, and no side is a plain column; by plain columns databases join anyway."""
         found = [sides for sides in self._equations if sides is not None]
         return bool(found) and not any(isinstance(side, exp.Column) for sides in found for side in sides)
 
     @property
     def has_pairs(self) -> bool:
-        """Whether its results are the pairs of rows of two windows at times that are close enough."""
+        """Whether the results are the pairs of rows of two windows whose times are close enough."""
         flows = [each.flow for each in self.inputs if each.flow is not None and each.size is not None]
         may_leave = any(flow.counted or flow.timed or flow.late or flow.jumping or flow.order for flow in flows)
         return len(flows) == len(self.inputs) == 2 and not (may_leave or self.node.outer or self.node.driving)
@@ -153,7 +154,7 @@ class Branch:
 
     @functools.cached_property
     def _stepped_input(self) -> JoinInput | None:
-        """The other one of two inputs, if its window has one length: steps of that length make a join by equality."""
+        """The other of two inputs, if its rows stay equally long: steps of that length allow a join by equality."""
         other = next((each for each in self.inputs if each is not self.trigger), None)
         return None if len(self.inputs) != 2 or other is None or other.size is None else other
 
@@ -169,7 +170,7 @@ class Branch:
 
     @functools.cached_property
     def _equations(self) -> list[Equation | None]:
-        """For each condition its sides, if it equates values of the trigger with values of the stepped input."""
+        """The sides of each condition that equates values of the trigger and of the stepped input; None for others."""
         if self._stepped_input is None:
             return [None for _ in self.conditions]
         return [
@@ -214,11 +215,10 @@ class Branch:
         return select.select(*shown).where(*conditions)
 
     def _in_steps(self, sides: Sequence[exp.Expr]) -> exp.Expr:
-        """The arrivals, once in their own step of time and once in the previous one: the window has no older rows.
+        """The arrivals, once in their own step of time and once in the previous one, as the window has no older rows.
 
-        Where pairs are searched, also in the next one. This is a union, since optimizers split a join with several steps,
-        and compare every pair of rows. It also computes the trigger's `sides` of the equations, by which the other rows are
-        searched.
+        If pairs are searched, also in the next step. This is a union, since optimizers split a join with several steps,
+        and then compare every pair of rows. It also computes the trigger's `sides` of the equations.
         """
         source = self.trigger.source
         steps = [self._step(source, None), exp.Sub(this=self._step(source, None), expression=number(1))]
@@ -246,10 +246,10 @@ class Branch:
         return own if other.flow is None else [*self._in_window(other, other.flow), *own]
 
     def _in_window(self, other: JoinInput, flow: Flow) -> list[exp.Expr]:
-        """Conditions under which an input's row is in its window as of the trigger; of one event the left input is seen.
+        """The conditions for a row to be in its input's window as of the trigger. Of one event, the left input is seen.
 
-        A window that statements change is seen as before the event; by OnSelect with the event's changes, but without its
-        insertions. Rows found by an index have another condition on age.
+        A window that statements change is seen as before the event; with OnSelect, with the event's changes, but
+        without its insertions. For rows found by an index, the condition on age is a different one.
         """
         assert self.trigger.flow is not None
         if self.by is SearchBy.PAIRS:
@@ -275,7 +275,7 @@ class Branch:
         ]
 
     def _is_last(self, other: JoinInput) -> exp.Expr:
-        """Whether a row is one of the last rows, the oldest of which an index finds."""
+        """Whether a row is one of the last rows, of which an index finds the oldest."""
         assert other.flow is not None
         equations = self._found_by_index[other.alias]
         same_key = [exp.EQ(this=key, expression=with_values(its, self._value)) for key, its in equations]
@@ -284,7 +284,7 @@ class Branch:
         return exp.GTE(this=column_of(other.alias, "seq"), expression=oldest)
 
     def _bound(self, condition: exp.Expr, other: JoinInput) -> exp.Expr:
-        """A condition on `w` and `t`, over the input's and the trigger's own columns."""
+        """A condition on `w` and `t`, rewritten over the columns of the input and of the trigger."""
         alias = {"w": other.alias, "t": self.trigger.alias}
 
         def own(node: exp.Expr) -> exp.Expr:
@@ -298,7 +298,7 @@ class Branch:
         return bound
 
     def _own_columns(self) -> Iterator[exp.Expr]:
-        """The bridge's own columns of a result: its ts and seq, its expiry, and what orders the results of an event."""
+        """The bridge's columns of a result: its ts and seq, its expiry, and the order of the results of one event."""
 
         def value(source: JoinInput, name: str) -> exp.Expr:
             return qualify_columns(self.rows[source.alias].columns[name].copy(), source.alias)
@@ -371,7 +371,7 @@ def _not_inserted(timed: bool) -> exp.Expr:
 
 
 def _of_one_event(timed: bool, in_place: bool) -> exp.Expr:
-    """Whether two rows are of one event: these all join, even if one of them evicts another.
+    """Whether two rows belong to one event: all of these join, even if one of them evicts another.
 
     A row that a window evicts on arrival (W9) is excluded: it joins others only as the trigger.
     """
@@ -384,7 +384,7 @@ def _of_one_event(timed: bool, in_place: bool) -> exp.Expr:
 
 
 def _in_step(trigger: JoinInput, step: exp.Expr, sides: Sequence[exp.Expr]) -> list[exp.Expr]:
-    """The equations by which the rows of a step are searched."""
+    """The equations by which the rows of a step are found."""
     equal = [
         exp.EQ(this=column_of(trigger.alias, f"_side{place}"), expression=side) for place, side in enumerate(sides)
     ]

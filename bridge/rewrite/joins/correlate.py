@@ -1,7 +1,7 @@
 """Correlations (O3): the arrivals at each input joined with the windows of the others, each result once.
 
-There is one SELECT per streamed input, which has this input's arrivals (the new results of a join, after Blakeley et al.
-1986). Windows of inputs to its left include the arriving event, those to its right do not: so no result comes twice.
+There is one SELECT per streamed input, over this input's arrivals (the new results of a join, after Blakeley et al.
+1986). Windows of inputs to its left include the arriving event, windows to its right do not, so no result comes twice.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _(node: query.Correlate, network: Network, need: Need) -> Flow:
 
 
 def _inputs(node: query.Correlate, network: Network, windowed: bool) -> list[JoinInput]:
-    """The inputs; with `windowed` with the contents of their windows, but for the `driving` one."""
+    """The inputs; if `windowed`, with the contents of their windows, except for the `driving` input."""
     return [
         _input(place, alias, below, network, windowed and alias != node.driving)
         for place, (alias, below) in enumerate(node.inputs, 1)
@@ -55,7 +55,7 @@ def _inputs(node: query.Correlate, network: Network, windowed: bool) -> list[Joi
 
 
 def _origins(inputs: list[JoinInput]) -> list[Origin]:
-    """The inputs whose rows are evicted, by which results leave with them."""
+    """The inputs whose rows can be evicted; results leave with these rows."""
     counted = [each for each in inputs if each.flow is not None and each.flow.counted]
     return [(each.flow, {key: alias for alias, key in row_keys(each)}) for each in counted if each.flow]
 
@@ -103,7 +103,7 @@ def _flow(node: query.Correlate, inputs: list[JoinInput], network: Network) -> F
 def _variants(
     branches: Callable[[SearchBy], list[Branch]], joined: Callable[[SearchBy], Selection], network: Network
 ) -> Variants[StatementWriter[Selection]]:
-    """The variants of the join, by how the other inputs' rows are searched."""
+    """The variants of the join, by how the rows of the other inputs are found."""
     by_time = StatementWriter(lambda: joined(SearchBy.TIME), "the times of their rows")
     by_steps = StatementWriter(lambda: joined(SearchBy.STEPS), "steps of time that are equal")
     by_index = StatementWriter(lambda: joined(SearchBy.INDEX), "an index")
@@ -111,11 +111,11 @@ def _variants(
         by_pairs = StatementWriter(lambda: joined(SearchBy.PAIRS), "steps of time that are equal, all at once")
         has_pairs = any(branch.has_pairs for branch in branches(SearchBy.PAIRS))
         return Variants(by_steps, few=by_time, history=by_pairs if has_pairs else None)
-    # For many events MariaDB takes time cubic in their number by an index.
+    # With an index, MariaDB takes time cubic in the number of events.
     few = by_index if any(branch.indexed_inputs for branch in branches(SearchBy.INDEX)) else None
     if not all(branch.has_computed_equations for branch in branches(SearchBy.STEPS)):
         return Variants(by_time, few=few)
-    # For a query family a search per member and row is faster than the equations of all members.
+    # For a query family, a search per member and row is faster than the equations of all members.
     return Variants(by_steps, few=few or by_time, shared=by_time if network.database.index_range_joins else None)
 
 
@@ -134,7 +134,7 @@ def _outputs(inputs: list[JoinInput], network: Network, node: query.Correlate) -
 
 
 def _attributes(source: JoinInput) -> tuple[str, ...]:
-    """The columns of an input that are output; those that a correlation below keeps for itself are not."""
+    """The columns of an input that are output, without those that a correlation below has for itself."""
     names = tuple(source.source.columns) if source.flow is None else source.flow.names
     return tuple(name for name in names if not (source.flow is not None and name in source.flow.hidden))
 
@@ -142,8 +142,8 @@ def _attributes(source: JoinInput) -> tuple[str, ...]:
 def _unmatched(branch: Branch) -> exp.Select:
     """The arrivals at one of two inputs that no row of the other joins, with NULL for the other's columns.
 
-    Such a result stands before those with a row that the same event brings and takes. So the other row's keys are not NULL,
-    which some databases put first and others last.
+    Such a result comes before the results with a row that the same event brings and evicts. So the other row's keys are
+    not NULL, which some databases sort first and others last.
     """
     trigger = branch.trigger
     matched = dataclasses.replace(branch, shares_event=False).select({})
@@ -179,7 +179,7 @@ def _indexes(branch: Branch) -> Iterator[tuple[str, tuple[str, str]]]:
 
 
 def of_contents(node: query.Correlate, flows: list[Flow | None], network: Network) -> Flow:
-    """The correlation of the inputs' present contents, for an on-demand query."""
+    """The correlation of the present contents of the inputs, for an on-demand query."""
     inputs = []
     for place, ((alias, below), flow) in enumerate(zip(node.inputs, flows, strict=True), 1):
         each = _input(place, alias, below, network, windowed=False) if flow is None else None

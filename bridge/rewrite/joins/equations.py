@@ -18,7 +18,7 @@ _WHOLE = ("SMALLINT", "INTEGER", "BIGINT")
 
 
 def split(condition: exp.Expr, input_of: InputOf, own: str, wide: str | None) -> tuple[exp.Expr, exp.Expr] | None:
-    """The sides of an equation, the first of the input `own` and of constants, the second of one other input.
+    """The sides of an equation: the first of the input `own` and constants, the second of one other input.
 
     None if the condition is not such an equation. `wide` is a type in which sums do not overflow; without it no term is
     moved.

@@ -1,4 +1,4 @@
-"""Sub-queries of EPL: a column with a value of another window's content when a row arrives."""
+"""Sub-queries of EPL: a column whose value is read from another window's content when a row arrives."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _source(node: query.Node, network: Network) -> Flow | Selection:
 
 
 def with_column(name: str, below: Flow, value: exp.Expr) -> Flow:
-    """The arrivals `t` with another column."""
+    """The arrivals `t` with a further column."""
     own = list(below.arrivals.columns)
     rows = derived_table(below.arrivals.select(), "t")
     select = exp.select(*(column_of("t", name) for name in own), aliased(value, name)).from_(rows)
@@ -66,7 +66,7 @@ def with_column(name: str, below: Flow, value: exp.Expr) -> Flow:
 
 
 def _subquery(node: query.SubqueryColumn, below: Flow, inner: Flow | Selection, database: Database) -> exp.Expr:
-    """The sub-query over the rows `w` in the window when the row `t` arrives, with those of the same event."""
+    """The sub-query over the rows `w` that are in the window when the row `t` arrives, and those of its event."""
     content, inside = (inner, []) if isinstance(inner, Selection) else _in_window(inner, below.timed, database)
     prefix = f"{node.name}."
 
@@ -101,9 +101,9 @@ def _subquery(node: query.SubqueryColumn, below: Flow, inner: Flow | Selection, 
 
 
 def _in_window(inner: Flow, timed: bool, database: Database) -> tuple[Selection, list[exp.Expr]]:
-    """Rows `w`, and the conditions under which one is in the window when the row `t` arrives.
+    """The rows `w`, and the conditions under which a row is in the window when the row `t` arrives.
 
-    An index finds the oldest of the last rows; else each row is compared with the one that evicts it.
+    An index finds the oldest of the last rows. Otherwise each row is compared with the row that evicts it.
     """
     assert inner.content is not None
     last = inner.last if inner.is_last_rows and not timed else None
@@ -115,7 +115,7 @@ def _in_window(inner: Flow, timed: bool, database: Database) -> tuple[Selection,
 
 
 def _indexes(node: query.SubqueryColumn, inner: Flow | Selection) -> Iterator[tuple[str, tuple[str, str]]]:
-    """The window table with the columns to index: one that the condition equates with a column of the row, and time."""
+    """The window table with columns to index: a column that the condition equates with the row's, and time."""
     if isinstance(inner, Selection) or inner.content is None or inner.size in (None, 1) or node.condition is None:
         return
     prefix, stored = f"{node.name}.", inner.content.source
@@ -129,10 +129,10 @@ def _indexes(node: query.SubqueryColumn, inner: Flow | Selection) -> Iterator[tu
 
 
 def _only_value(value: exp.Expr, database: Database) -> exp.Expr:
-    """An aggregate that is the value of the only row."""
+    """An aggregate whose value is the value of the only row."""
     if database.has_all_extremes:
         return exp.Min(this=value)
-    # Values of every type can be sorted, such as booleans and JSON.
+    # This sorts values, as values of every type can be sorted, even booleans and JSON.
     order = exp.Order(expressions=[exp.Ordered(this=value, nulls_first=False)])
     return exp.WithinGroup(this=exp.Mode(), expression=order)
 
@@ -152,7 +152,7 @@ def _at_place(rows: exp.Select, node: query.SubqueryColumn, inner: Flow) -> exp.
 
 
 def _of_content(condition: exp.Expr, content: Selection) -> exp.Expr:
-    """A condition on `w`, over the columns that the content is computed of."""
+    """A condition on `w`, rewritten over the columns from which the content is computed."""
 
     def own(part: exp.Expr) -> exp.Expr:
         return _computed(part.name, content) if isinstance(part, exp.Column) and part.table == "w" else part
@@ -168,7 +168,7 @@ def _computed(name: str, content: Selection) -> exp.Expr:
 
 
 def read_before_set(node: SetVariables, network: Network) -> None:
-    """Adds the operators that read the variables a node sets, before its events set them."""
+    """Adds the operators that read variables before the events of a node set them."""
     for below in dict.fromkeys(below for below in query.walk(node) if isinstance(below, query.Stream)):
         for state in node.set if _has_inbox(below, network) else ():
             reading = with_variable(below, state.name, early=True)
@@ -177,12 +177,12 @@ def read_before_set(node: SetVariables, network: Network) -> None:
 
 
 def _reads_stream(node: query.SubqueryColumn, network: Network) -> bool:
-    """Whether a variable is read for the events of a stream, not for results of another sub-query."""
+    """Whether a variable is read for the events of a stream, and not for results of another sub-query."""
     return _has_inbox(node.input, network)
 
 
 def _value_of_same_event(node: query.SubqueryColumn, network: Network) -> exp.Expr | None:
-    """The value of a second variable, which was read for the same event `t`; None if it was not."""
+    """The value of a second variable, if it was read for the same event `t`; else None."""
     if not node.early or _reads_stream(node, network):
         return None
     below = node.input
@@ -202,7 +202,7 @@ def _has_inbox(node: query.Node, network: Network) -> bool:
 
 
 def _refuse_own(node: query.SubqueryColumn, network: Network) -> None:
-    """Refuses a filter of derived events that set the variable it reads: the value before the event is not known."""
+    """Refuses a filter of derived events that set the variable it reads, as the value before the event is not known."""
     name = node.source.name if isinstance(node.source, query.Relation) else ""
     if own := sorted(network.state_changes.streams(name, node.input)):
         raise QueryError(

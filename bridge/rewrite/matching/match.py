@@ -1,9 +1,9 @@
 """Pattern matching of the paper (P1–P7): the automaton's runs are rows, and one join extends all of them by an event.
 
-The pattern becomes a deterministic automaton over symbols (`nfa`), its transitions a table. One recursive statement
-takes the runs alive and the batch's events through it, at any size of the batch: an event extends a run when it is at
-the next instant, and the symbol's condition, evaluated by the database over the event and the run's variables, holds.
-`runs` writes it.
+The pattern becomes a deterministic automaton over symbols (`nfa`), whose transitions are a table. One recursive
+statement (`runs` writes it) moves the active runs over the events of the push, whatever its size. An event extends a
+run if it is at the next timestamp, and the database finds the symbol's condition, over the event and the run's
+variables, true.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _begin(family: Operator, node: query.Match, network: Network) -> None:
 
 
 def automaton_of(node: query.Match) -> Automaton:
-    """The pattern's automaton, or the refusal of what strictly sequential matching has not."""
+    """The pattern's automaton. Raises an error for a pattern that strictly sequential matching does not support."""
     try:
         return compile_automaton(node.pattern)
     except (PatternError, BudgetError) as error:
@@ -77,11 +77,11 @@ def automaton_of(node: query.Match) -> Automaton:
 
 @dataclasses.dataclass
 class AutomatonFamily(QueryFamily):
-    """Writes the tables and steps of a family of Matches, which differ in WITHIN and the constants of DEFINE.
+    """Writes the tables and steps of a family of Matches, which differ in WITHIN and in constants of DEFINE.
 
-    symbols: this push's events with the instant before theirs; instants: the newest instant of each key;
-    steps: the runs that this push has made, complete or not; runs: those that may be extended. Each run carries its member's
-    constants, or is the same for all members until now.
+    symbols: the events of this push, with the previous timestamp of each; instants: the newest timestamp of each key;
+    steps: the runs made in this push, complete or not; runs: the runs that may be extended. Each run carries the
+    constants of its member, or is still the same for all members.
     """
 
     automaton: Automaton
@@ -96,7 +96,7 @@ class AutomatonFamily(QueryFamily):
         self._make_tables(runs)
 
     def write(self, members: Mapping[int, query.Match]) -> None:
-        """The steps and purges; the statement of many members is written only when it runs."""
+        """Writes the steps and purges. The statement for many members is written only when it runs."""
         self.within = max(node.within for node in members.values())
         old = exp.LTE(this=column("ts"), expression=ago(self.within))
         self.operator.purges = [self._purge_runs(), Purge(self.instants, old)]
@@ -132,7 +132,7 @@ class AutomatonFamily(QueryFamily):
         return self.below.arrivals.project({**{name: column(name) for name in names}, **keys})
 
     def _symbols(self) -> exp.Select:
-        """Each arrival with `_before`: the instant (distinct ts, per key) before its own (P2)."""
+        """Each arrival with `_before`, the previous distinct timestamp of its key (P2)."""
         rows = self._arrivals()
         arrivals = rows.select()
         earlier: exp.Expr = column_of("a", "_earlier")
@@ -151,16 +151,16 @@ class AutomatonFamily(QueryFamily):
         )
 
     def _frame(self) -> exp.WindowSpec:
-        """The frame of the instants before a row's own. DuckDB seeks a frame's end from the beginning for each row."""
+        """The frame of rows before a row's timestamp. DuckDB searches a frame's end from the beginning for each row."""
         start = {"kind": "RANGE", "start": "UNBOUNDED", "start_side": "PRECEDING"}
         if self.network.database.prefers_bulk:
             return exp.WindowSpec(**start, end="CURRENT ROW", exclude=exp.var("GROUP"))
         return exp.WindowSpec(**start, end=number(1), end_side="PRECEDING")
 
     def _newest_instants(self) -> list[Insert | Purge]:
-        """One row a key: its newest instant and the one before that, for events of the same ts still to come."""
+        """One row per key: its newest timestamp and the one before, for later events of the same ts."""
         keys = [*map(column, self.keys)]
-        latest = [aliased(exp.Max(this=column(name)), name) for name in ("ts", "_before")]  # both grow together
+        latest = [aliased(exp.Max(this=column(name)), name) for name in ("ts", "_before")]  # both only grow
         newest = exp.select(*latest, *keys).from_(table(self.symbols)).group_by(*keys)
         select = exp.select(*(column_of("n", name) for name in ("ts", "_before", *self.keys)))
         select = select.from_(derived_table(newest, "n")).where(column_of("n", "ts").is_(exp.null()).not_())
@@ -182,7 +182,7 @@ class AutomatonFamily(QueryFamily):
         return select.where(exp.In(this=column("_state"), expressions=[number(state) for state in states]))
 
     def _purge_runs(self) -> Purge:
-        """Runs too old for WITHIN, and those that the newest instant of their key did not extend."""
+        """A purge of runs that are too old for WITHIN, or that their key's newest timestamp did not extend."""
         old = exp.LTE(this=column("_first"), expression=ago(self.within))
         mine = [
             null_safe_equal(column_of("i", key), exp.column(key, table=self.runs, quoted=True)) for key in self.keys
@@ -201,9 +201,9 @@ class AutomatonFamily(QueryFamily):
 
 
 def _by_place(arrivals: exp.Select) -> exp.Select:
-    """The arrivals with `_earlier`, the instant before their own among them, where they stand in their order.
+    """The arrivals with `_earlier`, the previous distinct timestamp among them, if they are in order.
 
-    It is the newest time that was followed by another one: one pass, and no sort.
+    It is the newest time that was followed by a later time: one pass, without a sort.
     """
     names = [column(name) for name in arrivals.named_selects]
     each = exp.select(*names, aliased(exp.Window(this=exp.Lag(this=column("ts"))), "_last"))

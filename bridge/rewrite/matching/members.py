@@ -1,4 +1,4 @@
-"""The members of a family of MATCHINGs, which differ in WITHIN and the constants of DEFINE alone: rows of constants."""
+"""The members of a family of MATCHINGs, which differ only in WITHIN and constants of DEFINE, as rows of constants."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ ALIAS = "_k"
 """The alias of the table of constants."""
 
 EVERY = 0
-"""The number that stands for all members; their own begin with 1."""
+"""The number that stands for all members; the members' own numbers begin with 1."""
 
 Row = Mapping[str, exp.Expr]
 
 
 @dataclasses.dataclass(frozen=True)
 class FamilyMembers:
-    """A row of `_member`, `_within` and the constants `_k1` … of DEFINE for each; `define` has columns in their place."""
+    """Per member a row of `_member`, `_within` and the constants `_k1` … of DEFINE; `define` has these as columns."""
 
     rows: tuple[Row, ...]
     define: tuple[query.Definition, ...]
     kinds: tuple[str, ...]
     """The types of the constants."""
     equated: tuple[str, ...]
-    """The columns of constants that something must be equal to."""
+    """The columns of constants that are compared for equality."""
     table: str
-    """The table of the constants; "" where there is one member, and never was another."""
+    """The table of the constants; "" if there has only ever been one member."""
 
     @classmethod
     def of(cls, nodes: Mapping[int, query.Match], table: str = "") -> Self:
@@ -49,7 +49,7 @@ class FamilyMembers:
 
     @property
     def is_single(self) -> bool:
-        """Whether there is one member, whose constants stand in the statement."""
+        """Whether there is only one member, so that its constants are in the statement."""
         return not self.table
 
     @property
@@ -74,22 +74,22 @@ class FamilyMembers:
         return self.rows[0] if self.is_single else self.of_table(ALIAS)
 
     def of_table(self, alias: str) -> Row:
-        """The constants as columns of a table that has them."""
+        """The constants as columns of a table that contains them."""
         return {name: column_of(alias, name) for name in self.names}
 
     def of_none(self) -> Row:
-        """The columns of a run that is common to all members."""
+        """The columns, without values, of a run that is common to all members."""
         unknown = [exp.cast(exp.null(), kind) for kind in ("BIGINT", *self.kinds)]
         return dict(zip(self.names, [exp.cast(number(EVERY), "BIGINT"), *unknown], strict=True))
 
     def differ_in(self, symbol: str) -> bool:
-        """Whether constants decide which events match a symbol, or what it assigns."""
+        """Whether constants decide which events match a symbol, or affect what it assigns."""
         return any(found.table for expression in expressions(self.define, symbol) for found in _columns(expression))
 
 
 @dataclasses.dataclass
 class QueryFamily(abc.ABC):
-    """Writes the tables and steps of an operator that serves all members of a family; `node` is the first member."""
+    """Writes the tables and steps of an operator that serves all members of a family. `node` is the first member."""
 
     operator: Operator
     node: query.Match
@@ -117,12 +117,12 @@ class QueryFamily(abc.ABC):
 
     @abc.abstractmethod
     def result(self, node: query.Match, member: int) -> Flow:
-        """P5, P6: a member's matches of this push, in the order of their events."""
+        """P5, P6: the matches of a member in this push, in the order of their events."""
 
     def matches_of(
         self, node: query.Match, member: int, name: str, order: tuple[str, ...], conditions: Sequence[exp.Expr] = ()
     ) -> Flow:
-        """A member's rows of a table of matches, of which these conditions hold."""
+        """The rows of a member in a table of matches, for which these conditions hold."""
         columns = {
             "ts": column("ts"),
             "seq": column("seq"),
@@ -134,14 +134,14 @@ class QueryFamily(abc.ABC):
         return Flow(tuple(self.variables), rows, order=order, timed=self.below.timed)
 
     def join(self, node: query.Match) -> int:
-        """Takes in one more; its number."""
+        """Adds a member; returns its number."""
         names, family = self.network.names, self.operator
         member = names.member(family.identity, family.tables[0].name, node, family.members)
         self._become({**self._members, member: node})
         return member
 
     def leave(self, member: int) -> None:
-        if member in self._members:  # else its creation was undone
+        if member in self._members:  # otherwise its creation was undone
             self.network.names.leave(self.operator.identity, self._members[member])
         self._become({other: node for other, node in self._members.items() if other != member})
 
@@ -164,7 +164,7 @@ class QueryFamily(abc.ABC):
 
 
 def instant_before(here: exp.Expr, row: str, last: str) -> exp.Expr:
-    """P2: the instant before a row's own: `here` in this push, else the newest of earlier pushes."""
+    """P2: the previous timestamp of a row: `here` in this push, else the newest of earlier pushes."""
     known = exp.Case().when(exp.LT(this=column_of(last, "ts"), expression=column_of(row, "ts")), column_of(last, "ts"))
     return exp.Coalesce(this=here, expressions=[known.else_(column_of(last, "_before"))])
 
@@ -180,7 +180,7 @@ def shape(node: query.Match) -> tuple[object, ...]:
 
 
 def expressions(define: tuple[query.Definition, ...], symbol: str | None = None) -> list[exp.Expr]:
-    """The conditions and assigned values of DEFINE, or of one symbol in it."""
+    """The conditions and assigned values of DEFINE, or only those of one symbol."""
     found: list[exp.Expr] = []
     for definition in define:
         if symbol in (None, definition.symbol):

@@ -1,8 +1,8 @@
-"""The runs of MATCHING that a push makes (P1–P5): one recursive SELECT for any number of events.
+"""The runs of MATCHING in a push (P1–P5): one recursive SELECT for any number of events.
 
-A run begins at an event, and is extended by events of the instant after its last one. Where the condition on the first
-event has no constants, the event begins one run for all queries of a family, which the second event splits (common
-prefixes of queries are evaluated once, as in YFilter: Diao et al., TODS 2003).
+A run begins at an event, and is extended by events at the next timestamp. If the condition on the first event has no
+constants, the event begins one run for all queries of a family, which the second event splits (common prefixes of
+queries are evaluated once, as in YFilter: Diao et al., TODS 2003).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from windows.sql import (
 class RunStep:
     """How event `e` extends a run: the alias of the run (None: a run begins), the constants, and the transition.
 
-    Without a transition it is any row of `m`, the table of the automaton's transitions.
+    Without a transition, any row of `m` applies, the table of the automaton's transitions.
     """
 
     run: str | None
@@ -47,7 +47,7 @@ class RunStep:
 class RunStatement:
     """Writes the SELECT over the tables `symbols` (the events of this push) and `runs` (the runs that may be extended).
 
-    `key` orders the events, `order` orders those of one `seq`; `keys` are the columns of PARTITION BY.
+    `key` orders the events, `order` orders the events of one `seq`. `keys` are the columns of PARTITION BY.
     """
 
     node: query.Match
@@ -68,8 +68,8 @@ class RunStatement:
     def spells_first(self) -> bool:
         """Whether a run's `_path` begins with its first event.
 
-        Where `seq` alone orders events, `_first_seq` says as much. Most runs have no second event, and writing a text for
-        each takes DuckDB as long as finding the runs.
+        If `seq` alone orders events, `_first_seq` suffices. Most runs have no second event, and writing a text for each
+        takes DuckDB as long as finding the runs.
         """
         return not self.network.database.prefers_bulk or tuple(self.key) != ("seq",)
 
@@ -89,7 +89,7 @@ class RunStatement:
         return exp.select(*map(column, self.columns)).from_(derived_table(steps, "q"))
 
     def select(self) -> exp.Query:
-        """The runs of this push: complete ones, and those that a later event can extend."""
+        """The runs of this push that are complete or that a later event can extend."""
         names = [*self.columns, "_new"]
         body = exp.union(exp.select(*map(column, names)).from_(table("_begin")), self._extended(), distinct=False)
         parts = {"_move": (["_from", "_symbol", "_to"], self._moves())}
@@ -105,7 +105,7 @@ class RunStatement:
         return select
 
     def _new_runs(self, runs: str) -> exp.Select:
-        """The new ones of `runs`; where the database prefers bulk, without those that can neither match nor be extended."""
+        """The new rows of `runs`. Where bulk is preferred, without runs that can neither match nor be extended."""
         made = exp.select(*(column_of("r", name) for name in self.columns)).from_(aliased_table(runs, "r"))
         made = made.where(exp.EQ(this=column_of("r", "_new"), expression=number(1)))
         if not self.network.database.prefers_bulk:
@@ -139,7 +139,7 @@ class RunStatement:
             yield self._stepped(step).from_(aliased_table(self.symbols, "e")).where(self._holds(step))
 
     def _split(self) -> Iterator[exp.Select]:
-        """The runs, common to all members until now, that an event extends: one per member."""
+        """The runs, so far common to all members, that an event extends: one per member."""
         states = {target for _, _, target in self._common}
         for transition in self.automaton.transitions:
             if transition[0] in states:
@@ -188,7 +188,7 @@ class RunStatement:
         )
 
     def _extended(self) -> exp.Select:
-        """The runs that an event of the next instant extends."""
+        """The runs that an event at the next timestamp extends."""
         step = RunStep("r", self.members.of_table("r"))
         grown = self._next(step, "_run")
         grown = grown.join(
@@ -199,7 +199,7 @@ class RunStatement:
     # A step -------------------------------------------------------------------------------------------------------------
 
     def _next(self, step: RunStep, runs: str) -> exp.Select:
-        """Runs, each with the events of the instant after its last one."""
+        """Runs, each joined with the events of the timestamp after its last event."""
         following = [
             exp.EQ(this=column_of("e", "_before"), expression=column_of("r", "ts")),
             *(null_safe_equal(column_of("e", key), column_of("r", key)) for key in self.keys),
@@ -211,7 +211,7 @@ class RunStatement:
         )
 
     def _young(self, step: RunStep) -> exp.Expr:
-        """P4: WITHIN is not over."""
+        """P4: the time WITHIN has not passed."""
         age = exp.Sub(this=column_of("e", "ts"), expression=column_of("r", "_first"))
         return exp.LT(this=age, expression=step.constants["_within"].copy())
 
@@ -224,7 +224,7 @@ class RunStatement:
         return exp.Values(expressions=rows)
 
     def _stepped(self, step: RunStep) -> exp.Select:
-        """The columns of a run after the event; where it begins there are none before."""
+        """The columns of a run after the event. A run that begins has no columns before it."""
         event = sortable_text(column_of("e", name) for name in self.key)
         symbol = column_of("m", "_symbol") if step.transition is None else number(self._number(step.transition[1]))
         letter: exp.Expr = exp.cast(exp.Add(this=symbol, expression=number(100)), "VARCHAR")
@@ -251,7 +251,7 @@ class RunStatement:
         return exp.select(*columns)
 
     def _variable(self, name: str, step: RunStep) -> exp.Expr:
-        """P3: the value that the symbol assigns, else the one before; all assignments see the values before."""
+        """P3: the value that the symbol assigns, or else the previous value; all assignments read previous values."""
         kind = exp.DataType.build(self._column_type(name), dialect=self._dialect)
         before: exp.Expr = exp.cast(exp.null(), kind) if step.run is None else column_of(step.run, name)
         assigned = {
@@ -263,7 +263,7 @@ class RunStatement:
         return self._by_symbol(assigned, before, step)
 
     def _holds(self, step: RunStep) -> exp.Expr:
-        """Whether the symbol holds for the event and the run's variables; without a definition it does."""
+        """Whether the symbol's condition holds for the event and the run's variables; true for a symbol without one."""
         conditions = {
             definition.symbol: self._value(definition.condition, step)
             for definition in self.members.define
@@ -272,7 +272,7 @@ class RunStatement:
         return self._by_symbol(conditions, exp.true(), step)
 
     def _by_symbol(self, values: Mapping[str, exp.Expr], otherwise: exp.Expr, step: RunStep) -> exp.Expr:
-        """The value for the symbol of the step."""
+        """The value that belongs to the step's symbol."""
         if step.transition is not None:
             return values.get(step.transition[1], otherwise)
         cases = exp.Case()

@@ -1,9 +1,10 @@
-"""MATCHING of a pattern that is one word of symbols, as `x y u` (P1–P7).
+"""MATCHING of a pattern that is one word of symbols, such as `x y u` (P1–P7).
 
-Its matches take one event at each of as many consecutive instants. Mostly an instant has one event: then these
-are an event and those that stand before it, which the database has at hand when it reads the events in order (LAG). Where
-several events share an instant, or some came with earlier pushes, the events of each instant are joined with those of the
-instant before. What a variable is stands in place of its name, so nothing needs to be kept of runs but their events.
+A match takes one event at each of so many consecutive timestamps as the word has symbols. Usually a timestamp has one
+event; then a match consists of an event and the events just before it, which the database has at hand as it reads the
+events in order (LAG). If several events share a timestamp, or some came with earlier pushes, the events of each
+timestamp are joined with those of the previous one. Variables are replaced by the expressions that they stand for, so
+the state contains only events.
 """
 
 from __future__ import annotations
@@ -41,17 +42,17 @@ from windows.sql import (
 )
 
 LONGEST = 8
-"""The most symbols of such a pattern: its statement joins a table per symbol."""
+"""The greatest number of symbols in such a pattern, whose statement joins a table per symbol."""
 
 LARGEST = 400
-"""The most nodes of its conditions, with variables replaced by what they stand for."""
+"""The greatest number of nodes in its conditions, after variables are replaced by their expressions."""
 
 At = Callable[[int, str], exp.Expr]
 """Gives a column of the event at a place of the pattern, from 1."""
 
 
 def word_of(automaton: Automaton) -> tuple[str, ...] | None:
-    """The symbols of the only word that an automaton accepts; None if it accepts others, or a word that is too long."""
+    """The symbols of the only word that an automaton accepts; None if it accepts others, or a too long word."""
     following = {state: (symbol, target) for state, symbol, target in automaton.transitions}
     if not 1 < len(automaton.transitions) == len(following) <= LONGEST:
         return None
@@ -64,16 +65,17 @@ def word_of(automaton: Automaton) -> tuple[str, ...] | None:
 
 
 def suits(node: query.Match, word: Sequence[str], bulk: bool) -> bool:
-    """Whether joins are fast for the pattern, whose instants may each have many events.
+    """Whether joins are fast for the pattern, although each timestamp may have many events.
 
-    From the last one back, each event is joined with all of the instant before. A database that takes many events at once
-    (`bulk`) chooses another order where that serves conditions better, and accepts one place without a condition.
+    From the last event back, each is joined with all events of the previous timestamp. A database that takes many
+    events at once (`bulk`) chooses another order if that serves conditions better, so one place may be without a
+    condition.
     """
     return _is_short(node, word) and ((bulk and _is_plain(node)) or len(_without_condition(node, word)) <= bulk)
 
 
 def _without_condition(node: query.Match, word: Sequence[str]) -> set[int]:
-    """The places between first and last without a condition on an event and those after it alone."""
+    """The places between first and last without a condition on only the event there and later ones."""
     unasked = set(range(2, len(word)))
     if not _is_plain(node):
         return unasked
@@ -89,12 +91,12 @@ def _without_condition(node: query.Match, word: Sequence[str]) -> set[int]:
 
 
 def _places(expression: exp.Expr, place: int, variables: Mapping[str, set[int]]) -> set[int]:
-    """The places of the events that an expression at a place reads, by itself or by variables."""
+    """The places of the events that an expression at a place reads, directly or through variables."""
     return set().union(*(variables.get(found.name, {place}) for found in expression.find_all(exp.Column)))
 
 
 def _is_short(node: query.Match, word: Sequence[str]) -> bool:
-    """Whether the conditions are small enough with their variables replaced by what they stand for."""
+    """Whether the conditions are small enough after variables are replaced by their expressions."""
     sizes = {attribute.name: 1 for attribute in node.measures}
     defined = {definition.symbol: definition for definition in node.define}
     whole = 0
@@ -111,10 +113,10 @@ def _size(expression: exp.Expr, sizes: Mapping[str, int]) -> int:
 
 @dataclasses.dataclass
 class SequenceFamily(QueryFamily):
-    """Writes the tables and steps of a family of such patterns, which differ in WITHIN and the constants of DEFINE.
+    """Writes the tables and steps of a family of such patterns, which differ in WITHIN and in constants of DEFINE.
 
-    matches: what this push made, and (without `_member`) its events of the last instants; events: those of the last
-    instants of each key, as many as the pattern has symbols, each with the instant before.
+    matches: the matches of this push and (without `_member`) its events of the last timestamps; events: for each key,
+    the events of the last timestamps, as many as the pattern has symbols, each with the previous timestamp.
     """
 
     word: tuple[str, ...]
@@ -148,14 +150,14 @@ class SequenceFamily(QueryFamily):
             StatementWriter(lambda: self._select(members), "the events in order, joined where several share an instant")
         )
         seen: Variants[StatementWriter[exp.Expr]] = Variants(StatementWriter(kept.copy, "those of the last instants"))
-        if not self.below.timed:  # else an event may bring results of several instants
+        if not self.below.timed:  # otherwise an event may bring results of several timestamps
             found = dataclasses.replace(
                 found, one=StatementWriter(lambda: self._select_alone(members), "joins with the instants before it")
             )
             seen = dataclasses.replace(seen, one=StatementWriter(self._newest, "that event"))
         self.operator.steps = [Insert(self.matches, found), Insert(self.events, seen)]
 
-    # The events, and how they stand ---------------------------------------------------------------------------------------
+    # The events, and their neighbours
 
     def _arrivals(self) -> exp.Select:
         moment = {name: column(name) for name in self.moment}
@@ -164,10 +166,10 @@ class SequenceFamily(QueryFamily):
         return self.below.arrivals.project({**moment, **keys, **values}).select()
 
     def _rows(self) -> exp.Select:
-        """This push's events, with values of those before them in its order: `_e0_2` is two events before.
+        """This push's events, with values of the events before them in its order: `_e0_2` is two events before.
 
-        `_alone`: no other event of its instant stands before it, nor before those before it that a match takes, which are
-        all of this push. `_next` says that of the event that many places after it.
+        `_alone`: at its timestamp no other event comes before it, nor before the earlier events that a match takes, all
+        of which are in this push. `_next`: the same for the event that many places after it.
         """
         count = len(self.word)
         mine = [column(name) for name in self.columns]
@@ -184,9 +186,9 @@ class SequenceFamily(QueryFamily):
         return exp.select(*mine, *names, column("_alone"), aliased(after, "_next")).from_(derived_table(rows, "c"))
 
     def _near(self) -> exp.Select:
-        """The events that are not alone, or that matches with such events or later ones may take, with the instant before.
+        """The events that are not alone, or that matches with such events may take, with the previous timestamp.
 
-        Among them are all of each key's first instant and its last ones.
+        They include all events of each key's first timestamp and of its last ones.
         """
         new = exp.Case().when(
             exp.LT(this=column_of("r", "ts_1"), expression=column_of("r", "ts")), column_of("r", "ts_1")
@@ -216,13 +218,13 @@ class SequenceFamily(QueryFamily):
         return exp.union(exp.select(*names).from_(table("_near")), older, distinct=False)
 
     def _in_order(self, function: exp.Expr) -> exp.Window:
-        """A window function over the events of a key; those of one stream are stored in their order and need no sort."""
+        """A window function over the events of a key; one stream's events are stored in order and need no sort."""
         if not self.keys and as_inserted(self.node.input, self.network):
             return exp.Window(this=function)
         return over(function, map(column, self.keys), map(column, self.below.key))
 
     def _one_key(self, left: str, right: str, *others: exp.Expr) -> exp.Expr:
-        """Whether two rows are of one key, and other conditions hold."""
+        """Whether two rows have the same key, and other conditions hold."""
         conditions = [*others, *(null_safe_equal(column_of(left, key), column_of(right, key)) for key in self.keys)]
         return exp.and_(*conditions) if conditions else exp.true()
 
@@ -240,14 +242,14 @@ class SequenceFamily(QueryFamily):
         return select
 
     def _select_alone(self, nodes: Mapping[int, query.Match]) -> exp.Query:
-        """The same for a push with events of one instant: all earlier events came with earlier pushes."""
+        """The matches of a push with events of one timestamp: all earlier events came with earlier pushes."""
         return self._by_instant(self._members_of(nodes), exp.Subquery(this=self._newest()), table(self.events))
 
     def _members_of(self, nodes: Mapping[int, query.Match]) -> FamilyMembers:
         return FamilyMembers.of(nodes, self.operator.constants if len(nodes) > 1 else "")
 
     def _newest(self) -> exp.Select:
-        """This push's events, all of one instant, each with the instant before it."""
+        """This push's events, all of one timestamp, each with the previous timestamp."""
         before = exp.select(exp.Max(this=column_of("l", "ts"))).from_(aliased_table(self.events, "l"))
         before = before.where(
             self._one_key("l", "r", exp.LT(this=column_of("l", "ts"), expression=column_of("r", "ts")))
@@ -258,7 +260,7 @@ class SequenceFamily(QueryFamily):
         )
 
     def _by_place(self, members: FamilyMembers, rows: exp.Expr) -> exp.Select:
-        """The matches of events that are alone at their instants and all of this push."""
+        """The matches of events that are alone at their timestamps and all in this push."""
 
         def at(place: int, name: str) -> exp.Expr:
             back = len(self.word) - place
@@ -268,7 +270,7 @@ class SequenceFamily(QueryFamily):
         return self._matches(exp.select().from_(rows), members, at, path, column_of("r", "_alone"))
 
     def _by_instant(self, members: FamilyMembers, new: exp.Expr, known: exp.Expr, *conditions: exp.Expr) -> exp.Select:
-        """The matches that end with one of the `new` events, joined with the `known` events of the instants before."""
+        """The matches that end with a `new` event, joined with the `known` events of the timestamps before it."""
 
         def at(place: int, name: str) -> exp.Expr:
             return column_of(f"e{place}", name)
@@ -302,7 +304,7 @@ class SequenceFamily(QueryFamily):
         return rows.where(*conditions) if self.is_plain else rows.where(_one_after_the_other(conditions))
 
     def _read(self, members: FamilyMembers, at: At) -> tuple[list[exp.Expr], dict[str, exp.Expr]]:
-        """P3: the symbols' conditions, and the variables after the last, as expressions over the events."""
+        """P3: the symbols' conditions, and the final values of variables, as expressions over the events."""
         constants = members.constants()
         kinds = {a.name: self.network.database.column_type(a) for a in self.node.measures}
         dialect = self.network.database.dialect
@@ -326,7 +328,7 @@ class SequenceFamily(QueryFamily):
             if definition := defined.get(symbol):
                 if definition.condition not in (None, exp.true()):
                     conditions.append(read(definition.condition, place))
-                # All assignments see the values before.
+                # All assignments read the previous values.
                 given = {name: exp.cast(read(value, place), types[name]) for name, value in definition.assignments}
                 variables = {**variables, **given}
         return conditions, variables
@@ -340,7 +342,7 @@ class SequenceFamily(QueryFamily):
 
 
 def _from_the_last(keys: Iterable[exp.Expr], ts: exp.Expr) -> exp.Expr:
-    """The place of a row's instant among those of its key, the newest being the first."""
+    """The place of a row's timestamp among those of its key, counted from the newest."""
     place = over(exp.DenseRank(), keys, [])
     place.set("order", exp.Order(expressions=[exp.Ordered(this=ts, desc=True)]))
     return place
@@ -351,7 +353,7 @@ def _lag(name: str, places: int) -> exp.Expr:
 
 
 def _is_plain(node: query.Match) -> bool:
-    """Whether no condition can fail, so that their order does not matter: DuckDB then joins by them."""
+    """Whether no condition can fail, so that their order does not matter; then DuckDB joins by them."""
     plain = all(isinstance(found, PLAIN) for expression in expressions(node.define) for found in expression.walk())
     kinds = {attribute.name: attribute.type for attribute in node.measures}
     assigned = [assignment for definition in node.define for assignment in definition.assignments]
@@ -359,7 +361,7 @@ def _is_plain(node: query.Match) -> bool:
 
 
 def _fits(given: str, kind: str) -> bool:
-    """Whether every value of one type is one of the other."""
+    """Whether every value of one type is also a value of the other."""
     return given == kind or (kind == "DOUBLE" and family(given) == "number")
 
 
@@ -368,7 +370,7 @@ def _type(found: exp.Column) -> str:
 
 
 def _one_after_the_other(conditions: Sequence[exp.Expr]) -> exp.Expr:
-    """Whether all conditions hold; a condition is not evaluated where an earlier one does not hold."""
+    """Whether all conditions hold; a condition is evaluated only if all earlier ones hold."""
     *others, result = conditions
     for condition in reversed(others):
         result = exp.Case().when(condition, result).else_(exp.false())

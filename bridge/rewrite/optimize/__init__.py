@@ -1,6 +1,6 @@
-"""Optimisation rules: each maps a statement to an equal one that runs faster.
+"""Optimisation rules: each rewrites a statement into an equal one that runs faster.
 
-`RULES` are applied to one statement, in this order; a rule of `MERGES` makes one statement of those of several queries.
+`RULES` are applied to one statement, in this order; a rule of `MERGES` combines statements of several queries.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MERGES = (share_constants, side_by_side)
 
 
 def optimize(statement: exp.Expr, facts: Facts = NOTHING) -> exp.Expr | None:
-    """The statement (changed in place) after all rules; None where it reads or writes no row.
+    """The statement (changed in place) after all rules; None if it reads or writes no row.
 
     >>> import sqlglot
     >>> print(optimize(sqlglot.parse_one("SELECT a FROM (SELECT a, b FROM t) AS q")))

@@ -1,4 +1,4 @@
-"""Families: statements that differ in constants alone become one, with the constants as rows of a table.
+"""Families: statements that differ only in constants become one statement, with the constants as rows of a table.
 
 Many queries then cost about as much as one (the expression signatures of NiagaraCQ: Chen, DeWitt, Tian and Wang 2000).
 The statement is lifted over the table of constants: each SELECT that has a constant, or that reads such a SELECT, also
@@ -32,12 +32,12 @@ _THROUGH = (
 
 
 class NotAlike(Exception):
-    """These statements cannot be merged into one."""
+    """Raised if statements cannot be merged into one."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Family:
-    """One statement for several, and its table: `rows` are (number of the member, constants …) of `columns` (name, type)."""
+    """One statement for several, and its table: `rows` of (member's number, constants …), `columns` of (name, type)."""
 
     statement: exp.Expr
     columns: tuple[tuple[str, str], ...]
@@ -47,9 +47,9 @@ class Family:
 
 
 def signature(statement: exp.Expr, fixed: bool = True) -> Hashable:
-    """A key of a statement or expression without its constants: equal for statements that can be merged.
+    """A key of a statement or expression without its constants, equal for statements that can be merged.
 
-    `fixed`: the key has the constants that no column may replace.
+    `fixed`: the key includes the constants that a column cannot replace.
     """
     found: list[object] = []
 
@@ -71,7 +71,7 @@ def signature(statement: exp.Expr, fixed: bool = True) -> Hashable:
 
 
 def share_constants(statements: Sequence[exp.Expr], name: str) -> Family:
-    """Merges statements of one signature into one over the table `name` of their constants. Raises NotAlike.
+    """Merges statements of one signature into one, over the table `name` of their constants. Raises NotAlike.
 
     >>> import sqlglot
     >>> each = [sqlglot.parse_one(f"SELECT a FROM t WHERE a > {k}") for k in (3, 7)]
@@ -107,7 +107,7 @@ def constants(statement: exp.Expr) -> Iterator[exp.Literal]:
 
 
 def _is_free(constant: exp.Literal) -> bool:
-    """Whether a column may replace it."""
+    """Whether a column may replace a constant."""
     if constant.meta.get("fixed") or (_kind(constant) is int and int(constant.name) > _LARGEST):
         return False
     node: exp.Expr = constant
@@ -123,7 +123,7 @@ def _is_free(constant: exp.Literal) -> bool:
 
 
 def _is_argument(node: exp.Expr) -> bool:
-    """Whether it is the argument of an aggregate or of a cast of a number."""
+    """Whether a node is the argument of an aggregate, or of a cast of a number."""
     above = node.parent
     if isinstance(above, exp.Cast):
         return node.arg_key == "this" and not node.is_string
@@ -152,7 +152,7 @@ def covering(sought: Iterable[str], columns: Sequence[str]) -> tuple[tuple[str, 
 
 
 def is_equated(constant: exp.Literal) -> bool:
-    """Whether it stands in an equation, for which an index on its column is useful."""
+    """Whether a constant is compared for equality, for which an index on its column is useful."""
     above = constant.parent
     while isinstance(above, (exp.Paren, exp.Neg)):
         above = above.parent
@@ -161,7 +161,7 @@ def is_equated(constant: exp.Literal) -> bool:
 
 @dataclasses.dataclass
 class _Lift:
-    """Lifts a statement, in place, over the table of constants; `marks`: the columns of the literals still to replace."""
+    """Lifts a statement, in place, over the table of constants. `marks`: the columns for the literals to replace."""
 
     name: str
     marks: dict[int, str]
@@ -182,7 +182,7 @@ class _Lift:
             raise NotAlike("a constant in a sub-query of an expression")
 
     def query(self, query: exp.Expr) -> bool:
-        """Lifts a query; whether it has constants and now selects `_query`."""
+        """Lifts a query; returns whether it has constants, so that it now selects `_query`."""
         if not isinstance(query, exp.Union):
             return self._lift(_select(query))
         sides = [query.left, query.right]
@@ -211,7 +211,7 @@ class _Lift:
         return True
 
     def _pair(self, select: exp.Select, below: Sequence[exp.Subquery], member: exp.Column) -> None:
-        """Joins the table of constants, right after the first item so that all others can use it, and rows by member."""
+        """Joins the table of constants right after the first item, so that others can use it, and rows by member."""
         on: exp.Expr = exp.true()
         for item in below:
             if item.alias == member.table:
@@ -228,7 +228,7 @@ class _Lift:
         return aliased_table(self.name, _ALIAS)
 
     def _bound(self, select: exp.Select) -> None:
-        """Adds the widest bound to range joins of different widths: an index can use it before the member is known."""
+        """Adds the widest bound to range joins of different widths: an index can use it without the member."""
         for join in select.args.get("joins") or []:
             on = join.args.get("on")
             wider = [found for part in on.flatten() if (found := self._wider(part))] if isinstance(on, exp.And) else []
@@ -291,7 +291,7 @@ def _narrow(join: exp.Join, condition: exp.Expr) -> None:
 
 
 def _separate(select: exp.Select, member: exp.Column) -> None:
-    """Groups and window functions are computed per member."""
+    """Has groups and window functions computed per member."""
     nodes = list(_nodes(select))
     for window in nodes:
         if isinstance(window, exp.Window):

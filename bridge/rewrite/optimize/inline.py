@@ -1,7 +1,7 @@
 """Statements over one row of known values: the values replace the columns, and the row is dropped from FROM.
 
-A database plans a join with one row as a join, and groups its result by that row again. Conditions on values are checked
-while a table is read instead; where rows were grouped by that row alone, no grouping is left.
+A database plans a join with one row like any join, and groups its result by that row again. With values instead,
+conditions on them are checked while a table is read; where rows were grouped only by that row, no grouping remains.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _UNFAILING = (
     *PLAIN, *_SIMPLE, exp.Alias, exp.Case, exp.Coalesce, exp.If, exp.In, exp.Like, exp.Lower, exp.NullSafeEQ,
     exp.NullSafeNEQ, exp.Upper,
 )  # fmt: skip
-"""Expressions that fail for no value, except casts."""
+"""Expressions that cannot fail, whatever their values, except casts."""
 
 _CLAUSES = (exp.Query, exp.Where, exp.Join, exp.Having, exp.Group, exp.Ordered)
-"""Nodes at which an expression ends."""
+"""Nodes that end an expression."""
 
 
 def bind_event(statement: exp.Expr, facts: Facts) -> exp.Expr:
-    """The statement with the known row's values wherever its table stood.
+    """The statement in which the known row's values replace its table.
 
     >>> import sqlglot
     >>> from bridge.rewrite.optimize.rule import OneRow
@@ -55,14 +55,14 @@ def bind_event(statement: exp.Expr, facts: Facts) -> exp.Expr:
 
 
 def inline_rows(statement: exp.Expr) -> exp.Expr:
-    """The statement (changed in place) with values in place of sub-queries in FROM that are one row.
+    """The statement (changed in place) in which values replace sub-queries in FROM that are one row.
 
     >>> import sqlglot
     >>> query = "SELECT t.ts, MAX(w.a) AS a FROM (SELECT 7 AS ts) AS t JOIN w ON w.ts > t.ts - 5 GROUP BY t.ts"
     >>> print(inline_rows(sqlglot.parse_one(query)))
     SELECT 7 AS "ts", MAX(w.a) AS a FROM w WHERE w.ts > 7 - 5 HAVING COUNT(*) > 0
     """
-    for select in reversed(list(statement.find_all(exp.Select))):  # those within first
+    for select in reversed(list(statement.find_all(exp.Select))):  # inner ones first
         for item in from_items(select):
             values = _values(item)
             columns = None if values is None else _columns(select, item, values)
@@ -76,7 +76,7 @@ def inline_rows(statement: exp.Expr) -> exp.Expr:
 
 
 def _values(item: exp.Expr) -> dict[str, exp.Expr] | None:
-    """The columns of a sub-query that is a row of values, perhaps on a condition."""
+    """The columns of a sub-query that is one row of values, possibly with a condition."""
     row = item.this
     if not isinstance(item, exp.Subquery) or not isinstance(row, exp.Select):
         return None
@@ -91,7 +91,7 @@ def _unnamed(value: exp.Expr) -> exp.Expr:
 
 
 def _can_move(value: exp.Expr) -> bool:
-    """Whether it has the same value in another place; a sub-query has if all its columns are those of its own FROM."""
+    """Whether a value is the same in another place; a sub-query is, if all its columns are those of its own FROM."""
     if not isinstance(value, exp.Subquery) or not isinstance(value.this, exp.Select):
         return _is_simple(value)
     read = {item.alias_or_name for item in from_items(value.this)}
@@ -103,14 +103,14 @@ def _is_simple(value: exp.Expr) -> bool:
 
 
 def _can_go(select: exp.Select, item: exp.Expr) -> bool:
-    """Whether the SELECT has the same rows with values in place of the item's columns."""
+    """Whether the SELECT has the same rows if values replace the item's columns."""
     joins = select.args.get("joins") or []
     if any(join.method or join.args.get("using") or join.side not in ("", "LEFT") for join in joins):
         return False
     if any(join.kind not in ("", "INNER", "CROSS") or isinstance(join.this, exp.Lateral) for join in joins):
         return False
     own = item.parent if isinstance(item.parent, exp.Join) else None
-    if (own or next(iter(joins), exp.Join())).side:  # it, or what would be the first item instead, may be missing
+    if (own or next(iter(joins), exp.Join())).side:  # it, or the item that becomes the first, may be without a row
         return False
     if select.args.get("distinct") or any(each.is_star for each in select.expressions):
         return False
@@ -118,14 +118,14 @@ def _can_go(select: exp.Select, item: exp.Expr) -> bool:
     if group is not None and (select.args.get("limit") or group.args.keys() - {"expressions"}):
         return False
     terms = [*(group.expressions if group else ()), *(term.this for term in (order.expressions if order else ()))]
-    return not any(isinstance(term, exp.Literal) for term in terms)  # the number of a column
+    return not any(isinstance(term, exp.Literal) for term in terms)  # this term is the number of a column
 
 
 def _may_fail(columns: Sequence[exp.Column], values: Mapping[str, exp.Expr]) -> bool:
-    """Whether an expression over values alone could fail with the values in the columns' place.
+    """Whether an expression over values alone could fail after values replace the columns.
 
-    A database computes such an expression before it checks the conditions that were to prevent the failure. What has
-    another column, or is in an aggregate, is computed row by row.
+    A database computes such an expression before it checks the conditions that should prevent the failure. An
+    expression with another column, or in an aggregate, is computed row by row.
     """
     own = set(map(id, columns))
     alone, by_row = dict[int, exp.Expr](), dict[int, exp.Expr]()
@@ -147,27 +147,27 @@ def _may_fail(columns: Sequence[exp.Column], values: Mapping[str, exp.Expr]) -> 
 
 
 def _climb(node: exp.Expr, seen: dict[int, exp.Expr]) -> None:
-    """Adds what a node is part of, up to its clause, to what has been seen, by id."""
+    """Adds the nodes that contain a node, up to its clause, to those seen, by id."""
     while isinstance(node.parent, exp.Expr) and not isinstance(node.parent, _CLAUSES) and id(node.parent) not in seen:
         node = node.parent
         seen[id(node)] = node
 
 
 def _is_safe(call: exp.Cast, values: Mapping[str, exp.Expr]) -> bool:
-    """Whether the cast cannot fail: it is to a text, or to the value's own type."""
+    """Whether the cast cannot fail, as it is to a text, or to the value's own type."""
     value = values[call.this.name] if isinstance(call.this, exp.Column) else call.this
     return call.to.is_type(*exp.DataType.TEXT_TYPES) or (isinstance(value, exp.Cast) and value.to == call.to)
 
 
 def _fit(values: Mapping[str, exp.Expr], columns: Sequence[exp.Column]) -> bool:
-    """Whether values can replace these columns; a value that is not simple must be read in one place only."""
+    """Whether values can replace these columns; a value that is not simple must be read in only one place."""
     read = Counter(column.name for column in columns)
     once = all(count == 1 or _is_simple(values[name]) for name, count in read.items())
     return once and not _may_fail(columns, values)
 
 
 def _columns(select: exp.Select, item: exp.Expr, values: Mapping[str, exp.Expr]) -> list[exp.Column] | None:
-    """The columns that name the item's columns; None where that is not certain."""
+    """The columns that refer to the item's columns; None if that is uncertain."""
     found = []
     derived = set(map(id, from_items(select)))
     for node in select.walk(prune=lambda node: id(node) in derived):
@@ -176,7 +176,7 @@ def _columns(select: exp.Select, item: exp.Expr, values: Mapping[str, exp.Expr])
         names = [inner.alias_or_name for scope in _scopes(node, select) for inner in from_items(scope)]
         if node.table not in names if node.table else not names:
             found.append(node)
-        elif not node.table and node.name in values:  # of the sub-query it stands in, or of the item
+        elif not node.table and node.name in values:  # of its own sub-query, or of the item
             return None
     if len(derived) > 1:
         found = [column for column in found if column.table or column.name in values]
@@ -184,7 +184,7 @@ def _columns(select: exp.Select, item: exp.Expr, values: Mapping[str, exp.Expr])
 
 
 def _scopes(column: exp.Column, select: exp.Select) -> Iterator[exp.Select]:
-    """The sub-queries of the SELECT that the column is in, the innermost first."""
+    """The sub-queries of the SELECT that contain the column, the innermost first."""
     scope = column.find_ancestor(exp.Select)
     while scope is not None and scope is not select:
         yield scope
@@ -192,7 +192,7 @@ def _scopes(column: exp.Column, select: exp.Select) -> Iterator[exp.Select]:
 
 
 def _remove(select: exp.Select, item: exp.Expr) -> None:
-    """Removes the item from FROM; its conditions become those of the SELECT."""
+    """Removes the item from FROM, and moves its conditions to the SELECT."""
     joins = select.args.get("joins") or []
     parent, condition = item.parent, item.this.args.get("where")
     if isinstance(parent, exp.Join):
@@ -215,7 +215,7 @@ def _replace(column: exp.Column, value: exp.Expr, select: exp.Select) -> None:
 
 
 def _without_values(select: exp.Select) -> None:
-    """Drops values from GROUP BY and ORDER BY; without any other term the rows, if there are any, are one group."""
+    """Drops values from GROUP BY and ORDER BY. Without other terms, the rows (if there are any) are one group."""
     order = select.args.get("order")
     if order is not None:
         kept = [term for term in order.expressions if not _is_value(term.this)]
@@ -233,5 +233,5 @@ def _without_values(select: exp.Select) -> None:
 
 
 def _is_value(term: exp.Expr) -> bool:
-    """Whether it is the same for all rows."""
+    """Whether a term is the same for all rows."""
     return not term.find(exp.Column, exp.Query)

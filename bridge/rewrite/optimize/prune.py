@@ -1,4 +1,4 @@
-"""Sub-queries without columns that are not read, and statements without joins to empty tables."""
+"""Drops columns of sub-queries that are not read, and joins to empty tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from windows.sql import from_items
 
 
 def prune(statement: exp.Expr, facts: Facts) -> exp.Expr:
-    """The statement (changed in place), sub-queries in FROM giving only the columns that are read of them.
+    """The statement (changed in place) whose sub-queries in FROM select only the columns that are read.
 
     >>> import sqlglot
     >>> print(prune(sqlglot.parse_one("SELECT a FROM (SELECT a, b FROM t) AS q WHERE q.c > 1"), Facts()))
@@ -33,7 +33,7 @@ def _prune(select: exp.Select) -> None:
 
 
 def _keep(query: exp.Expr, used: Collection[str]) -> None:
-    """Keeps the columns of these names; of a union the columns at their places."""
+    """Keeps the columns of these names; in a union, the columns at their places."""
     names = [each.alias_or_name for each in next(_selects(query)).expressions]
     selects = list(_selects(query))
     if "*" in names or any(select.args.get("distinct") for select in selects) or _is_distinct(query):
@@ -48,7 +48,7 @@ def _is_distinct(query: exp.Expr) -> bool:
 
 
 def _selects(query: exp.Expr) -> Iterator[exp.Select]:
-    """The SELECTs of a union, or the one."""
+    """The SELECTs of a union, or the only SELECT."""
     if isinstance(query, exp.Union):
         yield from _selects(query.left)
         yield from _selects(query.right)
@@ -61,7 +61,7 @@ def _sub_queries(select: exp.Select) -> list[exp.Subquery]:
 
 
 def _used(select: exp.Select, item: exp.Subquery) -> set[str] | None:
-    """The columns of the item that the rest of the SELECT names; None where it selects all of them."""
+    """The columns of the item that the rest of the SELECT names; None if it selects all of them."""
     used: set[str] = set()
     alias = item.alias
     for node in select.walk(prune=lambda node: node is item):
@@ -76,7 +76,7 @@ def _used(select: exp.Select, item: exp.Subquery) -> set[str] | None:
 
 
 def drop_empty(statement: exp.Expr, facts: Facts) -> exp.Expr | None:
-    """The statement (changed in place) without what joins a table that is known to be empty; None if it has no rows.
+    """The statement (changed in place) without joins to tables known to be empty; None if it has no rows.
 
     >>> import sqlglot
     >>> union = sqlglot.parse_one("SELECT a.x FROM a JOIN w ON a.x = w.x UNION ALL SELECT b.x FROM b JOIN v ON b.x = v.x")
@@ -94,7 +94,7 @@ def drop_empty(statement: exp.Expr, facts: Facts) -> exp.Expr | None:
 
 
 def without_empty_tables(query: exp.Expr, empty: Collection[str]) -> exp.Expr | None:
-    """The query (changed in place) without the branches of UNION ALL that join an empty table; None if it gives no row."""
+    """The query (changed in place) without branches of UNION ALL that join an empty table; None if it has no rows."""
     if query.args.get("with_"):
         return query
     if isinstance(query, exp.Union):
@@ -122,7 +122,7 @@ def _of_select(select: exp.Select, empty: Collection[str]) -> exp.Select | None:
         join = item.parent if isinstance(item.parent, exp.Join) else None
         outer = join is not None and bool(join.side)
         if outer and join is not None and join.side != "LEFT":
-            return select  # it also gives rows that the items before have not
+            return select  # it also gives rows that earlier items do not have
         if isinstance(item, exp.Subquery):
             found = without_empty_tables(item.this, empty)
             gone |= found is None and not outer
@@ -133,6 +133,6 @@ def _of_select(select: exp.Select, empty: Collection[str]) -> exp.Select | None:
 
 
 def _is_aggregate(select: exp.Select) -> bool:
-    """Whether it gives a row for no rows."""
+    """Whether a SELECT gives a row even if it reads none."""
     nodes = (node for part in select.expressions for node in part.walk(prune=lambda node: isinstance(node, exp.Query)))
     return any(isinstance(node, exp.AggFunc) and not isinstance(node.parent, exp.Window) for node in nodes)

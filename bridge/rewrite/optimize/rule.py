@@ -1,4 +1,4 @@
-"""Optimisation rules, and the facts that they may use about the push that a statement is for."""
+"""Optimisation rules, and the facts about a push that they may use."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from sqlglot import exp
 class OneRow:
     """A table that holds one row of known `values`, by the names of its columns.
 
-    `inline`: the values may stand in the place of the columns. `separate`: the database would compute constants of them
-    while it plans, which fails where a condition was to prevent it; so they are kept in a sub-query that it does not fold.
+    `inline`: whether the values may replace the columns. `separate`: whether the database would compute constant
+    expressions of them while it plans, and fail before a condition prevents it; then they stay in a sub-query, which it
+    does not fold.
     """
 
     table: str
@@ -31,7 +32,7 @@ class Facts:
 
 
 NOTHING = Facts()
-"""Nothing is known of the push."""
+"""The facts if nothing is known of the push."""
 
 Rule = Callable[[exp.Expr, Facts], "exp.Expr | None"]
-"""Maps a statement to an equal one, changing it in place; gives None where the statement reads or writes no row."""
+"""Rewrites a statement into an equal one, in place; returns None if the statement reads or writes no row."""

@@ -1,7 +1,7 @@
-"""Statements that read the same rows and select different columns become one with the columns side by side.
+"""Statements that read the same rows and select different columns become one, with all the columns side by side.
 
-In a family (`constants.py`) the differences are values of a row; but bounds of window frames must stand in the text. Here
-each member has columns of its own, equal columns stand once, and the rows are read once.
+In a family (`constants.py`), values of a row make the differences; but bounds of window frames must be literals. Here
+each member has columns of its own, equal columns are selected once, and the rows are read once.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _CLAUSES = {"expressions", "from_", "where", "order"}
 
 @dataclasses.dataclass(frozen=True)
 class SideBySide:
-    """One statement for several; `places`: per member the columns that are its own."""
+    """One statement for several. `places`: for each member, the places of its columns."""
 
     statement: exp.Select
     places: tuple[tuple[int, ...], ...]
 
 
 def side_by_side(statements: Sequence[exp.Expr]) -> SideBySide:
-    """Merges statements of one shape into one. Raises NotAlike.
+    """Merges statements of the same shape into one. Raises NotAlike.
 
     >>> import sqlglot
     >>> each = (f"SELECT ts, n FROM (SELECT ts, COUNT(*) OVER (ROWS {k} PRECEDING) AS n FROM t) AS q" for k in (4, 7))
@@ -56,7 +56,7 @@ def side_by_side(statements: Sequence[exp.Expr]) -> SideBySide:
 
 
 def is_one(statements: Sequence[exp.Expr]) -> bool:
-    """Whether the statements can be merged so."""
+    """Whether `side_by_side` can merge the statements."""
     try:
         side_by_side(statements)
     except NotAlike:
@@ -66,7 +66,7 @@ def is_one(statements: Sequence[exp.Expr]) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class _MergedSelect:
-    """One SELECT for those of all members: the names of columns that differ, and per column its place for each member."""
+    """One SELECT for the SELECTs of all members: the columns that differ, and the place of each column per member."""
 
     select: exp.Select
     own: frozenset[str]
@@ -103,7 +103,7 @@ class _MergedSelect:
 
 
 def _select(query: exp.Expr, order: exp.Expr | None) -> exp.Select:
-    """The query, if it is a SELECT each of whose rows is one of the rows that it reads; else raises NotAlike."""
+    """The query, if it is a SELECT that gives one row for each row that it reads; else raises NotAlike."""
     if not isinstance(query, exp.Select):
         raise NotAlike(f"{type(query).__name__} is no SELECT")
     given = {clause for clause, value in query.args.items() if value}
@@ -121,7 +121,7 @@ def _column_nodes(select: exp.Select) -> list[exp.Expr]:
 
 
 def _rows(selects: Sequence[exp.Select]) -> tuple[exp.Expr, frozenset[str]]:
-    """The rows that all members read, and the names of its columns that differ."""
+    """The rows that all members read, and the names of the columns that differ."""
     first, *others = (each.args["from_"].this for each in selects)
     if all(other == first for other in others):
         return first.copy(), frozenset()
@@ -132,7 +132,7 @@ def _rows(selects: Sequence[exp.Select]) -> tuple[exp.Expr, frozenset[str]]:
 
 
 def _where(wheres: Sequence[exp.Where | None], own: frozenset[str]) -> exp.Expr | None:
-    """The condition, which must be equal for all members but for numbers that may be greater."""
+    """The condition, which must be equal for all members, except for numbers marked as replaceable by greater ones."""
     if all(where is None for where in wheres):
         return None
     found = [where.copy() for where in wheres if where is not None]

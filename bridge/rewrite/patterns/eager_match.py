@@ -1,4 +1,4 @@
-"""EPL's match_recognize: its rows and the checkpoint of its open matches are tables, and a machine runs over them."""
+"""EPL's match_recognize: tables have its rows and the checkpoint of its open matches, and a machine runs over them."""
 
 from __future__ import annotations
 
@@ -57,16 +57,17 @@ from windows.sql import (
 )
 
 ROWS = ("_part", "_index", *ROW_ID, "_number")
-"""A checkpoint's rows that open matches hold: partition, index in it, row id, number among all rows.
+"""The columns of a checkpoint's rows that open matches hold: partition, index in it, row id, number among all rows.
 
-The line of partition -1 has the oldest row in the window, or else the newest: rows before it that no line has are not
-needed. The line of partition -2 has the newest row and the number of rows so far; the lines of partition -3 have the rows
-that were taken of a window from which rows are deleted.
+The line of partition -1 has the oldest row in the window, or else the newest row: earlier rows that have no line are
+not needed. The line of partition -2 has the newest row and the number of rows so far. The lines of partition -3 have
+the rows that were taken from a window from which rows are deleted.
 """
 
 THREADS = ("_part", "_start", "_thread", "_at", "_held", "_step", "_symbol")
-"""A checkpoint's threads: partition, index of the start, place in the order of preference, instruction, number of a match
-that is complete and held (0: open), then one line per row taken, with the number of its symbol."""
+"""The columns of a checkpoint's threads: partition, index of the start, place in the order of preference, instruction,
+number of a complete match that is held (0: open), then one line per row taken, with the number of its symbol.
+"""
 
 
 @rewrite.register
@@ -92,7 +93,7 @@ def _(node: query.EagerMatch, network: Network, need: Need) -> Flow:
 class _EagerMatchPlan:
     """The tables, statements and machine of one clause.
 
-    log: rows that prev looks back at; retained: what is known of each row; results: those of this push.
+    log: the rows that prev reads; retained: the known values of each row; results: the results of this push.
     """
 
     node: query.EagerMatch
@@ -131,7 +132,7 @@ class _EagerMatchPlan:
         self.operator.stored = self._stored_state()
 
     def _stored_state(self) -> StoredState:
-        """Its open matches, for measures that read no more of a row than is known of it."""
+        """The stored open matches, for measures that read only known values of a row."""
         known: dict[Any, str] = {name: name for name in (*ROW_ID, *(f"_k{place}" for place in range(len(self.keys))))}
         known |= {value: f"_e{place}" for place, value in enumerate(self.values)}
         tables = {
@@ -153,7 +154,7 @@ class _EagerMatchPlan:
             raise QueryError(f"{aggregate.call.sql()} cannot stand in DEFINE: count, sum, avg, min and max can")
 
     def _with_single_rows(self, measure: exp.Expr) -> exp.Expr:
-        """An aggregate over the rows of one variable may name others, which have one row: those become columns of each row."""
+        """The measure, with columns for variables of one row that an aggregate over another variable names."""
         several = groups(self.clause.pattern)
 
         def renamed(node: exp.Expr) -> exp.Expr:
@@ -205,7 +206,7 @@ class _EagerMatchPlan:
         return exp.select(*keys, *map(column, ROW_ID), *values).from_(derived_table(rows, "r"))
 
     def _logged(self, arrivals: exp.Select, behind: int) -> exp.Select:
-        """The logged rows of the partitions that have new ones; the log has as many of each as prev looks back at."""
+        """The logged rows of partitions with new rows; per partition, the log has as many rows as prev looks back."""
         add_table(self.operator, self.log, arrivals, ((*self.keys, "ts"),))
         self.operator.steps.append(Insert(self.log, arrivals))
         ranked = exp.select(*map(column, ROW_ID), aliased(newest_first(self.keys), "_n")).from_(table(self.log))
@@ -227,7 +228,7 @@ class _EagerMatchPlan:
         return self.node.input.deletions if isinstance(self.node.input, query.WindowWithDeletions) else ()
 
     def _add_deletions(self) -> None:
-        """The rows that events delete: ts and seq of the event, and the row's id."""
+        """Adds the rows that events delete: ts and seq of the event, and the row's id."""
         for place, (deletion, flow) in enumerate(zip(self._deletions, self.triggers, strict=True)):
             event = [aliased(column_of("b", name), f"_{name}") for name in ("ts", "seq")]
             rows, events = aliased_table(self.retained, "r"), derived_table(flow.arrivals.select(), "b")
@@ -240,7 +241,7 @@ class _EagerMatchPlan:
             self.operator.steps.append(Insert(self.deleted, select))
 
     def _over_both(self, condition: exp.Expr, deletion: query.Deletion) -> exp.Expr:
-        """A deletion's condition over what is known of a row, and the event."""
+        """A deletion's condition, over the known values of a row and the event."""
 
         def known(node: exp.Expr) -> exp.Expr:
             if not isinstance(node, exp.Column):
@@ -314,7 +315,7 @@ class _EagerMatchPlan:
 
 
 def _window_column(deletion: query.Deletion, found: exp.Column) -> str | None:
-    """The column of the window's rows that a condition names; None for one of the event that deletes."""
+    """The column of the window's rows that a condition names; None for a column of the deleting event."""
     alias, _, name = found.name.partition(".")
     return name if alias == deletion.row else None
 
@@ -328,12 +329,12 @@ class QueryOperators(Protocol):
 
 
 def present(node: query.EagerMatch, of: QueryOperators, network: Network, now: int) -> Flow:
-    """The matches over what the window of a clause holds (Esper's iterator), in a table."""
+    """The matches over the rows in a clause's window (Esper's iterator), in a table."""
     from bridge.patterns.live.eager import EagerMachine
 
     steps = (step for operator in of.operators for step in operator.steps)
     machine = next((step for step in steps if isinstance(step, EagerMachine) and step.node == node), None)
-    if machine is None:  # a sequence: of no window
+    if machine is None:  # a sequence, without a window
         return network.under(of.epoch, of.inherits)(node, Need.RESULT).where(exp.false())
     database = network.database
     database.begin()

@@ -1,8 +1,8 @@
-"""EPL's match_recognize with one row per variable, as `pattern (x y u)`: a filter over a row and the rows before it.
+"""EPL's match_recognize with one row per variable, such as `pattern (x y u)`: a filter over a row and its predecessors.
 
-A row ends a match if the conditions hold for it and the rows just before it, so no machine is needed for open matches.
-All matches that end at a row begin at the same row, so a row reports at most one match (M1, M5). Only AFTER MATCH SKIP PAST
-LAST ROW depends on the matches that were reported before (M7).
+A row ends a match if the conditions hold for it and the rows just before it, so no machine with open matches is needed.
+All matches that end at a row begin at the same row, so a row reports at most one match (M1, M5). Only AFTER MATCH SKIP
+PAST LAST ROW depends on earlier reported matches (M7).
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from windows.nested import is_list, is_object
 from windows.sql import aliased_table, bigint_never, column, column_of, number, table
 
 LONGEST = 16
-"""The most variables of such a pattern: each takes one more window function."""
+"""The greatest number of variables in such a pattern; each needs one more window function."""
 
 _EXISTS = number(1)
 """A constant whose value in an earlier row is NULL if there is no such row."""
 
 
 def is_sequence(node: query.EagerMatch, is_aggregate: Callable[[str], bool]) -> bool:
-    """Whether each variable of the pattern has one row, and the clause reads only values of these rows.
+    """Whether each variable of the pattern has one row, and the clause reads only values of such rows.
 
     Clauses over a window or with an interval need the machine.
     """
@@ -47,7 +47,7 @@ def is_sequence(node: query.EagerMatch, is_aggregate: Callable[[str], bool]) -> 
 
 
 def _places(node: query.EagerMatch) -> Mapping[str, int]:
-    """The place of each variable, from 0; empty if a variable stands for no row, or for several."""
+    """The place of each variable, from 0; empty if a variable stands for no row or several rows."""
     pattern = node.pattern.pattern
     parts = pattern.parts if isinstance(pattern, Concatenation) else (pattern,)
     places = {part.name: place for place, part in enumerate(parts) if isinstance(part, Symbol)}
@@ -79,9 +79,9 @@ class EagerSequence:
         self.places = _places(self.node)
         self.final = max(self.places.values())
         self.values: dict[tuple[exp.Expr, int], str] = {}
-        """The columns with values of earlier rows: by the value, and by how many rows before the last row of the match."""
+        """The columns with values of earlier rows, by the value and its distance in rows from the match's last row."""
         self.own: set[str] = set()
-        """The columns that are read of the last row of the match."""
+        """The columns that are read from the last row of the match."""
         pattern = self.node.pattern
         self.conditions: list[exp.Expr] = [
             exp.paren(self._read(condition, self.places[symbol])) for symbol, condition in pattern.define
@@ -106,7 +106,7 @@ class EagerSequence:
     # The rows -------------------------------------------------------------------------------------------------------------
 
     def _matches(self) -> Flow:
-        """The last row of each match, also of matches that overlap, with the values that the clause reads."""
+        """The last row of each match, including overlapping matches, with the values that the clause reads."""
         source, keys = self.node.input, self.node.pattern.partition_by
         if not self.values:
             below = self.network.rewrite(source, Need.ARRIVALS)
@@ -128,7 +128,7 @@ class EagerSequence:
         return matches.change(tuple(self.measures), {"_expires": bigint_never(), **self.measures})
 
     def _read(self, expression: exp.Expr, here: int) -> exp.Expr:
-        """A condition on the row at the place `here`, or a measure, over the columns that have the values it reads."""
+        """A condition on the row at the place `here`, or a measure, rewritten over the columns that it reads."""
 
         def at_its_row(part: exp.Expr) -> exp.Expr:
             if isinstance(part, exp.Anonymous) and part.name == "PREV":
@@ -156,8 +156,8 @@ class EagerSequence:
     def _disjoint(self, operator: Operator, flow: Flow, first: exp.Expr) -> Flow:
         """The flow of the matches that do not overlap.
 
-        found: the matches that this push completes; reported: the last rows of the reported ones; last: the last row of each
-        partition's last reported match.
+        found: the matches that this push completes; reported: the last rows of the reported matches; last: the last row
+        of each partition's last reported match.
         """
         from bridge.patterns.live.disjoint import DisjointMatches
 

@@ -1,4 +1,4 @@
-"""MATCH_RECOGNIZE over a stream: its rows and the progress of each partition are tables, and a machine runs over them."""
+"""MATCH_RECOGNIZE over a stream: tables have its rows and each partition's progress, and a machine runs over them."""
 
 from __future__ import annotations
 
@@ -59,9 +59,10 @@ if TYPE_CHECKING:
     from bridge.patterns.live.statements import Arrivals, LateStorage
 
 PROGRESS = (*ROW_ID, "_needed", "_start", "_covered", "_matches", "_version")
-"""The progress of a partition: its last row that is not needed; as indexes the first row needed, the row under way as a
-start, and the row after the furthest match; the number of matches so far; the version, which is the largest in the newest
-of its lines."""
+"""The columns of a partition's progress: its last row that is no longer needed; as indexes, the first row needed, the
+current start, and the row after the furthest match; the number of matches so far; the version, greatest in the newest
+line.
+"""
 
 
 @rewrite.register
@@ -78,7 +79,7 @@ def _(node: query.MatchRecognize, network: Network, need: Need) -> Flow:
 class _MatchRecognizePlan:
     """The tables, statements and machine of one clause.
 
-    rows: those that an open match may need; progress: one line per partition and change; results: those of this push.
+    rows: the rows that an open match may need; progress: one line per partition and change; results: of this push.
     """
 
     clause: RowPattern
@@ -177,7 +178,7 @@ class _MatchRecognizePlan:
         self.operator.stored = self._stored_state(behind, ahead, forgets)
 
     def _stored_state(self, behind: int, ahead: int, forgets: bool) -> StoredState:
-        """Its open matches, whatever MEASURES and ROWS PER MATCH say, as whole rows are retained."""
+        """The stored open matches. They do not depend on MEASURES and ROWS PER MATCH, as whole rows are retained."""
         plain = dataclasses.replace(self.node.pattern, measures=(), per_match=PerMatch.ONE_ROW)
         tables = {
             "rows": StoredTable.of(self.rows, self.stored.named_selects),
@@ -186,7 +187,7 @@ class _MatchRecognizePlan:
         return StoredState((dataclasses.replace(self.node, pattern=plain), ahead), tables, (behind, int(not forgets)))
 
     def _late_storage(self, values: Sequence[exp.Expr]) -> LateStorage:
-        """Many rows are read where they arrive; those that are needed later are stored afterwards, by their ids."""
+        """The storage for many rows: they are read on arrival, and those needed later are stored afterwards by ids."""
         from bridge.patterns.live.statements import LateStorage
 
         database, needed = self.network.database, self.network.name("needed", self.node)
@@ -212,22 +213,22 @@ class _MatchRecognizePlan:
         )
 
     def _arrivals(self, values: Sequence[exp.Expr]) -> tuple[Arrivals, ...]:
-        """What the machine reads of a push; nothing where its rows' values depend on others than columns of earlier ones."""
+        """The SELECTs of a push for the machine; none if its rows depend on more than columns of earlier rows."""
         from bridge.patterns.live.statements import Arrivals
 
         previous = previous_values(values)
         return () if previous is None else (Arrivals(self.rows, self._of_arrivals(values), previous, (*self.keys,)),)
 
     def _of_arrivals(self, values: Sequence[exp.Expr]) -> exp.Select:
-        """`_retained` of the rows of this push, from the inbox; followed by the columns that are only stored."""
+        """`_retained` for the rows of this push, read from the inbox; followed by the columns that are only stored."""
         rest = [name for name in self.below.names if name not in self.keys and column(name) not in values]
         select = exp.select(*self._known([with_placeholders(value) for value in values]), *map(column, rest))
         return select.from_(derived_table(self.stored, "r"), copy=False)
 
     def _rows_behind(self, expressions: Sequence[exp.Expr]) -> int:
-        """How many rows before the start of a match conditions and results read.
+        """The number of rows before the start of a match that conditions and results read.
 
-        A condition reads rows before its own, and the pattern says how many of these are in the match at least.
+        A condition reads rows before its own; the pattern determines how many of these, at least, are in the match.
         """
         before = rows_before(self.clause.pattern)
         behind = [-shift for shift in shifts(expressions)]
@@ -237,7 +238,7 @@ class _MatchRecognizePlan:
         return max([0, *behind])
 
     def _forgets_partitions(self, program: Program, behind: int, ahead: int) -> bool:
-        """Whether a partition without open rows equals one that has never had a row; then its progress is purged."""
+        """Whether a partition without open rows equals one that never had a row; then its progress is purged."""
         atoms = atoms_of([*(condition.rest for condition in self.conditions), *self.measures])
         numbers = any(
             isinstance(atom, MatchNumber) or (isinstance(atom, MatchAggregate) and atom.reads_match_number)
@@ -263,8 +264,9 @@ class _MatchRecognizePlan:
         return tuple(dict.fromkeys(found))
 
     def _retained(self, values: Sequence[exp.Expr], ahead: int) -> exp.Select:
-        """All retained rows: key, id, symbol set and values; with NEXT also the number of rows from each one on, and 1 for
-        a row of this push."""
+        """All retained rows: key, id, symbol set and values; with NEXT also the number of rows from each one on, and 1
+        for a row of this push.
+        """
         left = [aliased(newest_first(self.keys), "_left"), self._is_new()] if ahead else []
         return exp.select(*self._known(values), *left).from_(aliased_table(self.rows, "r"), copy=False)
 

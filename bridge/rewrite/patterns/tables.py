@@ -1,4 +1,4 @@
-"""Tables and statements that the operators of row patterns have in common."""
+"""Tables and statements that the operators of row patterns share."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def row_id(alias: str) -> list[exp.Expr]:
 
 
 def same_row_id(one: str, other: str) -> list[exp.Expr]:
-    """Whether two rows are the same."""
+    """The conditions under which two rows are the same row."""
     return [exp.EQ(this=left, expression=right) for left, right in zip(row_id(one), row_id(other), strict=True)]
 
 
 def place_in_event(flow: Flow) -> exp.Expr:
-    """`_place`: the place of each row of a flow among those of its event."""
+    """`_place`: the place of each row of a flow among the rows of its event."""
     places = [column(name) for name in flow.order]
     if len(places) == 1:
         return aliased(places[0], "_place")
@@ -75,7 +75,7 @@ def has_arrivals(flow: Flow, keys: Sequence[str], alias: str) -> exp.Expr:
 
 
 def same_key(keys: Iterable[str], one: str, other: str) -> list[exp.Expr]:
-    """Whether two rows are of the same partition."""
+    """The conditions under which two rows belong to the same partition."""
     return [null_safe_equal(column_of(one, key), column_of(other, key)) for key in keys]
 
 
@@ -92,7 +92,7 @@ def with_neighbours(expression: exp.Expr, keys: Sequence[str]) -> exp.Expr:
 
 
 def previous_values(expressions: Iterable[exp.Expr]) -> tuple[PreviousValue, ...] | None:
-    """The values of earlier rows that `with_placeholders` reads; None where expressions read later rows, or more than columns."""
+    """The values of earlier rows that `with_placeholders` reads; None if more than columns of earlier rows is read."""
     nodes = [node for each in expressions for node in each.walk() if shift_of(node) is not None]
     if any((shift_of(node) or 0) >= 0 or not isinstance(node.expressions[0], exp.Column) for node in nodes):
         return None
@@ -113,7 +113,7 @@ def _previous_value(node: exp.Expr) -> PreviousValue:
 
 
 def shifts(expressions: Iterable[exp.Expr]) -> list[int]:
-    """How many rows after a row the expressions read others; before it where negative."""
+    """The distances at which the expressions read other rows: positive for later rows, negative for earlier rows."""
     return [by for e in expressions for node in e.walk() if (by := shift_of(node)) is not None]
 
 
@@ -126,8 +126,8 @@ def newest_first(keys: Iterable[str]) -> exp.Window:
 def purge_released(name: str, checkpoint: str, newest: exp.Expr, holder: exp.Expr | None = None) -> Purge:
     """Removes the rows that a checkpoint knows and does not hold.
 
-    Both conditions are on the alias `s` of the checkpoint's lines: `newest` on the one up to which it knows rows, `holder`
-    on those that hold rows (None: any).
+    Both conditions are on the checkpoint's lines (alias `s`): `newest` on the line with the newest row that it knows,
+    `holder` on the lines that hold rows (None: all lines).
     """
     lines = exp.select(number(1)).from_(aliased_table(checkpoint, "s"), copy=False)
     passed = lexicographically_before(list(zip(row_id(name), row_id("s"), strict=True)))
@@ -136,7 +136,7 @@ def purge_released(name: str, checkpoint: str, newest: exp.Expr, holder: exp.Exp
     return Purge(name, exp.and_(is_passed, exp.Not(this=is_held), copy=False))
 
 
-# What a clause reads --------------------------------------------------------------------------------------------------
+# The values that a clause reads
 
 
 def atoms_of(values: Iterable[MatchExpression | None]) -> list[Atom]:
@@ -144,7 +144,7 @@ def atoms_of(values: Iterable[MatchExpression | None]) -> list[Atom]:
 
 
 def row_values(atoms: Iterable[Atom]) -> list[exp.Expr]:
-    """The expressions over single rows that the atoms are values of."""
+    """The expressions over single rows whose values the atoms are."""
     return [atom.row for atom in atoms if isinstance(atom, Value)]
 
 
@@ -155,13 +155,13 @@ def running_arguments(atoms: Iterable[Atom]) -> list[exp.Expr]:
 
 
 def aggregates_of_the_database(conditions: Iterable[Condition]) -> Iterator[MatchAggregate]:
-    """The aggregates in conditions that only the database computes, over rows that are all there."""
+    """The aggregates in conditions that only the database computes, over rows that all exist."""
     atoms = atoms_of(condition.rest for condition in conditions)
     return (atom for atom in atoms if isinstance(atom, MatchAggregate) and atom.running is None)
 
 
 def program_of(clause: RowPattern) -> Program:
-    """The clause's pattern as a program; raises QueryError for one that is too long."""
+    """The clause's pattern as a program; raises QueryError if it is too long."""
     try:
         return compile_program(clause.pattern)
     except BudgetError as error:
@@ -169,14 +169,14 @@ def program_of(clause: RowPattern) -> Program:
 
 
 def probes(clause: RowPattern, rows: exp.Expr) -> list[exp.Query]:
-    """A statement by which the database shows whether it knows all functions in DEFINE; no other one contains them."""
+    """A statement that tests whether the database knows all functions in DEFINE; no other statement has them."""
     values = [typed(condition) for _, condition in clause.define]
     items = [aliased(value, f"c{place}") for place, value in enumerate(values)]
     return [exp.select(*items).from_(rows.copy()).where(exp.false())] if items else []
 
 
 def typed(measure: exp.Expr) -> exp.Expr:
-    """A measure over one row, so that the database tells its type; aggregates become window functions."""
+    """A measure over one row, from which the database derives its type; aggregates become window functions."""
 
     def windowed(node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Cast) and is_list(node):
@@ -199,7 +199,7 @@ def shape_of_results(columns: Mapping[str, exp.Expr]) -> exp.Select:
 
 
 def add_results(operator: Operator, name: str, shape: exp.Select, timed: bool) -> None:
-    """Gives the operator the result table, which a machine fills at each push, as its result."""
+    """Gives the operator a result table as its result; a machine fills the table at each push."""
     add_table(operator, name, shape)
     operator.inboxes.append(name)
     columns = shape.named_selects

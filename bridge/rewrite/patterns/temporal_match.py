@@ -1,4 +1,4 @@
-"""EPL's pattern [ … ]: its events and the checkpoint of its instances are tables, and a machine runs over them."""
+"""EPL's pattern [ … ]: tables have its events and the checkpoint of its instances, and a machine runs over them."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ if TYPE_CHECKING:
     from bridge.patterns.live.temporal import EventInput
 
 EVENTS = ("_source", "_index", *ROW_ID)
-"""A checkpoint's events that instances hold: the input's number, a number of its own, its row id.
+"""The columns of a checkpoint's events that instances hold: the input's number, the event's own number, its row id.
 
 The line of source -1 has the newest event that the checkpoint knows.
 """
 
 STATE = ("_n", "_kind", "_value")
-"""A checkpoint's instances, nested lists with one item per line: a number (0), a list with its length (1), an event (2)."""
+"""The columns of a checkpoint's instances: nested lists, as lines of a number (0), a length (1) or an event (2)."""
 
 
 @rewrite.register
@@ -111,13 +111,13 @@ class _TemporalMatchPlan:
         self.operator.stored = StoredState(dataclasses.replace(self.node, elements=()), self.retained | own)
 
     def _whole(self, event: EventColumns) -> exp.Expr:
-        """The event as an object."""
+        """The event as one object."""
         below = self.node.events[event.number].input
         types = self.network.types(below)
         return object_of((name, column(name), types[name]) for name in self.flows[below].names)
 
     def _no_event(self, event: EventColumns) -> exp.Expr:
-        """NULL, of the type of the event or of the list of them."""
+        """NULL, with the type of the event or of the list of events."""
         whole = self.wholes[event.number]
         assert isinstance(whole, exp.Cast)
         kind = kind_of(whole)
@@ -127,7 +127,7 @@ class _TemporalMatchPlan:
     # Conditions ---------------------------------------------------------------------------------------------------------
 
     def _split(self, place: int) -> tuple[exp.Expr | None, exp.Expr | None]:
-        """The conjuncts of a condition on the event alone, and those that name earlier events."""
+        """The conjuncts of a condition that read only the event, and those that read earlier events."""
         condition = self.node.events[place].condition
         alone, rest = list[exp.Expr](), list[exp.Expr]()
         for part in conjuncts(condition) if condition is not None else []:
@@ -136,7 +136,7 @@ class _TemporalMatchPlan:
         return conjoined(alone), conjoined(rest)
 
     def _other(self, name: str) -> Value | None:
-        """The value that a column of a condition stands for if it is that of an event with a tag; a count is of `COUNT(*)`."""
+        """The value that a condition's column stands for, if it belongs to a tagged event; a count is of `COUNT(*)`."""
         found = events.tagged(self.node, lambda number: self.flows[self.node.events[number].input].names, name)
         if found is None:
             return None
@@ -147,12 +147,12 @@ class _TemporalMatchPlan:
         return Value(place, column(found.name))
 
     def _rest(self, place: int) -> MatchExpression | None:
-        """The part of a condition on earlier events; the symbol of a value's place is the event's number."""
+        """The part of a condition on earlier events; values of the event itself have its number as their symbol."""
         _, rest = self._split(place)
         return None if rest is None else self._valued(rest, place)
 
     def _valued(self, expression: exp.Expr, place: int | None) -> MatchExpression:
-        """An expression over the events bound; a column of no tag is that of the event at `place`."""
+        """An expression over the bound events; a column without a tag belongs to the event at `place`."""
         atoms: dict[Value, str] = {}
 
         def valued(node: exp.Expr) -> exp.Expr:
@@ -170,7 +170,7 @@ class _TemporalMatchPlan:
     # Tables -------------------------------------------------------------------------------------------------------------
 
     def _add_input(self, place: int, below: Node) -> EventInput:
-        """An input as the machine reads it; its events are retained until no instance holds them."""
+        """An input of the machine; its events are retained as long as an instance holds them."""
         from bridge.patterns.live.temporal import EventInput
 
         flow = self.flows[below]
@@ -187,7 +187,7 @@ class _TemporalMatchPlan:
         return EventInput(arrived, render(every), flow.names, tuple(kinds), parts, len(keys))
 
     def _add_events(self, place: int, flow: Flow, kinds: Sequence[int], parts: Sequence[exp.Expr]) -> str:
-        """The table of an input's events, with a bit for each kind of event that they can be."""
+        """The table of an input's events, with a bit for each kind of event that an event can be."""
         retained = self.network.name("retained", self.node)
         columns = [*map(column, flow.names), *(part.copy() for part in parts)]
         values = [aliased(value, f"_c{at}") for at, value in enumerate(columns)]
@@ -227,7 +227,7 @@ class _TemporalMatchPlan:
 
 
 def _parts(values: Sequence[MatchExpression | None], kinds: Sequence[int]) -> tuple[exp.Expr, ...]:
-    """The parts of columns that are read of events of these kinds."""
+    """The parts of columns that are read from events of these kinds."""
     atoms = [atom for atom in atoms_of(values) if isinstance(atom, Value)]
     own = [atom for atom in atoms if atom.place.symbols is not None and int(atom.place.symbols[0]) in kinds]
     return tuple(dict.fromkeys(row for row in row_values(own) if isinstance(row, (exp.Cast, exp.ArraySize))))

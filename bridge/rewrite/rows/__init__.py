@@ -1,1 +1,1 @@
-"""Operators over results row by row: order, rate, previous rows, lists."""
+"""Operators over the rows of results: order, rate, previous rows, lists."""

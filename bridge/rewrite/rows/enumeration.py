@@ -1,4 +1,4 @@
-"""Methods on lists with conditions (EPL): a sub-query over the elements of each row's list."""
+"""Methods of lists with conditions (EPL): a sub-query over the elements of each row's list."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _is_there(value: exp.Expr) -> exp.Expr:
 
 
 def _over(expression: exp.Expr, known: dict[str, exp.Expr]) -> exp.Expr:
-    """An expression over the row `t`, and `known` values of other names."""
+    """An expression over the row `t` and the `known` values of other names."""
 
     def own(node: exp.Expr) -> exp.Expr:
         if not isinstance(node, exp.Column):

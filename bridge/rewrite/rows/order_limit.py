@@ -26,12 +26,12 @@ def _(node: query.OrderLimitDistinct, network: Network, need: Need) -> Flow:
 
 
 def content_in_order(node: query.OrderLimitDistinct, below: Flow) -> Flow:
-    """The content of a query: all of its rows are ordered and cut, as those of one event are."""
+    """The present content of a query: all its rows are ordered and limited, as the rows of one event are."""
     return Flow(below.names, _ordered(node, below, ()), order=("_place",), hidden=below.hidden)
 
 
 def _ordered(node: query.OrderLimitDistinct, below: Flow, of: Sequence[str] = _EVENT) -> Selection:
-    """The results that remain, each with its place among those of its event: of equal columns `of`."""
+    """The remaining results, each with its place among the results with equal columns `of`, by default of one event."""
     own = [*_EVENT, "_expires", *below.names]
     rows = below.arrivals.select(dict.fromkeys([*own, *below.order]))
     order = below.order or ("seq",)

@@ -1,4 +1,4 @@
-"""Results reported together, every n of them (EPL's output every n events): a table of those that wait, and a step."""
+"""Results reported together, n at a time (EPL's output every n events): a table of waiting results, and a step."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _reports(operator: Operator, node: OutputEvery, network: Network) -> Flow:
 
 
 def _not_after(row: str, end: str) -> exp.Expr:
-    """Whether a row arrived at the latest with the event at which rows were reported."""
+    """Whether a row arrived no later than the event at which rows were reported."""
     return lexicographically_before(
         [
             (column_of(row, "ts"), column_of(end, "ts")),
@@ -72,7 +72,7 @@ def _not_after(row: str, end: str) -> exp.Expr:
 
 
 def _result(below: Flow, raw: str, reports: str, first: bool) -> Flow:
-    """The rows, with the ts and seq of the event at which they are reported; with `first` only those of this push."""
+    """The rows, with ts and seq of the event at which they are reported; if `first`, only the rows of this push."""
     order = [column_of("r", name) for name in ("ts", "seq", *below.order)]
     at = [column_of("t", name) for name in _REPORT[2:]]
     place = row_number(at, order)
@@ -88,13 +88,13 @@ def _result(below: Flow, raw: str, reports: str, first: bool) -> Flow:
 
 @dataclasses.dataclass
 class CountStep:
-    """A step that finds the events at which enough rows wait, `count` or more, to be reported.
+    """A step that finds the events at which `count` or more rows wait, so that they are reported.
 
-    With `first` only the rows of the event that begins a count are reported, at once.
+    With `first`, only the rows of the event that begins a count are reported, at once.
 
     Args:
-        counted: the statement of the waiting events, each with the number of its rows.
-        ends: the table of the events with which a count ends.
+        counted: the statement of the waiting events, each with its number of rows.
+        ends: the table of the events that end a count.
         reports: the table of the rows to report.
     """
 
@@ -124,7 +124,7 @@ class CountStep:
             database.insert(self.ends, 2, ends)
 
     def forget(self) -> None:
-        """Nothing is remembered."""
+        """Does nothing, as nothing is remembered."""
 
     def explained(self, pretty: Callable[[str], str]) -> str:
         """The statement that counts."""

@@ -20,7 +20,7 @@ from windows.sql import aliased, aliased_table, column, column_of, derived_table
 
 
 class Before(NamedTuple):
-    """A value of the `rows`-th row before, of the same key; NULL if that row is `within` milliseconds or more older."""
+    """A value `rows` rows before a row of the same key; NULL if that row is `within` milliseconds or more older."""
 
     value: exp.Expr
     rows: int
@@ -47,7 +47,7 @@ def with_rows_before(
     partition_by: Sequence[exp.Expr],
     values: Mapping[str, Before],
 ) -> Flow:
-    """The arrivals, with the columns `names` and the values of rows before them."""
+    """The arrivals, with the columns `names` and the values of earlier rows."""
     raw = network.name("raw", node)
     keys = {f"_part{place}": key for place, key in enumerate(partition_by)}
     own = ["ts", "seq", "_expires", *order_columns(below), *names]
@@ -93,18 +93,18 @@ def _stored_state(node: query.Node, keys: Sequence[exp.Expr], held: StoredTable,
 
 @dataclasses.dataclass(frozen=True)
 class _Newest:
-    """The table of the newest rows per key, in an order; its methods give a column's value `back` rows before a row."""
+    """The table of the newest rows per key, ordered; its methods give the value of a column `back` rows earlier."""
 
     name: str
     keys: tuple[str, ...]
     order: tuple[str, ...]
 
     def by_lag(self, value: str, back: int) -> exp.Expr:
-        """Of a row of a scan of all rows."""
+        """The value before a row, in a scan of all rows."""
         return over(exp.Lag(this=column(value), offset=number(back)), map(column, self.keys), map(column, self.order))
 
     def by_index(self, value: str, back: int) -> exp.Expr:
-        """Of a row `k`, by an index."""
+        """The value before a row `k`, by an index."""
         same_key = [null_safe_equal(column_of("o", key), column_of("k", key)) for key in self.keys]
         older = exp.LT(this=column_of("o", "seq"), expression=column_of("k", "seq"))
         before = exp.select(column_of("o", value)).from_(aliased_table(self.name, "o")).where(*same_key, older)
@@ -113,7 +113,7 @@ class _Newest:
 
 
 def _value(before: Before, name: str, at: Callable[[str, int], exp.Expr]) -> exp.Expr:
-    """The earlier value, NULL if the row is too old; `at(column, back)` gives a column of an earlier row."""
+    """The earlier value, or NULL if its row is too old. `at(column, back)` gives the column of an earlier row."""
     if before.within is None:
         return at(name, before.rows)
     since = exp.Sub(this=column("ts"), expression=number(before.within))

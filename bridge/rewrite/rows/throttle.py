@@ -1,4 +1,4 @@
-"""Throttling: the first of every n rows, the first row of each period, or of each key after a pause (EPL's output first)."""
+"""Throttling: the first of every n rows, of each period, or of each key after a pause (EPL's output first)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _every_nth(operator: Operator, node: query.Throttle, network: Network, below
 
 
 def _of_periods(operator: Operator, node: query.Throttle, network: Network, below: Flow) -> Selection:
-    """The first row of each period, or all of its event; a table keeps the rows that were reported, with their periods."""
+    """The first row of each period, or all rows of its event. A table has the reported rows with their periods."""
     assert node.time is not None
     origin = first_time(operator, node, network, below)
     reported, identity = network.name("reported", node), ("ts", "seq", *below.order)
@@ -79,7 +79,7 @@ def _of_periods(operator: Operator, node: query.Throttle, network: Network, belo
 
 
 def _reported(reported: str, identity: tuple[str, ...], below: Flow, mark: Mark | None = None) -> Selection:
-    """The arrivals that the table of reported rows has."""
+    """The arrivals that are in the table of reported rows."""
     names = [*below.system, *below.names]
     rows = exp.select(*(column_of("a", name) for name in names)).from_(derived_table(below.arrivals.select(names), "a"))
     rows = rows.where(_is_in(reported, identity))
@@ -92,7 +92,7 @@ def _is_in(reported: str, identity: tuple[str, ...]) -> exp.Expr:
 
 
 def _after_pauses(operator: Operator, node: query.Throttle, network: Network, below: Flow) -> Selection:
-    """The rows `node.time` or more after the last reported row of their key, as a step finds them."""
+    """The rows that come `node.time` or more after the last reported row of their key, found by a step."""
     assert node.time is not None
     identity = ("ts", "seq", *below.order)
     keys = {f"_key{place}": key for place, key in enumerate(node.partition_by)}
@@ -118,7 +118,7 @@ def _after_pauses(operator: Operator, node: query.Throttle, network: Network, be
 
 @dataclasses.dataclass
 class PauseStep:
-    """A step that finds the rows `time` milliseconds or more after the last reported row of their key.
+    """A step that finds the rows that come `time` milliseconds or more after the last reported row of their key.
 
     Args:
         last: the statement of each key's last reported timestamp.
@@ -147,9 +147,9 @@ class PauseStep:
             database.insert(self.quoted, self.width, reported)
 
     def forget(self) -> None:
-        """Nothing is remembered."""
+        """Does nothing, as nothing is remembered."""
 
     def explained(self, pretty: Callable[[str], str]) -> str:
-        """The statements whose rows it goes through."""
+        """The statements whose rows the step reads."""
         title = f"-- of these rows, those {self.time} ms after the last reported row of their key go to {self.quoted}"
         return f"{title}\n{pretty(self.arrivals)};\n-- which is\n{pretty(self.last)};"

@@ -1,4 +1,4 @@
-"""Tables that events change (EPL's on … merge, on … update, on … delete, and insert into a table)."""
+"""Tables changed by events (EPL's on … merge, on … update, on … delete, and insert into a table)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from windows.sql import aliased, aliased_table, bigint_zero, column, column_of, 
 from windows.times import NEVER
 
 EVENT, ROW = "e", "r"
-"""The aliases of the one event at hand, and of the rows that it may change."""
+"""The aliases of the current event and of the rows that it may change."""
 
 
 @rewrite.register
@@ -67,7 +67,7 @@ def _changed(node: ChangeTable, below: Flow, network: Network, operator: Operato
 
 
 def arrived(below: Flow) -> exp.Select:
-    """The events in their order: ts, seq and place, then their columns."""
+    """The events in order: ts, seq and place, then their columns."""
     order = [below.arrivals.columns[name].copy() for name in ("ts", "seq", *below.order)]
     place = order[2].copy() if below.order else bigint_zero()
     select = below.arrivals.select(["ts", "seq"]).select(aliased(place, "_place"))
@@ -75,7 +75,7 @@ def arrived(below: Flow) -> exp.Select:
 
 
 def add_cause(operator: Operator, cause: str, events: exp.Select) -> None:
-    """The table of the one event at hand."""
+    """Adds the table of the current event."""
     bare = events.copy()
     bare.set("order", None)
     add_table(operator, cause, bare)
@@ -85,9 +85,9 @@ def add_cause(operator: Operator, cause: str, events: exp.Select) -> None:
 def matched_rows(
     change: Change, names: Sequence[str], rows: Selection, cause: str, identity: Sequence[str] = ()
 ) -> exp.Select:
-    """The rows that the event matches: the action on each (0: none), the row before, and the row after.
+    """The rows that the event matches: the number of the action on each (0: none), the row before, and the row after.
 
-    Of the row before it selects the `identity` alone, where there is one; the rows are in the order of that.
+    Of the row before, only the `identity` is selected if given; it orders the rows.
     """
 
     def resolved(value: exp.Expr) -> exp.Expr:
@@ -106,7 +106,7 @@ def matched_rows(
 
 
 def unmatched(change: Change, names: Sequence[str], cause: str) -> exp.Select:
-    """The action where no row matches (0: none), and the row that is inserted then."""
+    """The number of the action if no row matches (0: none), and the row that is then inserted."""
 
     def resolved(value: exp.Expr) -> exp.Expr:
         return _resolved(value, change, None)
@@ -144,7 +144,7 @@ def _new(
 
 
 def _resolved(value: exp.Expr, change: Change, rows: Selection | None) -> exp.Expr:
-    """An expression over `alias.column` and `row.column` as one over the event and the row."""
+    """An expression over `alias.column` and `row.column`, rewritten over the event and the row."""
 
     def own(node: exp.Expr) -> exp.Expr:
         if not isinstance(node, exp.Column):
@@ -158,7 +158,7 @@ def _resolved(value: exp.Expr, change: Change, rows: Selection | None) -> exp.Ex
 
 
 def equations(names: Sequence[str], first: int) -> list[exp.Expr]:
-    """Equations of columns with the values of a statement from this one on."""
+    """Equations of columns with the values of a statement, beginning with the value at `first`."""
     return [
         exp.EQ(this=column(name), expression=column(f"{PARAMETER}{place}")) for place, name in enumerate(names, first)
     ]
@@ -178,16 +178,16 @@ def _known(name: str, key: Sequence[str]) -> exp.Expr:
     return exp.select(number(1)).from_(table(name)).where(*equations(key, 0)).limit(1)
 
 
-# The step that changes a table: one event after the other, each seeing what those before it did
+# The step that changes a table: for one event after the other, each sees the changes of earlier ones
 
 Row = tuple[Any, ...]
 Marked = tuple[str, list[int]]
-"""A statement's text, and the places of the values that its marks take."""
+"""The text of a statement, and the places of the values that its marks take."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Statements:
-    """The texts: the events, the table of the event at hand, the rows it matches, the actions, and whether a key exists."""
+    """The texts: the events, the current event's table, the matched rows, the actions, and whether a key exists."""
 
     arrived: str
     cause: str
@@ -202,7 +202,7 @@ class Statements:
 
 @dataclasses.dataclass
 class Alter:
-    """Changes a table for each event of this push, in order; inserts the rows as they are then into `changed`, if any."""
+    """Changes a table for each event of this push, in order; inserts the changed rows into `changed`, if given."""
 
     state: StateTable
     change: Change
@@ -226,7 +226,7 @@ class Alter:
             database.insert(self.changed, len(rows[0]), rows)
 
     def _apply(self, database: Database) -> list[Row]:
-        """Carries out what one event does; gives the rows as they are then."""
+        """Executes the action of one event; returns the changed rows."""
         matched_rows = database.fetch(self.sql.matched_rows) if self.sql.matched_rows is not None else []
         if matched_rows:
             return [row for one in matched_rows for row in self._matched(one, database)]
@@ -248,7 +248,7 @@ class Alter:
         return [new]
 
     def _put(self, action: Action, row: Sequence[Any], database: Database) -> Row:
-        """Inserts a row, or replaces the row of its key."""
+        """Inserts a row, or replaces the row with the same key."""
         if action.kind == "upsert" and self._exists(row, database):
             run_bound(database, self.sql.update, [*row, *self._key(row)])
             return tuple(row)
@@ -263,7 +263,7 @@ class Alter:
         return [row[place] for place in self.keys]
 
     def _check_new(self, row: Sequence[Any], database: Database) -> None:
-        """Raises DatabaseError for a key that is there or has a NULL; a table without a key has one row."""
+        """Raises DatabaseError if the key exists or has a NULL. A table without a key has one row."""
         key = self._key(row)
         shown = ", ".join(f"{name} = {value!r}" for name, value in zip(self.state.key, key, strict=True))
         if None in key:
@@ -288,6 +288,6 @@ class Alter:
 
 
 def run_bound(database: Database, statement: Marked, values: Sequence[Any]) -> None:
-    """Run a statement whose marks take these values."""
+    """Runs a statement whose marks take these values."""
     text, order = statement
     database.execute_bound(text, [values[place] for place in order])

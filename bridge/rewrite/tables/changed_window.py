@@ -1,4 +1,4 @@
-"""Windows that events change (EPL's named windows): versions of rows, each with the event that put it out."""
+"""Windows changed by events (EPL's named windows): versions of rows, each with the event that ended it."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _changer(
     )
 
 
-# The step that keeps the versions of a window's rows: one event after the other, each seeing what those before it did
+# The step that stores versions of a window's rows: for one event after the other, each sees earlier changes
 
 Row = tuple[Any, ...]
 Marked = tuple[str, list[int]]
@@ -103,7 +103,7 @@ _PLACES = 3
 
 @dataclasses.dataclass(frozen=True)
 class Changer:
-    """One kind of change: its events, the table of the event at hand, the rows that it matches, and what it inserts."""
+    """One kind of change: its events, the table of the current event, the matched rows, and the inserted row."""
 
     change: Change
     arrived: str
@@ -117,7 +117,7 @@ class Changer:
 class Versions:
     """Changes the rows of a window for each event of this push, in order, and inserts new ones.
 
-    The changes of an event come before its insertions; the inbox gets the rows as they are then, too.
+    The changes of an event come before its insertions. The changed rows also go into the inbox.
     """
 
     table: str
@@ -147,7 +147,7 @@ class Versions:
             database.insert(self.inbox, len(entered[0]), entered)
 
     def _events(self, database: Database) -> Iterator[tuple[int, int, int, int, Row]]:
-        """All events of this push: ts, number, which of the changes or, last, what is inserted, place, columns."""
+        """All events of this push: ts, number, the change (the last number stands for an insertion), place, columns."""
         texts = [*(changer.arrived for changer in self.changers), self.arrived]
         listed = [
             [(row[0], row[1], source, row[2], row[_PLACES:]) for row in database.fetch(text)]
@@ -162,7 +162,7 @@ class Versions:
             new.clear()
 
     def _changed(self, changer: Changer, event: tuple[int, int, Row], database: Database) -> list[Row]:
-        """Carries out what one event changes; gives the rows that enter."""
+        """Executes the changes of one event; returns the rows that enter."""
         ts, number, row = event
         database.execute(changer.clear)
         database.insert(changer.cause, len(row) + _PLACES, [(ts, number, 0, *row)])

@@ -1,4 +1,4 @@
-"""The step of a ReadSQL that is not one statement of the bridge's own database: it queries a store, per row or for many."""
+"""The step of a ReadSQL that is not one statement of the bridge's database: it queries a store, per row or for many."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_ANSWER = "the data store did not answer to the end"
 
 @dataclasses.dataclass
 class StoreConversion:
-    """How values are converted on their way to a store and back; those of the bridge's own database are not converted."""
+    """Conversions of values on their way to a store and back; values of the bridge's own database are not converted."""
 
     question: Question
     store: Store | None
@@ -54,7 +54,7 @@ class StoreConversion:
         )
 
     def back(self, row: Values) -> list[Any]:
-        """A row of the store as the own database takes it; TypeMismatch for a value that is not of its type."""
+        """A row of the store as the bridge's database takes it. Raises TypeMismatch for a value of another type."""
         if self.reader is None:
             return list(row)
         return converted(list(self.reader.row(converted(row, self.here))), self.encoders)
@@ -62,9 +62,9 @@ class StoreConversion:
 
 @dataclasses.dataclass
 class Read:
-    """Reads the rows of this push, and those that waited for the store before; a step of an operator.
+    """A step that reads a store for the rows of this push, and for earlier rows that waited for it.
 
-    What a store refuses goes to the dead letters; while it does not answer, rows wait in a table.
+    Rows that a store refuses go to the dead letters. While it does not answer, rows wait in a table.
     """
 
     node: ReadSQL
@@ -76,11 +76,11 @@ class Read:
     width: int
     network: Network
     cache: str | None = None
-    """The table of the answers that are kept: their time, the values that were asked for, and the rows, as JSON."""
+    """The table of stored answers: their time, the values that were asked for, and the rows, as JSON."""
     cached: dict[Values, tuple[int, list[Values]]] | None = None
 
     def run(self, database: Database, now: int, seq: int, final: bool) -> None:
-        """Reads for this push; results for rows that waited stand before all events of the newest time."""
+        """Reads for this push. Results for rows that waited come before all events of the newest time."""
         rows = database.fetch(self.arrived)
         late = sorted(database.fetch(f"SELECT * FROM {self.waiting}"), key=_moment) if self.waiting else []
         if not rows and not late:
@@ -104,7 +104,7 @@ class Read:
             database.execute(f"DELETE FROM {self.waiting}")
 
     def forget(self) -> None:
-        """Forgets the cached answers, and reads them again from their table when they are needed."""
+        """Forgets the cached answers, which are read again from their table when needed."""
         self.cached = None
 
     def explained(self, pretty: Callable[[str], str]) -> str:
@@ -116,7 +116,7 @@ class Read:
     # Queries ------------------------------------------------------------------------------------------------------------
 
     def _answers(self, rows: Sequence[Values], now: int, database: Database) -> Answers | None:
-        """The answer for each row's values; None where the store does not answer."""
+        """The answer for each row's values; None if the store does not answer."""
         sets = list(dict.fromkeys(self._parameters(row) for row in rows))
         cached = self._fresh(now, database)
         fresh = {key: cached[key][1] for key in sets if key in cached}
@@ -160,7 +160,7 @@ class Read:
         return {by_sent[sent]: answer for sent, answer in found.items()}
 
     def _ask_each(self, sets: list[Values], store: Store, originals: dict[Values, Values]) -> Answers:
-        """Queries one by one, where the store has refused all together; what it refuses then has no answer."""
+        """Queries for one row at a time after the store has refused all together; a refused row has no answer."""
         found: Answers = {}
         for key in sets:
             try:
@@ -180,7 +180,7 @@ class Read:
         return tuple(row[3 + self.width :])
 
     def _results(self, row: Values, answers: Answers, ts: int, seq: int) -> list[Values]:
-        """The row with each row of its answer; ts, seq, expiry and place stand first."""
+        """The row with each row of its answer; the first columns are ts, seq, expiry and place."""
         answer = answers.get(self._parameters(row))
         if answer is None:
             return []
@@ -196,7 +196,7 @@ class Read:
         return results
 
     def _wait(self, rows: Sequence[Values], database: Database, final: bool) -> None:
-        """Lets rows wait for the store; when no event will follow they are dead letters."""
+        """Lets rows wait for the store; if no event will follow, they become dead letters."""
         if final:
             self.give_up(database)
             for row in rows:
@@ -214,12 +214,12 @@ def _both(first: Convert | None, second: Convert | None) -> Convert | None:
 
 
 def _moment(row: Values) -> Values:
-    """ts, seq and place."""
+    """The ts, seq and place of a row."""
     return tuple(row[:3])
 
 
 def _numbered(found: Sequence[Values]) -> list[Values]:
-    """The rows with their places among those of one event: the input's order, then that of the answer."""
+    """The rows, with their places among the rows of one event: in the order of the input, then of the answer."""
     numbered, before, place = [], None, 0
     for row in found:
         place = place + 1 if row[:2] == before else 1

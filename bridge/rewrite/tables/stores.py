@@ -1,4 +1,4 @@
-"""ReadSQL, UpdateSQL and IntoTable: in the bridge's own database as statements of the push, else through a data store."""
+"""ReadSQL, UpdateSQL and IntoTable: statements of the push in the bridge's own database; else through a data store."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from windows.times import NEVER
 
 @rewrite.register
 def _(node: ReadSQL, network: Network, need: Need) -> Flow:
-    """Where a query writes a table that is read, the rows read are kept: what is written later does not change them.
+    """If a query writes a table that is read, the rows read are stored: later writes do not change them.
 
-    They stay so when the state is resumed, although what wrote the table may have been removed.
+    This stays so when the state is resumed, although the query that wrote the table may have been removed.
     """
     sql = statement.read(node.statement, network.store(node.store))
     kept = not network.written_tables.isdisjoint(table.name.lower() for table in sql.tables)
@@ -89,7 +89,7 @@ def _(node: IntoTable, network: Network, need: Need) -> Flow:
 
 
 def _system_columns(node: IntoTable, below: Flow) -> dict[str, tuple[str, exp.Expr]]:
-    """The columns that a table has besides the row's: their types and values, by name."""
+    """The further columns of a table beside those of the row: their types and values, by name."""
     ts, seq, *order = (below.arrivals.columns[name] for name in ("ts", "seq", *below.order))
     place = below.arrivals.value(below.place_of_event)
     parts = [exp.cast(value.copy(), "VARCHAR") for value in (ts, seq, place)]
@@ -110,7 +110,7 @@ def _text(text: str) -> exp.Expr:
 
 
 def _joined(node: ReadSQL, sql: statement.Sql, below: Flow, network: Network) -> Flow:
-    """The arrivals joined with the statement's tables, its `?` being their columns."""
+    """The arrivals joined with the statement's tables; each `?` becomes a column of the arrivals."""
     parameters = {f"{PARAMETER}{place}": value for place, value in enumerate(node.parameters)}
     arrivals = below.arrivals.project(
         {**{name: exp.column(name, quoted=True) for name in ("ts", "seq", *below.order, *below.names)}, **parameters}
@@ -139,7 +139,7 @@ def _joined(node: ReadSQL, sql: statement.Sql, below: Flow, network: Network) ->
 
 
 def _names(node: ReadSQL, below: Flow) -> tuple[str, ...]:
-    """The columns of the result, as `stores.resolve` calls them."""
+    """The columns of the result, with the names that `stores.resolve` gives them."""
     taken = {name.lower() for name in below.names}
     shown = (f"{node.table}_{name}" if name.lower() in taken else name for name, _ in node.typed)
     return (*below.names, *shown)
@@ -165,7 +165,7 @@ def _is_id(parameter: exp.Expr, below: Flow) -> bool:
 
 
 def _read_by_calls(node: ReadSQL, sql: statement.Sql, below: Flow, network: Network, operator: Operator) -> None:
-    """A table gets the rows that a call reads from the store."""
+    """Fills a table with the rows that a call reads from the store."""
     from bridge.rewrite.tables.read_store import Read, StoreConversion
 
     found, waiting = network.name("read", node), network.name("waiting", node)

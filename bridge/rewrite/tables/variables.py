@@ -1,4 +1,4 @@
-"""Variables that events set (EPL's on … set): the value of each is in a table of one row."""
+"""Variables that events set (EPL's on … set): the value of each variable is in a table of one row."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _value(name: str) -> exp.Subquery:
 
 
 def _resolved(value: exp.Expr) -> exp.Expr:
-    """An expression over the event at hand and the values of variables."""
+    """An expression over the current event and the values of variables."""
 
     def own(node: exp.Expr) -> exp.Expr:
         if not isinstance(node, exp.Column):
@@ -80,7 +80,7 @@ def _resolved(value: exp.Expr) -> exp.Expr:
     return value.transform(own)
 
 
-# The step that sets variables: one event after the other, one value after the other
+# The step that sets variables: for one event after the other, one value after the other
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Setting:
 
 @dataclasses.dataclass
 class Assign:
-    """Sets variables for each event of this push, in order; inserts the values that they have then into `changed`."""
+    """Sets variables for each event of this push, in order; inserts their values after it into `changed`."""
 
     arrived: str
     cause: str

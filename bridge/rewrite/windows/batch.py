@@ -1,8 +1,9 @@
 """Batches between two conditions (W6): from a row that starts a batch to the next later one that stops it.
 
 Whether a batch is open after a row is computed without going from row to row. A row that only starts leaves it open, a
-row that only stops leaves it closed, whatever was before; a row that does both toggles it; any other row changes nothing.
-So the last row of the first two kinds decides, and whether the number of toggling rows since then is odd.
+row that only stops leaves it closed, whatever was before; a row that does both toggles it; any other row changes
+nothing. So it depends on the last row of the first two kinds, and on whether the number of toggling rows since then is
+odd.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def _(extent: Batch, node: query.Window, network: Network, need: Need) -> Flow:
 
 
 def _at_stops(operator: Operator, node: query.Window, network: Network, below: Flow) -> Flow:
-    """At each row that closes a batch (of its key) the rows of the batch, with that row's ts and seq."""
+    """At each row that closes a batch (of its key): the rows of the batch, with that row's ts and seq."""
     assert isinstance(node.extent, Batch)
     raw, keys = network.name("raw", node), key_columns(node)
     flags = {"_starts": _one_if(node.extent.start.copy()), "_stops": _one_if(node.extent.stop.copy())}
@@ -60,7 +61,7 @@ def _at_stops(operator: Operator, node: query.Window, network: Network, below: F
 
 
 def _stopping(raw: str, rows: exp.Select, keys: Sequence[str]) -> exp.Select:
-    """The kept rows of the keys for which an arrival stops a batch; the rows of other keys need not be read."""
+    """The stored rows of the keys for which an arrival stops a batch; rows of other keys need not be read."""
     names: list[exp.Expr] = [column_of("a", key) for key in keys] or [aliased(number(1), "_stopped")]
     stopping = (
         exp.select(*names).distinct().from_(derived_table(rows.copy(), "a")).where(column_of("a", "_stops").eq(1))
@@ -77,7 +78,7 @@ def _one_if(condition: exp.Expr) -> exp.Expr:
 
 
 def _with_batches(rows: exp.Select, keys: Sequence[str], below: Flow) -> exp.Select:
-    """The rows, each with whether a batch is open before and after it, and the batch's number among those of the key."""
+    """The rows, each with whether a batch is open before and after it, and the number of the batch within the key."""
     order = list(below.key)
 
     def running(function: exp.Expr, *more: str) -> exp.Expr:
@@ -103,7 +104,7 @@ def _with_batches(rows: exp.Select, keys: Sequence[str], below: Flow) -> exp.Sel
 
 
 def _purge(raw: str, states: exp.Select, keys: Sequence[str], below: Flow) -> Purge:
-    """A purge of the rows up to the last one after which no batch of their key is open: they decide nothing any more."""
+    """A purge of the rows up to their key's last row after which no batch is open: they are no longer needed."""
     closed = exp.Case().when(column("_open").eq(0), column("_number"))
     last = over(exp.Max(this=closed), map(column, keys), [])
     old = exp.select(*map(column, below.key)).from_(derived_table(with_columns(states.copy(), _last=last), "s"))

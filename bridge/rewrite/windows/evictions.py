@@ -1,4 +1,4 @@
-"""Windows whose evictions a step computes in Python: a table holds, of each evicted row, the row that evicted it."""
+"""Windows whose evictions a step computes in Python: a table has each evicted row with the row that evicted it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Row = tuple[Any, ...]
 
 
 class Evict(Protocol):
-    """Goes through the rows of a window, oldest first; gives each evicted row's identity with its evictor's."""
+    """Takes the rows of a window, oldest first; returns each evicted row's identity with its evictor's."""
 
     def __call__(self, rows: Iterable[tuple[Row, Row, Row]]) -> list[tuple[Row, Row]]: ...
 
@@ -34,8 +34,8 @@ def with_eviction_step(
     """A window whose evictions `evict` computes.
 
     Args:
-        values: what `evict` needs of each row, besides its identity and its key.
-        what: the rows that are evicted, in words, for `explain`.
+        values: the values of each row that `evict` needs, in addition to its identity and key.
+        what: a description of the evicted rows, for `explain`.
     """
 
     def content(operator: Operator, arrivals: Flow) -> Flow:
@@ -64,7 +64,7 @@ def _with_evictions(
     evict: Evict,
     what: str,
 ) -> Selection:
-    """The rows with the row that evicted each, as an `EvictionStep` notes it in a table."""
+    """The rows with the row that evicted each, which an `EvictionStep` writes into a table."""
     outs = network.name("outs", node)
     identity = ("ts", "seq", *flow.order)
     shape = exp.select(*(aliased(bigint_zero(), name) for name in (*identity, *OUT)))
@@ -90,10 +90,10 @@ def _with_evictions(
 
 @dataclasses.dataclass
 class EvictionStep:
-    """A step that notes which rows of a window this push evicts, each with the row whose arrival evicts it.
+    """A step that notes the rows of a window that this push evicts, each with the row whose arrival evicts it.
 
-    It goes through all rows in the window, so it remembers nothing between two pushes. A row of the statement `present`
-    has `identity` columns that identify it, `keys` columns of its key, and the values that `evict` needs.
+    It reads all rows of the window, so it remembers nothing between pushes. A row of the statement `present` has
+    `identity` columns, `keys` columns, and the values that `evict` needs.
     """
 
     table: str
@@ -114,8 +114,8 @@ class EvictionStep:
             database.insert(self.outs, self.identity + len(OUT), evicted)
 
     def forget(self) -> None:
-        """Nothing is remembered."""
+        """Does nothing, as nothing is remembered."""
 
     def explained(self, pretty: Callable[[str], str]) -> str:
-        """The statement whose rows it goes through."""
+        """The statement whose rows the step reads."""
         return f"-- of these rows, those {self.what} go to {self.outs}\n{pretty(self.present)};"

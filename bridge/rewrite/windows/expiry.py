@@ -1,4 +1,4 @@
-"""The rows that leave a window with this push: conditions for expiry by time, and for eviction by other rows."""
+"""The rows that leave a window in this push: conditions for expiry by time, and for eviction by other rows."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from windows.times import NEVER
 
 
 def expires_in_push(below: Flow) -> list[exp.Expr]:
-    """Conditions that a row's expiry lies after the previous push's time and up to now.
+    """The conditions under which a row expires after the previous push's time, and not after now.
 
-    They are on the row's `ts`, which has an index, where every row is valid for the same time.
+    If every row is valid for the same time, they are conditions on `ts`, which has an index.
     """
     assert below.content is not None
     expiry, ends = below.content.columns["_expires"], [clock("before"), clock("now")]
@@ -44,12 +44,12 @@ def next_expiry(below: Flow) -> exp.Query:
 
 
 def is_evicted_before_expiry(content: Selection) -> exp.Expr:
-    """Whether other rows evict a row before its time is over."""
+    """Whether other rows evict a row before it expires."""
     return exp.LT(this=content.columns["_out_ts"].copy(), expression=content.columns["_expires"].copy())
 
 
 def is_evicted_by(content: Selection, nodes: Sequence[Node], network: Network) -> exp.Expr:
-    """Whether a row that one of the nodes gave in this push evicts a row."""
+    """Whether a row is evicted by a row that one of the nodes gave in this push."""
     selects = [network.rewrite(node, Need.ARRIVALS).arrivals.select(["ts", "seq"]) for node in nodes]
     arrivals = exp.Subquery(this=selects[0] if len(selects) == 1 else exp.union(*selects, distinct=False))
     outs = [qualify_columns(content.columns[name].copy(), "q") for name in OUT[:2]]
@@ -58,7 +58,7 @@ def is_evicted_by(content: Selection, nodes: Sequence[Node], network: Network) -
 
 
 def evicting_inputs(node: Node) -> list[Node]:
-    """The nodes whose rows evict others from the windows that a node reads, perhaps filtered or joined."""
+    """The nodes whose rows evict others from the windows that a node reads, possibly through filters or joins."""
     inputs: list[Node] = []
     for below in node.inputs_of:
         if isinstance(below, query.Window):

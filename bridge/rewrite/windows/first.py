@@ -36,7 +36,7 @@ def _(extent: FirstRange, node: query.Window, network: Network, need: Need) -> F
 
 
 def _first_rows(operator: Operator, node: query.Window, network: Network, below: Flow) -> Flow:
-    """The first `count` rows of each key; a table has the rows that have entered the window."""
+    """The first `count` rows of each key. A table has the rows that have entered the window."""
     assert isinstance(node.extent, FirstRows)
     entered, keys = network.name("entered", node), key_columns(node)
     rows = below.arrivals.project({**row_columns(below, number(NEVER)), **keys})
@@ -63,7 +63,7 @@ def _first_rows(operator: Operator, node: query.Window, network: Network, below:
 
 
 def _first_range(operator: Operator, node: query.Window, network: Network, below: Flow) -> Flow:
-    """The rows that arrive less than `size` ms after the query began; a table has this time."""
+    """The rows that arrive less than `size` ms after the query began. A table has the time of its beginning."""
     assert isinstance(node.extent, FirstRange)
     begun = network.name("begun", node)
     beginning = exp.select(aliased(clock("before"), "ts"))

@@ -37,14 +37,14 @@ def content_at_jumps(
     inside: Sequence[exp.Expr],
     where: Sequence[exp.Expr],
 ) -> Flow:
-    """The flow of the rows that enter at each jump, with the timestamp and number of the row that makes it jump.
+    """The flow of the rows that enter at each jump, with the timestamp and number of the row that causes the jump.
 
     Args:
-        jumps: the rows that may make the window jump, as an item of FROM with the alias `t`.
+        jumps: the rows that may cause a jump, as an item of FROM with the alias `t`.
         rows: the rows that may enter, each with its `_number`, as an item of FROM with the alias `r`.
-        jump_number: the column of `t` that tells the jumps of a key apart.
+        jump_number: the column of `t` that distinguishes the jumps of a key.
         inside: conditions under which a row `r` is in the content at `t`, apart from equal keys.
-        where: conditions under which a row `t` makes the window jump.
+        where: conditions under which a row `t` causes a jump.
     """
     system = [aliased(column_of("t", name), name) for name in ("ts", "seq", "_expires")]
     order = [aliased(column_of("t", name), f"_t{name}") for name in below.order]
@@ -83,7 +83,7 @@ def number_rows(operator: Operator, name: str, below: Flow, keys: Mapping[str, e
 
 
 def first_time(operator: Operator, node: Node, network: Network, below: Flow) -> exp.Expr:
-    """The timestamp of the first row there was, which a table of its own keeps."""
+    """The timestamp of the first row, which is stored in a table of its own."""
     begun = network.name("begun", node)
     first = exp.select(aliased(exp.Min(this=column("ts")), "ts"))
     first = first.from_(derived_table(below.arrivals.select(["ts"]), "a"))
@@ -96,12 +96,12 @@ def first_time(operator: Operator, node: Node, network: Network, below: Flow) ->
 
 @derived_content.register
 def _(node: query.Window, flow: Flow) -> Flow:
-    """A window per key that jumps is replaced when its key jumps next."""
+    """The content of a jumping window per key is replaced at the next jump of its key."""
     return replaced_by_next(flow) if node.extent.jumps and node.extent.holds_per_key else flow
 
 
 def replaced_by_next(flow: Flow) -> Flow:
-    """The flow with the event that evicts each row of its content: the one of the key's next jump."""
+    """The flow with the event that evicts each row of its content: the event of the key's next jump."""
     assert flow.content is not None
     keys = [name for name in flow.jump if name != "_jump"]
     jump = [column(name) for name in ("ts", "seq", *flow.jump)]

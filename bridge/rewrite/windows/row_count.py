@@ -36,7 +36,7 @@ def _(extent: Rows, node: query.Window, network: Network, need: Need) -> Flow:
 
 
 def _indexes(rows: exp.Select, node: query.Window, network: Network) -> tuple[tuple[str, ...], ...]:
-    """By row number; of a window per key also by key, as an event's statements read its key's rows only."""
+    """The indexes: by row number, and by key, as an event's statements read only its key's rows."""
     if network.settings.is_replay:
         return ()
     if node.partition_by and all(isinstance(key, exp.Column) for key in node.partition_by):
@@ -47,7 +47,7 @@ def _indexes(rows: exp.Select, node: query.Window, network: Network) -> tuple[tu
 def with_evictions(
     content: Selection, flow: Flow, count: int, keys: list[exp.Expr], numbers: bool = False
 ) -> Selection:
-    """The rows with the row that evicts each, the one `count` places later per key; and with `NTH`, if `numbers`."""
+    """The rows with the row that evicts each, `count` places later within the key; with `NTH` if `numbers`."""
     order = [column(name) for name in flow.key]
 
     def later(name: str) -> exp.Expr:
@@ -65,10 +65,10 @@ def with_evictions(
 
 
 def oldest_seq(flow: Flow, at: exp.Expr, same_key: Sequence[exp.Expr] = (), inclusive: bool = True) -> exp.Expr:
-    """The `seq` of the oldest row in a window of the last rows when the arrival numbered `at` has come, by an index.
+    """The `seq` of the oldest of the last rows when the arrival with the number `at` has come, found by an index.
 
     Args:
-        same_key: conditions on a row `o` that mean it is of the arrival's key.
+        same_key: conditions under which a row `o` has the key of the arrival.
         inclusive: whether the arrival is itself the newest of these rows.
     """
     assert flow.last is not None
@@ -83,7 +83,7 @@ def oldest_seq(flow: Flow, at: exp.Expr, same_key: Sequence[exp.Expr] = (), incl
 
 
 def stored_rows(content: Selection, last: LastRows) -> Selection:
-    """The rows of a window of last rows, without their numbers, from the table that keeps them."""
+    """The rows of a window of last rows, read from its table, without their numbers."""
     return dataclasses.replace(content, source=last.rows.source)
 
 
@@ -105,7 +105,7 @@ def _at_rows(operator: Operator, node: query.Window, network: Network, below: Fl
 
 
 def _jumps(count: int, slide: int, full: bool) -> exp.Expr:
-    """Whether the window jumps at a row `t`: at each slide-th one, with `full` only from the count-th on."""
+    """Whether the window jumps at a row `t`: at every slide-th row; if `full`, only from the count-th row on."""
     rest = exp.Mod(this=column_of("t", "_number"), expression=number(slide))
     if not full:
         return exp.EQ(this=rest, expression=number(0))

@@ -53,7 +53,7 @@ def _left_in_push(operator: Operator, node: RStream, network: Network) -> Flow:
 
 
 def _mark(below: Flow) -> LeftRows | None:
-    """What this process computes of single events: the rows of a RANGE or ROWS window over rows of one stream."""
+    """The mark of a RANGE or ROWS window over rows of one stream, which this process computes for single events."""
     content = below.content
     assert content is not None
     if below.order or below.timed or below.jumping or below.late or below.sessions_of is not None:
@@ -70,7 +70,7 @@ def _mark(below: Flow) -> LeftRows | None:
 
 
 def _with_arrival(below: Flow, leaving: dict[str, exp.Expr]) -> exp.Select:
-    """The content, each row with the ts and seq at which it leaves, and with those of its arrival."""
+    """The content, each row with the ts and seq at which it leaves, and the ts and seq of its arrival."""
     assert below.content is not None
     place = column("_place") if below.order else bigint_zero()
     arrival = dict(zip(_ARRIVAL_ORDER, (column("ts"), column("seq"), place), strict=True))

@@ -1,4 +1,4 @@
-"""Sessions (W8): rows without a pause between them, which all leave at once."""
+"""Sessions (W8): rows without a pause between them, which all expire together."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def _(extent: Session, node: query.Window, network: Network, need: Need) -> Flow
 
 
 def _with_ends(content: Selection, flow: Flow, gap: int, keys: Sequence[exp.Expr]) -> Selection:
-    """The rows, each with its session and the expiry of this: the newest row's ts + gap, by what has arrived so far.
+    """The rows, each with its session and the session's expiry: the ts of its newest row so far, plus the gap.
 
-    A later row prolongs a session only before it ends, so what was read of it before that stays right.
+    A later row prolongs a session only before it ends, so results that were read before remain right.
     """
     order = [column(name) for name in flow.key]
     before = over(exp.Lag(this=column("ts"), offset=number(1)), keys, order)

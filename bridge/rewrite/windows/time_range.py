@@ -70,7 +70,7 @@ def _of_size(size: int, node: query.Window, network: Network, need: Need) -> Flo
 
 
 def _shared_table(size: int, node: query.Window, network: Network, arrivals: Flow) -> str:
-    """The table of an input's rows that all its sliding windows of time read, purged by the longest of them."""
+    """The table of an input's rows that all its sliding windows of time share, purged by the longest of them."""
 
     def build(operator: Operator) -> None:
         name = network.name("window", node)
@@ -134,7 +134,7 @@ def at_boundaries(operator: Operator, node: query.Window, network: Network, belo
 
 
 def _with_boundaries(raw: str, size: int, slide: int, origin: exp.Expr, below: Flow) -> exp.Select:
-    """Each row of the table `raw` with each boundary whose content it may belong to, if this push reaches one."""
+    """Each row of the table `raw` with each boundary whose content it may belong to, if this push reaches any."""
     later = exp.Mul(this=exp.paren(exp.Add(this=column_of("n", "i"), expression=number(1))), expression=number(slide))
     boundary = exp.Add(this=last_boundary(column_of("r", "ts"), slide, origin), expression=later)
     passed = _passed(slide, origin)
@@ -149,7 +149,7 @@ def _with_boundaries(raw: str, size: int, slide: int, origin: exp.Expr, below: F
 
 
 def _next_boundary(raw: str, slide: int, origin: exp.Expr) -> exp.Query:
-    """A statement of the next boundary, as `due`, if a row of the table `raw` belongs to its content."""
+    """A statement of the next boundary, as `due`, if the table `raw` has a row that belongs to its content."""
     following = exp.Add(this=last_boundary(column("now"), slide, origin), expression=number(slide))
     boundary = exp.select(aliased(following, "due")).from_(table(CLOCK))
     belongs = exp.GTE(this=column_of("r", "_expires"), expression=column_of("b", "due"))
@@ -158,7 +158,7 @@ def _next_boundary(raw: str, slide: int, origin: exp.Expr) -> exp.Query:
 
 
 def _passed(slide: int, origin: exp.Expr) -> exp.Select:
-    """One row if time has reached a boundary with this push, else none: most pushes then read no rows."""
+    """One row if time has reached a boundary in this push, else none, so that most pushes read no rows."""
     last = {name: last_boundary(column(name), slide, origin) for name in ("before", "now")}
     passed = exp.GT(this=last["now"], expression=last["before"])
     return exp.select(aliased(number(1), "_passed")).from_(table(CLOCK)).where(passed).limit(1)

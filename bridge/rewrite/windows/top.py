@@ -1,4 +1,4 @@
-"""Sorted windows (W9): the first n rows in an order, perhaps only the last row of each of some keys."""
+"""Sorted windows (W9): the first n rows in an order, optionally only the newest row per value of some keys."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _(extent: Top, node: query.Window, network: Network, need: Need) -> Flow:
 
 
 def order_of(node: Node) -> list[exp.Ordered]:
-    """The order of a sorted window, perhaps filtered, of equal rows the newest first; empty for other nodes."""
+    """The order of a sorted window, possibly below filters; equal rows have the newest first. Empty for other nodes."""
     window = query.without_filters(node)
     if not isinstance(window, query.Window) or not isinstance(window.extent, Top):
         return []
@@ -39,9 +39,9 @@ def order_of(node: Node) -> list[exp.Ordered]:
 
 @dataclasses.dataclass(frozen=True)
 class BeyondFirst:
-    """Evicts, per key, the rows beyond the first `count`, and a row when one with equal `last_of` values arrives.
+    """Evicts, per key, the rows beyond the first `count`, and a row when a newer one has equal `last_of` values.
 
-    The values of a row are `last_of` values, then those of the order's terms, which may be `descending`.
+    The values of a row are its `last_of` values, then those of the order's terms, which may be `descending`.
     """
 
     count: int
@@ -64,13 +64,13 @@ class BeyondFirst:
 
 
 def _rank(value: Any, descending: bool) -> Any:
-    """A value that sorts as a term of an order does: NULL is least."""
+    """A value that sorts as in a term of an order: NULL is least."""
     rank = (value is not None, value if value is not None else 0)
     return _Reversed(rank) if descending else rank
 
 
 class _Reversed:
-    """A value that compares the other way round."""
+    """A value with the reverse order."""
 
     def __init__(self, value: Any) -> None:
         self.value = value

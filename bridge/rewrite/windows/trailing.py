@@ -42,7 +42,7 @@ class TooFarBehind:
         return evicted
 
     def _holds(self, oldest: Any, newest: Any, count: int) -> bool:
-        """Whether the oldest row stays; a NULL is infinitely far behind."""
+        """Whether the oldest row stays; NULL is infinitely far behind."""
         if oldest is None or newest is None or (self.count is not None and count > self.count):
             return False
         return bool(newest - oldest < self.size)

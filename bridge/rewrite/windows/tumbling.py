@@ -1,4 +1,4 @@
-"""Tumbling windows by a value of the rows (W11): a batch is reported by the first row that lies beyond it.
+"""Tumbling windows by a value of the rows (W11): a batch is reported at the first row beyond it.
 
 A row begins a batch if it lies in a later interval than all rows before it. So a row's batch is the latest interval so
 far, which one window function computes.
@@ -33,7 +33,7 @@ from windows.sql import (
 from windows.times import NEVER
 
 _AT = "_at"
-"""The column of the value that the batches go by."""
+"""The column of the value that determines the batches."""
 
 
 @rewrite_window.register
@@ -42,7 +42,7 @@ def _(extent: Tumbling, node: query.Window, network: Network, need: Need) -> Flo
 
 
 def _at_ends(operator: Operator, node: query.Window, network: Network, below: Flow) -> Flow:
-    """At each row beyond the batch (of its key) the rows of the batch, with that row's ts and seq."""
+    """At each row beyond a batch (of its key): the rows of the batch, with that row's ts and seq."""
     assert isinstance(node.extent, Tumbling)
     extent = node.extent
     raw, keys = network.name("raw", node), key_columns(node)
@@ -60,7 +60,7 @@ def _at_ends(operator: Operator, node: query.Window, network: Network, below: Fl
 
 
 def _first(operator: Operator, node: query.Window, network: Network, rows: Selection, below: Flow) -> exp.Expr:
-    """The value of the first row (of the key of a row `r`), which a table keeps."""
+    """The value of the first row (of the key of a row `r`), which is stored in a table."""
     begun = network.name("begun", node)
     names = [_AT, *(name for name in rows.columns if name.startswith("_part"))]
     numbered = with_columns(
@@ -78,7 +78,7 @@ def _first(operator: Operator, node: query.Window, network: Network, rows: Selec
 
 
 def _with_batches(raw: str, keys: Sequence[str], below: Flow, size: int, origin: exp.Expr) -> exp.Select:
-    """The kept rows, each with its batch, the batch of the row before, and its number among the rows of the key."""
+    """The stored rows, each with its batch, the batch of the previous row, and its number among the rows of the key."""
 
     def running(function: exp.Expr) -> exp.Expr:
         return over(function, map(column, keys), map(column, below.key))
@@ -94,7 +94,7 @@ def _with_batches(raw: str, keys: Sequence[str], below: Flow, size: int, origin:
 
 
 def _purge(raw: str, states: exp.Select, keys: Sequence[str], below: Flow) -> Purge:
-    """A purge of the rows of reported batches: the open batch begins with a row beyond them."""
+    """A purge of the rows of reported batches, which come before the rows of the open batch."""
     last = over(exp.Max(this=column("_batch")), map(column, keys), [])
     old = exp.select(*map(column, below.key))
     old = old.from_(derived_table(with_columns(states.copy(), _last=last), "s"))

@@ -1,4 +1,4 @@
-"""Windows: the two ways in which a kind of window is rewritten. Each kind registers its own, one file per kind."""
+"""Windows: the two ways in which a kind of window is rewritten. Each kind registers its own function in its file."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def on_arrival(
     expires: exp.Expr | None = None,
     size: int | None = None,
 ) -> Flow:
-    """A window whose rows enter as they arrive: its arrivals are the input's, with another expiry.
+    """A window whose rows enter on arrival: its arrivals are those of the input, with another expiry.
 
     Args:
-        content: adds the window's tables to an operator; called where the content is needed, with the arrivals, to which
-            it adds the content.
+        content: adds the window's tables to an operator; it is called with the arrivals if the content is needed, and
+            adds the content to them.
         expires: the expiry of a row, over the input's columns; by default a row does not expire.
-        size: milliseconds for which every row is valid, NEVER for ever; None if that differs.
+        size: the milliseconds for which every row is valid; NEVER: for ever; None: the times differ.
     """
     below = network.rewrite(node.input, Need.ARRIVALS)
     arrivals = dataclasses.replace(
@@ -72,7 +72,7 @@ def on_arrival(
 def as_operator(
     node: query.Window, network: Network, need: Need, build: Callable[[Operator, query.Window, Network, Flow], Flow]
 ) -> Flow:
-    """A window whose rows do not enter as they arrive: `build` gives the flow of those that enter."""
+    """A window whose rows do not enter on arrival: `build` gives the flow of the rows that enter."""
     below = network.rewrite(node.input, Need.ARRIVALS)
 
     def built(operator: Operator) -> None:
@@ -88,7 +88,7 @@ def window_table(
     arrivals: Flow,
     indexes: Callable[[exp.Select], tuple[tuple[str, ...], ...]],
 ) -> tuple[str, Selection]:
-    """The name and the rows of a new table that the arrivals are inserted into; `indexes` gives those of its SELECT."""
+    """The name and the rows of a new table for the arrivals. `indexes` gives the indexes for its SELECT."""
     name = network.name("window", node)
     rows = arrivals.arrivals.select()
     add_table(operator, name, rows, indexes(rows))
@@ -97,7 +97,7 @@ def window_table(
 
 
 def key_columns(node: query.Window) -> dict[str, exp.Expr]:
-    """The expressions of PARTITION BY, each under the name of its column in the window's tables."""
+    """The expressions of PARTITION BY, by the names of their columns in the window's tables."""
     return {f"_part{place}": key for place, key in enumerate(node.partition_by)}
 
 

@@ -28,7 +28,7 @@ class Columns(Protocol):
 def aggregate_values(
     match_aggregate: MatchAggregate, database: Database, rows: Columns, members: Members, match: Ints, member: Ints
 ) -> Array:
-    """An aggregate's value for each output row: over its match, or over the match's rows up to its member."""
+    """The value of an aggregate for each output row: over its match, or over the rows of its match up to its member."""
     if _is_count_of_rows(match_aggregate.call):
         return _counts(match_aggregate, members, match, member)
     arguments = match_aggregate.columns
@@ -55,13 +55,13 @@ def _is_count_of_rows(call: exp.Expr) -> bool:
 
 
 def _counts_all(call: exp.Expr, columns: dict[str, Array]) -> bool:
-    """Whether a COUNT counts every row, its column having no NULL."""
+    """Whether a COUNT counts every row, as its column has no NULL."""
     plain = isinstance(call, exp.Count) and isinstance(call.this, exp.Column)
     return plain and call.this.name in columns and columns[call.this.name].null_count == 0
 
 
 def _counts(match_aggregate: MatchAggregate, members: Members, match: Ints, member: Ints) -> Array:
-    """COUNT(*) or COUNT(A.*), from the members' numbers."""
+    """COUNT(*) or COUNT(A.*), computed from the numbers of members."""
     if not members.matches:
         return pa.nulls(len(match), pa.int64())
     known = np.maximum(match, 0)
@@ -76,7 +76,7 @@ _LARGEST_SUM = 2**62
 
 
 def _summed(call: exp.Expr, members: Members, columns: dict[str, Array], inside: Bools) -> tuple[Array, Ints] | None:
-    """SUM, MIN and MAX of a plain column of numbers without NULLs, which need no database."""
+    """SUM, MIN and MAX of a plain column of numbers without NULLs, computed without the database."""
     values = next(iter(columns.values())) if len(columns) == 1 else None
     aggregate = aggregate_of(call)
     if aggregate is None or not aggregate.ufunc or values is None or values.null_count or not len(members):
@@ -100,7 +100,7 @@ def _summed(call: exp.Expr, members: Members, columns: dict[str, Array], inside:
 
 
 def _counted(match_aggregate: MatchAggregate, values: Array, match: Ints) -> Array:
-    """COUNT over no rows is 0, where there is a match at all."""
+    """The values of COUNT, with 0 for a match without such rows."""
     call = match_aggregate.call.this if isinstance(match_aggregate.call, exp.Filter) else match_aggregate.call
     aggregate = aggregate_of(call)
     if aggregate is None or aggregate.empty is None:
@@ -128,7 +128,7 @@ def _table(members: Members, chosen: Ints, columns: dict[str, Array], match_aggr
 def _grouped(
     match_aggregate: MatchAggregate, database: Database, members: Members, columns: dict[str, Array], inside: Bools
 ) -> tuple[Array, Ints]:
-    """The values of the matches that have such members, and the numbers of these matches."""
+    """The values of the matches that have such members, with the numbers of these matches."""
     return _by_match(match_aggregate, database, _table(members, np.flatnonzero(inside), columns, match_aggregate))
 
 
@@ -144,7 +144,7 @@ def _by_match(match_aggregate: MatchAggregate, database: Database, given: pa.Tab
 
 
 def _in_order(match_aggregate: MatchAggregate) -> exp.Expr:
-    """The aggregate over its values in the order of the rows, if the order matters to it."""
+    """The aggregate over its values in the order of the rows, if it depends on their order."""
 
     def ordered(node: exp.Expr) -> exp.Expr:
         aggregate = aggregate_of(node)
@@ -160,7 +160,7 @@ def _in_order(match_aggregate: MatchAggregate) -> exp.Expr:
 def _so_far(
     match_aggregate: MatchAggregate, database: Database, members: Members, columns: dict[str, Array], inside: Bools
 ) -> Array:
-    """A list at each member of the values so far, without window functions: few databases have lists as such."""
+    """For each member a list of the values so far, without window functions, as few databases have lists as such."""
     every = np.arange(len(members))
     firsts = members.offsets[members.match]
     taken_by, owner = ranges(firsts, every + 1), np.repeat(every, every + 1 - firsts)
@@ -176,7 +176,7 @@ def _so_far(
 def _running(
     match_aggregate: MatchAggregate, database: Database, members: Members, columns: dict[str, Array], inside: Bools
 ) -> Array:
-    """The value at each member over the match's rows so far."""
+    """For each member the value over the match's rows so far."""
     given = _table(members, np.arange(len(members)), columns, match_aggregate).append_column(
         match_aggregate.own("_inside"), pa.array(inside)
     )
@@ -200,7 +200,10 @@ def _running(
 def _once(
     source: exp.Expr, call: exp.Expr, condition: exp.Expr | None, match_aggregate: MatchAggregate
 ) -> tuple[exp.Expr, exp.Expr]:
-    """Running DISTINCT, which few databases have: each value where it occurs first in its match, and NULL after that."""
+    """Running DISTINCT, which few databases have.
+
+    A value stays where it first occurs in its match, and is NULL later.
+    """
 
     (value,) = call.this.expressions
     counted = exp.Case().when(condition, value).else_(exp.null()) if condition is not None else value
@@ -213,7 +216,7 @@ def _once(
 
 
 def _over(call: exp.Expr, match_aggregate: MatchAggregate, keys: Sequence[exp.Expr] = ()) -> exp.Expr:
-    """The call over the rows of its match so far that have the same keys."""
+    """The aggregate over the rows of its match so far that have the same keys."""
     order = exp.Order(expressions=[exp.Ordered(this=column(match_aggregate.own("_member")))])
     ranked = isinstance(call, exp.RowNumber)
     return exp.Window(

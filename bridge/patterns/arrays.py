@@ -13,7 +13,7 @@ from windows.arrow import columns_of_rows
 from windows.databases import Database
 
 Array: TypeAlias = Any
-"""A `pyarrow.Array`; its type depends on the database."""
+"""A `pyarrow.Array`, whose type depends on the database."""
 
 Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
@@ -30,7 +30,7 @@ def take(array: Array, places: Ints) -> Array:
 
 
 def ranges(firsts: Ints, lasts: Ints) -> Ints:
-    """The numbers from each of the firsts to before its end.
+    """The numbers of all ranges, each from one of `firsts` up to but without its end.
 
     >>> ranges(np.array([5, 9]), np.array([7, 12])).tolist()
     [5, 6, 9, 10, 11]

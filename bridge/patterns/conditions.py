@@ -1,4 +1,4 @@
-"""The conditions of DEFINE, split into a part that depends on the row alone and a part that depends on the match."""
+"""The conditions of DEFINE, split into a part that depends only on the row and a part that depends on the match."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Grade(enum.IntEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Condition:
-    """The condition of a symbol: its part over the row alone, and its part over the match so far. None stands for true."""
+    """The condition of a symbol: its part over the row alone, and its part over the match so far. None means true."""
 
     symbol: str
     row: exp.Expr | None
@@ -85,7 +85,7 @@ def conjoined(parts: Sequence[exp.Expr]) -> exp.Expr | None:
 
 
 def of_row(match_expression: MatchExpression) -> exp.Expr | None:
-    """The condition as an expression over the row, if it reads no other rows."""
+    """The condition as an expression over the row, if it does not read other rows; else None."""
     if not match_expression.atoms:
         return match_expression.expression
     only = match_expression.only
@@ -104,7 +104,10 @@ def reads_match_number(conditions: Sequence[Condition]) -> bool:
 
 
 def distance(place: Place, clause: RowPattern) -> int | None:
-    """The distance of a place from the match's first row, if it is the same in all matches that have the place."""
+    """The distance of a place from the match's first row, if it is the same in all matches that have the place.
+
+    Else None.
+    """
     if place.symbols is None:
         return place.offset if place.first else None
     if len(place.symbols) != 1 or place.offset:
@@ -114,7 +117,7 @@ def distance(place: Place, clause: RowPattern) -> int | None:
 
 @functools.lru_cache(maxsize=256)
 def _positions(pattern: Pattern) -> dict[str, int]:
-    """The distances of symbols that occur once in the pattern, for one row at a known distance from the first."""
+    """The distances of the symbols that occur once in the pattern, for one row at a known distance from the first."""
     names = [node.name for node in walk(pattern) if isinstance(node, Symbol)]
     found: dict[str, int] = {}
     before = 0
@@ -138,7 +141,7 @@ def at_an_end(place: Place, clause: RowPattern) -> Place:
     (None, ('B',))
     """
     if place.symbols is None or place.offset or not place.final or clause.timed_out or clause.absent is not None:
-        return place  # a partial match lacks the end of the pattern
+        return place  # a partial match has no end of the pattern
     known = distance(place, clause)
     if known is not None:
         return dataclasses.replace(place, symbols=None, first=True, offset=known)
@@ -170,7 +173,7 @@ def text(expression: exp.Expr) -> str:
     """
     holder = exp.Paren(this=expression.transform(_navigation))
     for name in holder.find_all(exp.Identifier):
-        name.set("quoted", False)  # those that need quotes get them again
+        name.set("quoted", False)  # the dialect quotes again the names that need it
     for node in [*holder.find_all(exp.Paren)]:
         if node is not holder and _is_idle(node, holder):
             node.replace(node.this)

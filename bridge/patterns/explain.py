@@ -1,6 +1,6 @@
-"""How a MATCH_RECOGNIZE clause is evaluated: its conditions, its strategy, and the SQL that is run.
+"""The explanation of a MATCH_RECOGNIZE clause: its conditions, its strategy, and the SQL that is run.
 
-Nothing is run for it but what tells the columns of the inputs.
+Only the statements that find the columns of the inputs are run for it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from windows.databases import Database
 
 
 def pretty(sql: str, database: Database) -> str:
-    """A statement over several lines, or as it is where only the database can read it."""
+    """A statement over several lines; unchanged if only the database can parse it."""
     try:
         return sqlglot.parse_one(sql, dialect=database.dialect).sql(database.dialect, pretty=True)
     except SqlglotError:
@@ -34,7 +34,7 @@ def pretty(sql: str, database: Database) -> str:
 
 
 def clause_explanation(number: int, given: Input, database: Database) -> Iterator[str]:
-    """The lines on one clause, the clauses counted from 1."""
+    """The lines of the explanation of one clause; clauses are counted from 1."""
     prepared = typed(prepare(database, given.clause, given.fields), database, given.source)
     rows = SortedRows(
         database, given.source, prepared.clause, prepared.needed, prepared.leave_as, f"_cep_rows_{number}"
@@ -84,7 +84,7 @@ def _condition(condition: Condition, defined: exp.Expr | None) -> Iterator[str]:
 
 
 def _read(number: int, task: Task, database: Database) -> Iterator[str]:
-    """The expressions that are read of the sorted rows."""
+    """The lines on the expressions that are read from the sorted rows."""
     symbol_sets = ", ".join(f"{1 << place} {variable_text(c.symbol)}" for place, c in enumerate(task.conditions))
     yield from ("", f"-- what each row of {number} can be by itself, a sum of {symbol_sets}")
     yield pretty(task.rows.select([task.symbol_set]), database) + ";"

@@ -1,4 +1,4 @@
-"""The rows of matches as arrays: the member of a match at a place, for all matches at once."""
+"""The rows of matches as arrays: finds, for all matches at once, the member of a match at a place."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ ABSENT = -1
 """The number of a missing member."""
 
 COMPARED = 4
-"""The most instructions for which comparing is faster than a lookup."""
+"""The greatest number of instructions for which comparing is faster than a lookup."""
 
 _Symbols = TypeVar("_Symbols")
 _Result = TypeVar("_Result")
 
 
 def _cached(compute: Callable[[Members, _Symbols], _Result]) -> Callable[[Members, _Symbols], _Result]:
-    """A method whose result is cached by its object for each argument, until the object is dropped."""
+    """A method whose results are cached in its object per argument, for as long as the object exists."""
 
     @functools.wraps(compute)
     def cached_method(members: Members, symbols: _Symbols) -> _Result:
@@ -38,7 +38,7 @@ def _cached(compute: Callable[[Members, _Symbols], _Result]) -> Callable[[Member
 
 
 class Members:
-    """A member is one row of one match; members are numbered through all matches, in order."""
+    """All members of matches. A member is one row of one match; members are numbered through all matches, in order."""
 
     def __init__(self, found: Matches, program: Program, ends: Ints) -> None:
         self.found = found
@@ -60,12 +60,12 @@ class Members:
 
     @functools.cached_property
     def symbols(self) -> NDArray[np.int16]:
-        """For each member the number of its symbol among `names`."""
+        """For each member the number of its symbol in `names`."""
         return self._symbol_of.take(self.found.codes)
 
     @functools.cached_property
     def excluded(self) -> Bools:
-        """Whether a member stands in `{- -}`."""
+        """Whether each member is inside `{- -}`."""
         return self._excluded.take(self.found.codes)
 
     @functools.cached_property
@@ -74,7 +74,7 @@ class Members:
         return np.repeat(np.arange(self.matches), self.found.lengths)
 
     def rows(self, members: Ints, match: Ints) -> Ints:
-        """The input rows of members of these matches; ABSENT remains ABSENT."""
+        """The input rows of members of these matches; ABSENT stays ABSENT."""
         if not len(self):
             return np.full(len(members), ABSENT)
         rows = (self.found.starts - self.offsets[:-1])[match] + members
@@ -94,7 +94,7 @@ class Members:
         return _picked(where, before[:-1], np.diff(before), place)
 
     def so_far(self, place: Place, members: Ints) -> Ints:
-        """For each of these members the member at a place of its match's rows so far."""
+        """For each of these members, the member at a place among its match's rows so far."""
         if not len(self):
             return np.full(len(members), ABSENT)
         known = np.maximum(members, 0)
@@ -115,14 +115,14 @@ class Members:
         return np.diff(self._before(symbols))
 
     def count_so_far(self, symbols: tuple[str, ...] | None, members: Ints) -> Ints:
-        """The number of a match's members up to each of these that are one of the symbols."""
+        """For each of these members, the number of its match's members up to it that are one of the symbols."""
         match = self.match[members] if len(self) else members
         if symbols is None or not len(self):
             return members - self.offsets[match] + 1
         return self._count_of(symbols)[members] - self._of(symbols)[1][match]
 
     def shifted(self, members: Ints, match: Ints, by: int) -> Ints:
-        """The member `by` rows after each of these; ABSENT if it is not in the same match."""
+        """For each of these members, the member `by` rows after it; ABSENT if that is not in the same match."""
         if not len(self):
             return members
         moved = members + by
@@ -150,7 +150,7 @@ class Members:
 
     @_cached
     def _before(self, symbols: tuple[str, ...]) -> Ints:
-        """The number of members before each match, and in all, that are one of the symbols."""
+        """The number of members before each match, and of all members, that are one of the symbols."""
         before = np.zeros(len(self.offsets), np.int64)
         there = self.offsets > 0
         before[there] = self._count_of(symbols)[self.offsets[there] - 1]
@@ -158,8 +158,8 @@ class Members:
 
     @_cached
     def _count_of(self, symbols: tuple[str, ...]) -> Ints:
-        """The number of members up to and including each one that are one of the symbols."""
-        # Narrow numbers are added faster.
+        """For each member, the number of members up to and including it that are one of the symbols."""
+        # Narrow integers are added faster.
         kind = np.int32 if len(self) < 2**31 else np.int64
         return np.cumsum(self.is_one_of(symbols), dtype=kind)
 
@@ -175,7 +175,7 @@ def match_numbers(starts: Ints, ends: Ints) -> Ints:
 
 
 def _picked(where: Ints | None, firsts: Ints, counts: Ints, place: Place) -> Ints:
-    """The member at the place among `counts` members from `firsts` on; these index `where`, if it is given."""
+    """The member at the place among `counts` members from `firsts` on, which index `where` if that is given."""
     there = counts > place.offset
     chosen = firsts + place.offset if place.first else firsts + counts - 1 - place.offset
     if where is None:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class OutputRows:
-    """The output rows: the match of each (ABSENT: none), the member (ABSENT: no match, or an empty one), the input row."""
+    """The output rows: the match (ABSENT: none), member (ABSENT: no match, or an empty one) and input row of each."""
 
     match: Ints
     member: Ints
@@ -86,14 +86,14 @@ def output_rows(members: Members, per_match: PerMatch, count: int) -> OutputRows
 
 
 def _concatenated(one: OutputRows, other: OutputRows) -> OutputRows:
-    """The rows of one output, then those of the other."""
+    """The rows of one output, followed by those of another."""
     pairs = ((one.match, other.match), (one.member, other.member), (one.row, other.row))
     match, member, row = (np.concatenate(pair) for pair in pairs)
     return OutputRows(match, member, row)
 
 
 def _in_order(rows: OutputRows, members: Members) -> OutputRows:
-    """Sorts by the first row of each match, or the row itself if unmatched, then by match, then by row."""
+    """The rows sorted by the first row of their match (or the row itself, if unmatched), then by match, then by row."""
     starts = members.found.starts[rows.match] if members.matches else rows.row
     order = np.lexsort((rows.row, rows.match, np.where(rows.unmatched, rows.row, starts)))
     return rows.take(order)
@@ -115,7 +115,7 @@ class ResultColumns:
     members: Members
     output_rows: OutputRows
     has_own_types: bool = False
-    """Whether values of the input leave the database as another type."""
+    """Whether the driver returns values of the input with another type."""
 
     def table(self, clause: RowPattern, fields: Sequence[str], measures: Sequence[MatchExpression]) -> pa.Table:
         """The output: partition columns and measures; for ALL ROWS also order columns before and other columns after them."""
@@ -142,7 +142,7 @@ class ResultColumns:
         match = np.maximum(output_rows.match, 0)
         if isinstance(atom, MatchNumber):
             numbers = self.members.numbers[match] if self.members.matches else match
-            return pa.array(numbers, pa.int64(), mask=output_rows.unmatched | (numbers == 0))  # 0: a partial match
+            return pa.array(numbers, pa.int64(), mask=output_rows.unmatched | (numbers == 0))  # 0: partial match
         if isinstance(atom, MatchAggregate):
             return aggregate_values(atom, self.database, self.rows, self.members, output_rows.match, output_rows.member)
         found = self._members_at(atom, match)
@@ -152,7 +152,7 @@ class ResultColumns:
         return take(arrays[atom.row], self.members.rows(found, match))
 
     def _members_at(self, atom: Value | Classifier, match: Ints) -> Ints:
-        """For each output row the member at the atom's place."""
+        """For each output row, the member at the atom's place."""
         if not self.members.matches:
             return np.full(len(match), ABSENT)
         if not atom.place.final:
@@ -167,7 +167,10 @@ class ResultColumns:
         return take(pa.array(self.members.names, pa.string()), np.where(found == ABSENT, ABSENT, codes))
 
     def _measures(self, measures: Sequence[MatchExpression], values: dict[Atom, Array]) -> list[Array]:
-        """The measures' values; the database computes in one statement all measures that are more than one atom."""
+        """The values of the measures.
+
+        Measures that are more than one atom are computed by the database in one statement.
+        """
         names = {atom: f"_v{place}" for place, atom in enumerate(values)}
         computed = [_renamed(measure, names) for measure in measures if measure.only is None]
         found = iter(self._computed(computed, values, names) if computed else [])
@@ -184,7 +187,7 @@ class ResultColumns:
         return [_without(array, nothing) for array in arrays]
 
     def _leaving(self, computed: list[exp.Expr], name: str) -> list[exp.Expr]:
-        """The expressions over a registered table, cast where their values cannot leave the database as they are."""
+        """The expressions over a registered table, with a cast for values that cannot leave the database unchanged."""
         if not self.has_own_types:
             return computed
         named = [exp.alias_(e, f"_m{place}", quoted=True) for place, e in enumerate(computed)]
@@ -207,11 +210,11 @@ def _without(array: Array, nothing: Array) -> Array:
 
 
 NO_COLUMN = "_cep_no_column"
-"""The column of an output without columns, which keeps its number of rows."""
+"""The name of a column in an output without columns, to keep its number of rows."""
 
 
 def with_count(output: pa.Table, count: int) -> pa.Table:
-    """An output that has rows even if it has no columns.
+    """The output, which keeps its number of rows even if it has no columns.
 
     >>> with_count(pa.table({}), 2).num_rows, with_count(pa.table({"a": [1]}), 1).column_names
     (2, ['a'])
@@ -247,7 +250,7 @@ def evaluate_clause(
 
 
 def matches(task: Task, strategy: str | None = None) -> Matches:
-    """The matches, by the given or the fastest strategy; raises QueryError as `evaluate_clause`."""
+    """The matches found by the given or the fastest strategy; raises QueryError like `evaluate_clause`."""
     try:
         return run(task, strategy or choose_for_rows(task).strategy)
     except (SkipError, BudgetError) as error:
@@ -270,7 +273,7 @@ def prepare(database: Database, clause: RowPattern, fields: Sequence[str]) -> Pr
 
 
 def _columns_known(clause: RowPattern, fields: Sequence[str]) -> RowPattern:
-    """The clause with the input's own spelling of the columns to partition and order by."""
+    """The clause, with the columns of PARTITION BY and ORDER BY spelled as in the input."""
 
     def spelled(node: exp.Expr) -> Any:
         return column(field_of(node, fields)) if isinstance(node, exp.Column) else node

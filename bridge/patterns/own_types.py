@@ -1,4 +1,4 @@
-"""A clause with a CAST around each value that only the database can compare."""
+"""Adds a CAST to each value of a clause that only the database can compare."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from windows.sql import column
 
 @dataclasses.dataclass(frozen=True)
 class PreparedClause:
-    """A clause with resolved names: its graded conditions, its measures, and the input columns that it reads."""
+    """A resolved clause: its graded conditions, its measures, and the input columns that it reads."""
 
     clause: RowPattern
     fields: Sequence[str]
@@ -29,7 +29,7 @@ class PreparedClause:
     measures: list[MatchExpression]
     needed: list[str]
     leave_as: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """The types as which columns leave the database, where the driver would change their values."""
+    """The types to which columns are cast when they leave the database, if the driver would change their values."""
 
     def task(self, rows: SortedRows) -> Task:
         """The task of a strategy over these rows."""
@@ -37,9 +37,9 @@ class PreparedClause:
 
 
 def typed(prepared: PreparedClause, database: Database, source: Source) -> PreparedClause:
-    """The clause with a CAST around each value that only the database can compare, which the matcher then does not compute.
+    """The clause with a CAST for each value that only the database can compare, so the matcher does not compute it.
 
-    Values of other rows lose their type on the way through the matcher: an ENUM becomes a text.
+    Values of other rows lose their type in the matcher: an ENUM becomes a text.
     """
     whole = [*(c.rest for c in prepared.conditions if c.rest is not None), *prepared.measures]
     atoms = {atom for valued in whole for atom in valued.atoms}
@@ -62,7 +62,7 @@ def typed(prepared: PreparedClause, database: Database, source: Source) -> Prepa
 
 
 def _is_computed(measure: MatchExpression) -> bool:
-    """Whether a measure is an expression over one row and no more: it leaves the database as the driver gives it."""
+    """Whether a measure is just an expression over one row, so that it leaves the database as the driver returns it."""
     return isinstance(measure.only, Value) and not isinstance(measure.only.row, exp.Column)
 
 
@@ -92,13 +92,13 @@ def _of_type(value: exp.Expr, kind: str) -> exp.Expr:
 
 
 _OF_ONE_ROW = (exp.Min, exp.Max, exp.First, exp.Last)
-"""Aggregates whose value is one of those aggregated, and of their type."""
+"""Aggregates whose value is one of the aggregated values, with their type."""
 
 
 def _cast(
     match_expression: MatchExpression, types: Mapping[exp.Expr, OwnType], keeps_collations: bool
 ) -> MatchExpression:
-    """The expression with its values of own types cast to the types in which they are compared and computed."""
+    """The expression, with values of own types cast to the types in which they are compared and computed."""
     own = {row: kind for row, kind in types.items() if not kind.within or _has(match_expression, kind.within)}
     for atom in match_expression.atoms if any(kind.refused for kind in own.values()) else ():
         _refuse(atom, own, match_expression)
@@ -143,7 +143,7 @@ def _cast(
 
 
 def _refuse(atom: Atom, own: Mapping[exp.Expr, OwnType], match_expression: MatchExpression) -> None:
-    """Raises QueryError for arithmetic with values that only the database can compute with."""
+    """Raises QueryError for arithmetic on values that only the database can compute."""
     rows = [atom.row] if isinstance(atom, Value) else []
     if isinstance(atom, MatchAggregate) and isinstance(atom.call, (exp.Sum, exp.Avg)):
         rows += map(column, atom.columns)
@@ -154,6 +154,6 @@ def _refuse(atom: Atom, own: Mapping[exp.Expr, OwnType], match_expression: Match
 
 
 def _has(match_expression: MatchExpression, kinds: tuple[type[exp.Expr], ...]) -> bool:
-    """Whether such a node is in an expression, or in an aggregate that it reads."""
+    """Whether an expression, or an aggregate that it reads, contains a node of these kinds."""
     calls = [atom.call for atom in match_expression.atoms if isinstance(atom, MatchAggregate)]
     return any(each.find(*kinds) is not None for each in (match_expression.expression, *calls))

@@ -1,7 +1,7 @@
 """Partitions the rows of a table that is stored in the order of time, without sorting.
 
-Events are usually inserted in order of time. Then a stable distribution of the rows over the partitions takes half the
-time of a sort by partition and time.
+Events are usually inserted in order of time. Then a stable distribution of the rows over their partitions takes half
+the time of a sort by partition and time.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from bridge.query.row_pattern import RowPattern
 from windows.databases import Database
 
 MEMORY_LIMIT = 1 << 30
-"""The most bytes of rows copied into memory; the database sorts larger tables, on disk if necessary."""
+"""The greatest number of bytes that are copied into memory; the database sorts larger tables, on disk if necessary."""
 
 INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
 
 PLAIN = frozenset((*INTEGERS, "FLOAT", "DOUBLE", "BOOLEAN", "DATE", "TIMESTAMP"))
-"""Types whose values are of one width, and the same in the database and in Arrow."""
+"""Types of fixed width whose values are the same in the database and in Arrow."""
 
 KEYS = frozenset((*INTEGERS, "BOOLEAN", "DATE", "TIMESTAMP", "VARCHAR"))
-"""Types whose values are the same key in the database and in Arrow: no doubles, as -0.0 is 0.0."""
+"""Types whose values are equal as keys in the database and in Arrow. Doubles are not, as -0.0 equals 0.0."""
 
 SAMPLE_ROWS = 100_000
-"""The rows read first, which usually show whether a table is in the order of time."""
+"""The number of rows read first; they usually show whether a table is in the order of time."""
 
 
 @dataclasses.dataclass(frozen=True)
 class PartitionedRows:
-    """The columns, partition by partition; the number of each row's partition, from 1 on; the key and end of each partition.
+    """The columns, partition by partition; each row's partition number, from 1; the key and end of each partition.
 
     Partitions are in the database's order of their keys.
     """
@@ -49,7 +49,10 @@ class PartitionedRows:
 
 
 def columns_to_read(clause: RowPattern, needed: Sequence[str]) -> list[str] | None:
-    """The partition column, the order column and the other columns to read; None unless there is one of each of the former."""
+    """The partition column, the order column and the further columns to read.
+
+    None unless there is exactly one of the first two.
+    """
     keys = [key.name for key in clause.partition_by if isinstance(key, exp.Column)]
     times = [
         item.this.name for item in clause.order_by if isinstance(item.this, exp.Column) and not item.args.get("desc")
@@ -60,7 +63,7 @@ def columns_to_read(clause: RowPattern, needed: Sequence[str]) -> list[str] | No
 
 
 def is_collated(key: exp.Column) -> exp.Expr:
-    """Whether texts in a column compare other than by code points: by case, accent, composition or language.
+    """Whether the texts of a column are compared other than by code points: by case, accent, composition or language.
 
     >>> from windows.databases import open_database
     >>> database = open_database("duckdb://")
@@ -81,7 +84,7 @@ def is_collated(key: exp.Column) -> exp.Expr:
 
 
 def in_order(values: Array) -> bool:
-    """Whether values never descend; false if one is NULL.
+    """Whether values never decrease; false if one is NULL.
 
     >>> in_order(pa.chunked_array([[1, 3], [3]])), in_order(pa.chunked_array([[3, 1]]))
     (True, False)
@@ -123,7 +126,7 @@ def partition_rows(
 
 
 def _ranked(values: Array, with_null: bool, database: Database) -> tuple[Array, NDArray[Any]]:
-    """The keys in the database's order, NULL first, and the rank of each of the values and of NULL."""
+    """The keys in the database's order, NULL first, and the rank of each value and of NULL."""
     with database.registered(pa.table({"k": values, "n": pa.array(np.arange(len(values)))})) as name:
         found = database.fetch_arrow(database.render(exp.select("n").from_(name).order_by("k")))
     assert found is not None

@@ -1,4 +1,4 @@
-"""Chooses the strategy that finds the matches. The plain machine ("machine") defines the result; all others equal it.
+"""Chooses the strategy that finds the matches. The plain machine ("machine") defines the result for all of them.
 
 Reasons are texts for `explain`.
 """
@@ -18,7 +18,7 @@ from nfa.arrays.two_pass import scan
 from nfa.errors import BudgetError, ExhaustedError
 
 _DIRECT = ("offsets", "gaps")
-"""The strategies that do not visit the rows one by one."""
+"""The strategies that do not visit rows one by one."""
 
 
 class Choice(NamedTuple):
@@ -29,7 +29,7 @@ class Choice(NamedTuple):
 
 
 def choose(task: Task) -> Choice:
-    """The fastest strategy that supports the clause, whatever the rows are."""
+    """The fastest strategy that supports the clause, without looking at the rows."""
     return next(choices(task))
 
 
@@ -39,7 +39,7 @@ def choices(task: Task) -> Iterator[Choice]:
 
 
 def choose_for_rows(task: Task) -> Choice:
-    """The fastest strategy for these rows, which are sorted by now."""
+    """The fastest strategy for these rows, which are already sorted."""
     choice = choose(task)
     if choice.strategy not in _DIRECT and prefilter.pays(task):
         return Choice("prefilter", f"most rows are out of reach of a rare symbol; of the others {choice.reason}")
@@ -93,7 +93,7 @@ def _reads(symbols: Sequence[str]) -> str:
 
 
 def run(task: Task, strategy: str) -> Matches:
-    """The matches by the strategy of this name; where it exceeds its limits, by another one that visits all rows."""
+    """The matches by the strategy of this name; if it exceeds its limits, by another one that visits all rows."""
     if strategy not in STRATEGIES:
         raise QueryError(f"no strategy {strategy!r}; there are {', '.join(STRATEGIES)}")
     try:
@@ -107,7 +107,7 @@ def run(task: Task, strategy: str) -> Matches:
 
 
 def _after(task: Task, strategy: str) -> str:
-    """The strategy that replaces one that exceeded its limits."""
+    """The strategy to use after one has exceeded its limits."""
     if strategy in (*_DIRECT, "prefilter"):
         return over_rows(task).strategy
     return "registers" if strategy != "registers" and registers.supports(task) else "machine"

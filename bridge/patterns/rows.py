@@ -1,4 +1,4 @@
-"""The input of a clause in the order of its partitions, and expressions over its rows as columns of Arrow."""
+"""The input of a clause in the order of its partitions, and row expressions as Arrow columns."""
 
 from __future__ import annotations
 
@@ -30,27 +30,30 @@ from windows.databases import Database
 from windows.sql import aliased_table, column, column_of, lexicographically_before, over, table, unused
 
 SOURCE, ROWS = "_cep_source", "r"
-"""The placeholder of the input in a statement, and its alias."""
+"""The placeholder of the input in a statement, and the alias of its rows."""
 
 _fresh = itertools.count(1)
 
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """A SELECT in the database's SQL; `plain`: it reads all of one table, whose rows have an order of their own."""
+    """A SELECT in the database's SQL.
+
+    `plain`: whether it reads all of one table, whose rows have an order of their own.
+    """
 
     text: str
     plain: bool = False
 
     def rendered(self, database: Database, statement: exp.Expr) -> str:
-        """A statement that reads the table SOURCE, with this SELECT in its place."""
+        """A statement that reads the table SOURCE, with this SELECT in place of the table."""
         return database.render(statement).replace(database.quoted(SOURCE), f"({self.text})")
 
 
 class SortedRows:
     """A temporary table of the input, sorted by partition and order; use it as a context.
 
-    `ends` are the numbers of the rows after the last of each partition; rows count from 0 over all partitions.
+    `ends`: for each partition the number of the row after its last; rows count from 0 over all partitions.
     """
 
     def __init__(
@@ -74,7 +77,7 @@ class SortedRows:
         self._clause, self._needed = clause, needed
         names = [*needed, *(key.name for key in clause.partition_by)]
         self._partition, self._order = unused("_p", names), unused("_n", names)
-        """Columns of the sorted table: number of the partition, and (where a table has no order of its own) of the row."""
+        """Columns of the sorted table: the number of the partition and (where tables have no order) of the row."""
 
     def _is_in_order(self, clause: RowPattern) -> bool:
         """Whether the table's rows are stored in the order of the clause; checking is far cheaper than sorting."""
@@ -106,7 +109,7 @@ class SortedRows:
         return self.source.rendered(self.database, create)
 
     def _sort(self) -> exp.Query:
-        """The needed columns of the input with the number of each row's partition, sorted."""
+        """A SELECT of the needed columns with the number of each row's partition, sorted."""
         columns = [column_of(ROWS, name) for name in self._needed]
         order = [item.transform(_of_rows) for item in self._clause.order_by]
         if not self.database.insertion_ordered:
@@ -128,7 +131,7 @@ class SortedRows:
         return joined.order_by(exp.Ordered(this=number_of.copy()), *order, self._tie_breaker())
 
     def _numbered_source(self) -> exp.Expr:
-        """The input with the number of each row, by which ties are sorted: the sort itself is not stable."""
+        """The input with a number for each row, which breaks ties, as the sort itself is not stable."""
         names = self._names()
         number = exp.alias_(exp.Window(this=exp.RowNumber()), self._row_number(), quoted=True)
         return (
@@ -142,7 +145,7 @@ class SortedRows:
         return unused("_r", self._names())
 
     def _names(self) -> list[str]:
-        """The columns of the input that the sorted table needs, or is sorted by."""
+        """The columns of the input that the sorted table needs or is sorted by."""
         order = [found.name for item in self._clause.order_by for found in item.find_all(exp.Column)]
         return list(dict.fromkeys([*self._needed, *(key.name for key in self._clause.partition_by), *order]))
 
@@ -204,7 +207,7 @@ class SortedRows:
         return partition_rows(self._read(wanted), key, time, self._needed, self.database)
 
     def _is_small(self, names: Sequence[str]) -> bool:
-        """Whether these columns, the first being the key, have plain types, at least one row, and fit into memory."""
+        """Whether these columns (the key is the first) have plain types, at least one row, and fit into memory."""
         kinds = exp.select(*(exp.Anonymous(this="TYPEOF", expressions=[column(name)]) for name in names))
         found = self._first(kinds)
         if not found or found[0] not in KEYS or not PLAIN.issuperset(found[1:]):
@@ -219,7 +222,7 @@ class SortedRows:
         return rows[0] if rows else ()
 
     def _read(self, names: Sequence[str], limit: int | None = None) -> pa.Table:
-        """These columns of all or of the first `limit` rows, in stored order."""
+        """These columns of all rows, or of the first `limit` rows, in stored order."""
         select = exp.select(*map(column, names)).from_(table(SOURCE))
         found = self.database.fetch_arrow(
             self.source.rendered(self.database, select if limit is None else select.limit(limit))
@@ -239,7 +242,7 @@ class SortedRows:
         return ends[ends > 0]
 
     def _table(self) -> exp.Expr:
-        """The table with the rows: the sorted one, or the input if it is stored in order."""
+        """The table with the rows: the sorted table, or the input if it is stored in order."""
         if not self._collations:
             return table(SOURCE if self.in_place else self.name)
         names = [*self._needed, self._order, *([self._partition] if self.partitioned else [])]
@@ -253,7 +256,7 @@ class SortedRows:
 
     @functools.cached_property
     def _collations(self) -> dict[str, str]:
-        """The collations that columns lose in the sorted table."""
+        """The collations of columns that the sorted table does not preserve."""
         if self.database.keeps_collations:
             return {}
         select = self.source.rendered(self.database, exp.select(*map(column, self._needed)).from_(source_item()))
@@ -262,7 +265,7 @@ class SortedRows:
         return {name: kind.removeprefix("COLLATE ") for name, kind in kinds.items() if kind.startswith("COLLATE ")}
 
     def key(self, name: str, rows: Ints) -> Array:
-        """The partitioning column's value for each of these rows."""
+        """For each of these rows the value of the partition column."""
         partition = np.searchsorted(self.ends, rows, side="right")
         if self._partitioned is not None:
             return take(self._partitioned.keys, partition)
@@ -273,7 +276,7 @@ class SortedRows:
         return take(arrow_columns(self.database, self.database.render(select), 1)[0], partition)
 
     def columns(self, expressions: Sequence[exp.Expr]) -> list[Array]:
-        """Each expression's values, row by row; plain columns are cached."""
+        """The values of each expression, row by row; plain columns are cached."""
         missing = [e for e in dict.fromkeys(expressions) if e not in self._known]
         found = dict(zip(missing, self._fetched(missing), strict=True))
         self._known.update({e: values for e, values in found.items() if isinstance(e, exp.Column)})
@@ -296,7 +299,7 @@ class SortedRows:
         return self.source.rendered(self.database, select)
 
     def _windows_first(self, select: exp.Select) -> exp.Select:
-        """The SELECT over one that computes its window functions as columns."""
+        """The SELECT over another SELECT that computes its window functions as columns."""
         windows: dict[exp.Expr, str] = {}
 
         def moved(node: exp.Expr) -> exp.Expr:
@@ -314,9 +317,9 @@ class SortedRows:
         return expression if kind is None else as_type(expression, kind)
 
     def where(self, condition: exp.Expr, values: Sequence[exp.Expr], outputs: Sequence[exp.Expr]) -> list[Array]:
-        """The numbers of the rows for which a condition holds, and the values of `outputs` for them, in one statement.
+        """In one statement, the numbers of the rows for which a condition holds, and their values of `outputs`.
 
-        The condition and `outputs` are over the columns `_w0`, `_w1` …, which stand for `values`.
+        The condition and `outputs` are over the columns `_w0`, `_w1` …, which represent `values`.
         """
         ranked = exp.Sub(this=exp.Window(this=exp.RowNumber()), expression=exp.Literal.number(1))
         number = (
@@ -356,7 +359,7 @@ class SortedRows:
 
 
 def source_item() -> exp.Expr:
-    """The input in FROM, called ROWS."""
+    """The input as an item of FROM, with the alias ROWS."""
     return aliased_table(SOURCE, ROWS)
 
 
@@ -366,7 +369,7 @@ def _of_rows(node: exp.Expr) -> exp.Expr:
 
 @dataclasses.dataclass(frozen=True)
 class Input:
-    """One clause with the SELECT it reads, in the database's words, and the columns of that."""
+    """One clause, with the SELECT that it reads, in the database's SQL, and the columns of that SELECT."""
 
     table: PatternTable
     source: Source

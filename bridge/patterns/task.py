@@ -26,7 +26,7 @@ from windows.sql import column
 _NARROW = {"uint8": exp.DataType.Type.SMALLINT, "uint16": exp.DataType.Type.INT}
 
 MOST_SYMBOLS = 62
-"""Symbols of one pattern: one bit each of a symbol_set."""
+"""The greatest number of symbols in a pattern: each is a bit of a symbol set."""
 
 
 @dataclasses.dataclass
@@ -49,19 +49,19 @@ class Task:
 
     @functools.cached_property
     def symbol_sets(self) -> SymbolSets:
-        """For each row the symbols it can be by what is about the row alone: bit s for symbol s."""
+        """For each row, the symbols that it can match by its own values: bit s for symbol s."""
         kind = np.min_scalar_type((1 << len(self.conditions)) - 1)
         return np.asarray(self.rows.columns([self.symbol_set])[0]).astype(kind, copy=False)
 
     @property
     def symbol_set(self) -> exp.Expr:
-        """The expression of `symbol_sets`, no wider than it must be."""
+        """The expression of `symbol_sets`, in the narrowest type that suffices."""
         kind = np.min_scalar_type((1 << len(self.conditions)) - 1)
         return exp.cast(symbol_set(self.conditions), _NARROW.get(kind.name, exp.DataType.Type.BIGINT))
 
     @functools.cached_property
     def numbers(self) -> dict[tuple[str, bool], int]:
-        """An instruction for each symbol, in or out of `{- -}`, that stands for all instructions of that symbol."""
+        """An instruction for each symbol, inside or outside `{- -}`, in place of all instructions of that symbol."""
         lines = enumerate(self.program.instructions)
         return {(line.name, line.excluded): place for place, line in lines if isinstance(line, MatchSymbol)}
 
@@ -77,7 +77,7 @@ class Task:
 
     @functools.cached_property
     def limits(self) -> Ints | None:
-        """For each row the row before which a match from it must end; None without WITHIN."""
+        """For each row, the row before which a match from it must end; None without WITHIN."""
         return None if self.within is None else deadlines(self.times, self.ends, self.within)
 
     @property
@@ -86,22 +86,22 @@ class Task:
 
     @functools.cached_property
     def symbol_set_of(self) -> list[int]:
-        """The symbol_sets as Python has them, for strategies that go row by row."""
+        """The symbol sets as Python integers, for strategies that go row by row."""
         symbol_sets: list[int] = self.symbol_sets.tolist()
         return symbol_sets
 
     @functools.cached_property
     def time_of(self) -> list[int]:
-        """The times likewise."""
+        """The times as Python integers."""
         times: list[int] = self.times.tolist()
         return times
 
     def values_of(self, expression: exp.Expr) -> list[Any]:
-        """A row expression's values likewise."""
+        """The values of a row expression as Python objects."""
         array = self.rows.columns([expression])[0]
         try:
             values: list[Any] = array.to_pylist()
-        except (OverflowError, ValueError):  # dates beyond those of Python, which only the database compares
+        except (OverflowError, ValueError):  # dates outside Python's range, which only the database compares
             values = [_python(scalar) for scalar in array]
         return values
 
@@ -132,7 +132,7 @@ def _python(scalar: Any) -> Any:
 
 
 def symbol_set(conditions: Sequence[Condition]) -> exp.Expr:
-    """The expression of a row's symbol_set."""
+    """The expression of a row's symbol set."""
     if len(conditions) > MOST_SYMBOLS:
         raise QueryError(f"a pattern may have {MOST_SYMBOLS} symbols, not {len(conditions)}: join some with OR")
     always = sum(1 << place for place, condition in enumerate(conditions) if condition.row is None)
@@ -157,7 +157,7 @@ _CAST = "CAST it to BIGINT, in milliseconds, in a sub-query before the clause"
 
 
 def _times(array: Array) -> tuple[Ints, int]:
-    """Times as whole numbers, and how many of their units are a millisecond."""
+    """Times as whole numbers, and the number of their units in a millisecond."""
     types = pa.types
     if not len(array):
         return np.zeros(0, np.int64), 1
@@ -178,7 +178,7 @@ def _times(array: Array) -> tuple[Ints, int]:
 
 
 def _whole_times(array: Array) -> Ints:
-    """Integers unchanged; those of an UBIGINT beyond 64 bits are counted from the least one."""
+    """Integers, unchanged; an UBIGINT beyond 63 bits is counted from the least value."""
     try:
         return np.asarray(array.cast(pa.int64()))
     except pa.ArrowInvalid:

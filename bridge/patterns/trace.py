@@ -1,4 +1,4 @@
-"""`cep.why`: the plain machine over the partition of one row, asked what it did there."""
+"""`cep.why`: runs the plain machine over the partition of one row, and reports what it did at that row."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from windows.databases import Database
 from windows.sql import column, column_of
 
 BUDGET = 50_000
-"""The most moves to follow runs to the row."""
+"""The greatest number of moves for following runs to the row."""
 
 
 def why(database: Database, given: Input, row: Mapping[str, Any], ts: Any, runs: int) -> Why:
-    """Tells of one row of a clause's input; QueryError unless exactly one row has these values."""
+    """The explanation for one row of a clause's input; QueryError unless exactly one row has these values."""
     prepared = typed(prepare(database, given.clause, given.fields), database, given.source)
     wanted = _wanted(prepared, row, ts)
     condition = functools.reduce(lambda left, right: exp.And(this=left, expression=right), starmap(_equal, wanted))
@@ -54,7 +54,7 @@ def why(database: Database, given: Input, row: Mapping[str, Any], ts: Any, runs:
 
 
 def _wanted(prepared: PreparedClause, row: Mapping[str, Any], ts: Any) -> list[tuple[str, Any]]:
-    """The columns, by their own names, and their values; `ts` is the first that the clause orders by."""
+    """The columns, by their own names, with their values; `ts` is the first column in ORDER BY."""
     named = {_field(prepared.fields, name): value for name, value in row.items()}
     if ts is not None:
         order = prepared.clause.order_by
@@ -74,7 +74,7 @@ def _field(fields: Sequence[str], name: str) -> str:
 
 
 def _equal(name: str, value: Any) -> exp.Expr:
-    """The column has the value; a text may be that of any value, as commands write it."""
+    """The condition that a column has a value. A text may stand for a value of any type, as on the command line."""
     if value is None:
         return exp.Is(this=column(name), expression=exp.null())
     literal = exp.convert(value.item() if isinstance(value, np.generic) else value)
@@ -92,7 +92,7 @@ def _count(database: Database, source: Source, condition: exp.Expr) -> int:
 
 
 def _partition(database: Database, source: Source, prepared: PreparedClause, condition: exp.Expr) -> Source:
-    """The rows of the partition that has the row."""
+    """The rows of the partition that contains the row."""
     keys = [key.name for key in prepared.clause.partition_by]
     if not keys:
         return source
@@ -107,7 +107,7 @@ def _partition(database: Database, source: Source, prepared: PreparedClause, con
 
 
 class _CachedConditions(PathConditions):
-    """The plain machine's answers, for a match with its number; it keeps what was read."""
+    """The plain machine's conditions, for a match with a given number; values that were read are cached."""
 
     number = 1
 
@@ -125,7 +125,7 @@ class _CachedConditions(PathConditions):
 
 
 class _RowExplanation:
-    """The pieces of one answer. Rows count from 0 here, and from 1 in what is reported."""
+    """The parts of one explanation. Rows count from 0 here, and from 1 in reports."""
 
     def __init__(self, prepared: PreparedClause, task: Task, place: int) -> None:
         self.prepared, self.task, self.place = prepared, task, place
@@ -159,7 +159,7 @@ class _RowExplanation:
     # Matches ----------------------------------------------------------------------------------------------------------
 
     def _with_row(self) -> list[int]:
-        """The matches that have the row, or begin at it and are empty."""
+        """The matches that contain the row, or begin at it and are empty."""
         starts, ends = self.found.starts, self.found.starts + self.found.lengths
         return np.flatnonzero(
             (starts <= self.place) & ((self.place < ends) | ((ends == starts) & (starts == self.place)))
@@ -181,7 +181,7 @@ class _RowExplanation:
     # Starts -----------------------------------------------------------------------------------------------------------
 
     def _skipped(self) -> list[tuple[int, int, int]]:
-        """Starts, up to the row, that a match made the search pass: the first, the last, and the match."""
+        """Ranges of starts, up to the row, that the search skipped after a match: first, last, and the match."""
         if self.task.skip is to_next_row:
             return []
         go_on = next_start(self.task.skip, self.transitions)
@@ -198,7 +198,7 @@ class _RowExplanation:
         return found
 
     def _shown_skipped(self, skipped: list[tuple[int, int, int]]) -> Iterator[Skipped]:
-        """The starts from which a run might have reached the row."""
+        """Those starts from which a run might have reached the row."""
         mode = skip_text(self.prepared.clause) or "AFTER MATCH SKIP PAST LAST ROW"
         near = np.array(self._candidates[::-1])
         for first, last, match in skipped:
@@ -207,7 +207,7 @@ class _RowExplanation:
 
     @functools.cached_property
     def _candidates(self) -> list[int]:
-        """The starts that may come to the row by what each row can be, and in time; the nearest first."""
+        """The starts that may reach the row, by the rows' symbol sets and by time; the nearest first."""
         found = candidates(self.transitions, self.task.symbol_sets.tolist(), self.place)
         if self.task.within is None or not self.place:
             return list(found)
@@ -217,7 +217,7 @@ class _RowExplanation:
         ]
 
     def _runs(self, most: int, skipped: set[int]) -> tuple[tuple[Run, ...], int]:
-        """The runs that reached the row, and how many starts were not followed."""
+        """The runs that reached the row, and the number of starts that were not followed."""
         searched = [start for start in self._candidates if start not in skipped]
         own = [int(self.found.starts[match]) for match in self._with_row()[:most]]
         order = [*own, *(start for start in searched if start not in own)]

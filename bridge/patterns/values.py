@@ -1,8 +1,8 @@
 """Conditions and measures as expressions over atoms: values of single rows, classifiers, match numbers and aggregates.
 
-`A.price < FIRST(B.price) * 0.9` becomes two values, each an expression over one input row and the place of that row in the
-match, and the expression `_v0 < _v1` over them. So the database computes once per row whatever depends on one row, and
-the matcher computes only the expression that joins rows of a match.
+`A.price < FIRST(B.price) * 0.9` becomes two values, each an expression over one input row and the place of that row in
+the match, and the expression `_v0 < _v1` over them. So the database computes, once per row, everything that depends on
+one row, and the matcher computes only the expression that combines rows of a match.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ SHIFT = "_SHIFT"
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """A row of a match: `offset` rows after the first, or before the last, of those that are one of `symbols` (None: any).
+    """A row of a match: `offset` rows after the first, or before the last, of the rows matching `symbols` (None: any).
 
-    `final`: of the whole match; otherwise of its rows up to the current one.
+    `final`: whether all rows of the match count; otherwise only its rows up to the current one.
     """
 
     symbols: tuple[str, ...] | None = None
@@ -40,12 +40,12 @@ class Place:
 
 
 CURRENT = Place()
-"""The newest row: in a condition the one being tested."""
+"""The newest row: in a condition, the row that is tested."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Value:
-    """An expression over one input row, at a place; NULL where the match has no such row."""
+    """An expression over one input row, at a place; NULL if the match has no such row."""
 
     place: Place
     row: exp.Expr
@@ -53,25 +53,25 @@ class Value:
 
 @dataclasses.dataclass(frozen=True)
 class Classifier:
-    """CLASSIFIER(): the symbol of the row at a place, or of the row that many rows after it."""
+    """CLASSIFIER(): the symbol of the row at a place, or of the row `shift` rows after it."""
 
     place: Place
     shift: int = 0
 
 
 OWN_TYPE = "own_type"
-"""Key in the `meta` of an aggregate whose values only the database can compare."""
+"""The key in `meta` of an aggregate whose values only the database can compare."""
 
 LEAVE_AS = "leave_as"
-"""Key for the type to which the database casts an aggregate's value when it leaves; empty: unchanged."""
+"""The key in `meta` for the type to which the database casts an aggregate's value when it leaves; "": unchanged."""
 
 CLASSIFIER, MATCH_NUMBER = "_classifier", "_match_number"
-"""The columns that stand for CLASSIFIER() and MATCH_NUMBER() inside an aggregate, if the input has none of these names."""
+"""The columns that represent CLASSIFIER() and MATCH_NUMBER() in an aggregate, unless the input has columns so named."""
 
 
 @dataclasses.dataclass(frozen=True)
 class MatchAggregate:
-    """An aggregate over the rows of a match that are one of `symbols`; its columns are those of the input."""
+    """An aggregate over the rows of a match that match one of `symbols`; its columns are those of the input."""
 
     call: exp.Expr
     symbols: tuple[str, ...] | None
@@ -82,7 +82,7 @@ class MatchAggregate:
 
     @property
     def columns(self) -> list[str]:
-        """The columns of the input that it reads."""
+        """The columns of the input that the aggregate reads."""
         return [name for name in self._read if name not in (self.classifier, self.match_number)]
 
     @property
@@ -107,12 +107,12 @@ class MatchAggregate:
         return aggregate, None if isinstance(argument, exp.Star) else argument
 
     def leaving(self, value: exp.Expr) -> exp.Expr:
-        """The aggregate's value, computed by an expression, as it leaves the database."""
+        """The value of the aggregate, given by an expression, as it leaves the database."""
         kind = self.call.meta.get(LEAVE_AS)
         return as_type(value, kind) if kind else value
 
     def own(self, name: str) -> str:
-        """A name that no column of the call has, for a column beside those that it reads."""
+        """A name that no column in the call has, for a further column."""
         return unused(name, self._read)
 
     @property
@@ -142,7 +142,7 @@ class MatchExpression:
 
     @property
     def only(self) -> Atom | None:
-        """The atom that is the whole expression, if it is one."""
+        """The atom that the whole expression consists of; None if it is more than one atom."""
         return self.atoms[0] if self.expression == column("_v0") else None
 
 
@@ -171,7 +171,7 @@ def read(
 
 
 def _leaf(atom: Atom) -> exp.Expr:
-    """An atom as a part of a tree that is being built."""
+    """An atom as a leaf of a tree that is being built."""
     found = column("_v")
     found.meta["atom"] = atom
     return found
@@ -195,7 +195,7 @@ STRICT = (
     exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Upper, exp.Lower, exp.Length, exp.DataType, exp.DataTypeParam,
     exp.ArraySize,
 )  # fmt: skip
-"""Nodes that are NULL if an operand is: such an expression over one row may be computed before the row is known."""
+"""Nodes that are NULL if an operand is, so that they may be computed over one row before it is known that it exists."""
 
 _NO_VALUE = (
     exp.If, exp.Tuple, exp.Interval, exp.Distinct, exp.Where, exp.Order, exp.Ordered, exp.PropertyEQ, exp.Kwarg, exp.Slice,
@@ -216,7 +216,7 @@ class _Reader:
         """The expression with a leaf in place of each atom."""
         if isinstance(node, exp.Column):
             return _leaf(Value(self.canonical(self.place(node, final)), self.row(node)))
-        if (whole := column_of_path(node) or _column_in(node)) is not None:  # read as its column is
+        if (whole := column_of_path(node) or _column_in(node)) is not None:  # read in the same way as its column
             return _leaf(Value(self.canonical(self.place(whole, final)), self.row(node)))
         if isinstance(node, exp.Anonymous) and node.name in SEMANTICS:
             return self.tree(node.expressions[0], self.is_final(node))
@@ -292,7 +292,7 @@ class _Reader:
         return None if variable is None else tuple(dict.fromkeys(self.clause.symbols_of(variable)))
 
     def canonical(self, place: Place) -> Place:
-        """The same place in its usual form: in DEFINE the newest row of the symbol itself is the row being tested."""
+        """The same place in canonical form: in DEFINE, the symbol's own newest row is the row being tested."""
         if self.symbol is None:
             return place
         newest = not place.first and place.offset == 0
@@ -332,7 +332,10 @@ class _Reader:
         return MatchAggregate(node.transform(inside), self.symbols(variable), final, label, match_number)
 
     def hoisted(self, node: exp.Expr) -> exp.Expr:
-        """A single value, if all values of a strict expression (of the current row: any expression) have one place."""
+        """A single value, if all values of a strict expression have one place.
+
+        For the current row, of any expression.
+        """
         atoms = [_atom(part) for part in node.walk() if _atom(part) is not None]
         places = {atom.place if isinstance(atom, Value) else None for atom in atoms}
         if len(places) != 1 or (place := places.pop()) is None:
@@ -351,7 +354,7 @@ class _Reader:
 
 
 def _above(node: exp.Expr) -> list[exp.Expr]:
-    """The nodes of a tree down to its leaves for atoms."""
+    """The nodes of a tree above its leaves for atoms."""
     return list(node.walk(prune=lambda part: _atom(part) is not None))
 
 
@@ -360,7 +363,7 @@ def _is_label_argument(node: exp.Column) -> bool:
 
 
 def _column_in(node: exp.Expr) -> exp.Column | None:
-    """The first column of an object that is made of one row's."""
+    """The first column in an object that is built from columns of one row."""
     columns = list(node.find_all(exp.Column)) if is_object(node) else []
     rows = {column.table for column in columns}
     return columns[0] if len(rows) == 1 and node.find(exp.Anonymous, exp.AggFunc) is None else None

@@ -1,4 +1,4 @@
-"""Why a row is in a match, or in none: the conditions that were tested and their outcomes, as objects and as text."""
+"""Why a row is in a match or in none: the conditions that were tested and their outcomes, as objects and as text."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from nfa.threads.trace import Fate
 from windows.sql import conjuncts
 
 SHOWN_SYMBOLS = 12
-"""The most symbols listed one by one; of more, repeated ones are counted."""
+"""The greatest number of symbols that are listed one by one; of more, repeated ones are counted."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Conjunct:
-    """One of the conditions that a symbol joins by AND: its text, its value (None is NULL), and the values it reads.
+    """One of the conditions of a symbol that are joined by AND: its text, its value (None is NULL), values it reads.
 
     >>> print(Conjunct("price < PREV(price)", False, (("price", 9.5), ("PREV(price)", 8))))
     price < PREV(price) is false: price = 9.5, PREV(price) = 8
@@ -44,7 +44,7 @@ class Conjunct:
 
 @dataclasses.dataclass(frozen=True)
 class Test:
-    """The test of a symbol: whether the row can be it, and by which conjuncts; the conjuncts in `rest` depend on the match.
+    """The test whether a row matches a symbol, and by which conjuncts; the conjuncts in `rest` depend on the match.
 
     >>> print(Test("UP", False, (Conjunct("a > 1", True), Conjunct("b > 1", None, (("b", None),)))))
     UP? no: b > 1 is NULL: b = NULL
@@ -71,7 +71,7 @@ class Test:
 class Step:
     """One branch of a run at the row: the symbols `taken` before, the `test` (None: the end, `$`), and its outcome.
 
-    `onward` are the symbols that can follow; `is_match`: with the row it is a match already.
+    `onward`: the symbols that can follow. `is_match`: whether it is a match already with the row.
     """
 
     taken: tuple[str, ...]
@@ -82,7 +82,7 @@ class Step:
 
     @property
     def goes_on(self) -> bool:
-        """Whether it took the row."""
+        """Whether the branch took the row."""
         return self.fate in (Fate.GOES_ON, Fate.MATCHES)
 
     def __str__(self) -> str:
@@ -113,7 +113,10 @@ class Step:
 
 @dataclasses.dataclass(frozen=True)
 class InMatch:
-    """A match, by MATCH_NUMBER(), with its rows; `symbol` is what the row of the question is in it, if it is."""
+    """A match with its MATCH_NUMBER() and its rows.
+
+    `symbol`: the symbol of the row in question, if it is in the match.
+    """
 
     number: int
     first: int
@@ -130,14 +133,14 @@ class InMatch:
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """The search for a match from one row, as it came to the row; `match` is what it found in the end."""
+    """The search for a match from one row, up to the row in question. `match` is the match that it found in the end."""
 
     start: int
     key: tuple[tuple[str, Any], ...]
     steps: tuple[Step, ...]
     match: InMatch | None
     fallback: bool = False
-    """Whether it had a match before the row already, and was searching for a preferred one."""
+    """Whether it already had a match before the row, and was searching for a preferred one."""
 
     def __str__(self) -> str:
         found = f"it finds {self.match}" if self.match else "it finds no match"
@@ -148,7 +151,7 @@ class Run:
 
 @dataclasses.dataclass(frozen=True)
 class Skipped:
-    """Rows from which no match was looked for, as AFTER MATCH SKIP went past them."""
+    """Rows from which no match was searched, as AFTER MATCH SKIP skipped them."""
 
     first: int
     last: int
@@ -164,9 +167,9 @@ class Skipped:
 class Why:
     """Why a row of the input is in a match of a clause, or in none; `str` explains it.
 
-    Rows are counted from 1 in their partition, of which there are `rows`. `alone` has a test for each symbol by the
-    conjuncts on the row alone. `runs` are those that reached the row, the oldest first; `others` is the number of earlier
-    starts whose runs may have reached it but were not followed. `matches` are those that contain the row.
+    Rows are counted from 1 in their partition, which has `rows` rows. `alone` has a test for each symbol, by the
+    conjuncts on the row alone. `runs` are the runs that reached the row, the oldest first; `others` is the number of
+    earlier starts whose runs may have reached it but were not followed. `matches` are the matches that contain the row.
     """
 
     row: Mapping[str, Any]
@@ -206,7 +209,7 @@ class Why:
 
 
 def short(symbols: Sequence[str]) -> str:
-    """Symbols on one line: many that repeat are counted.
+    """Symbols on one line; if there are many, repeated ones are counted.
 
     >>> short("ABB"), short("A" + 20 * "B" + "C")
     ('A B B', 'A B×20 C')
@@ -242,13 +245,13 @@ def _value(value: Any) -> str:
     return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
 
 
-# Conditions taken apart: the value of each conjunct for a row, and the values it compares
+# Conditions taken apart: the value of each conjunct for a row, and the values that it compares
 
 OnPath = Callable[[Path[int]], Any]
 
 
 class ConjunctTests:
-    """Tests conjuncts on one row at a time, with the answers of the plain machine."""
+    """Tests conjuncts on one row at a time, by the conditions of the plain machine."""
 
     def __init__(self, prepared: PreparedClause, task: Task, answers: PathConditions) -> None:
         self.prepared, self.answers = prepared, answers
@@ -256,7 +259,7 @@ class ConjunctTests:
         self.is_aggregate = task.rows.database.is_aggregate
 
     def test_alone(self, condition: Condition, row: int) -> Test:
-        """The symbol by its conjuncts on the row alone; the others are its `rest`."""
+        """The test of the symbol by its conjuncts on the row alone; the other conjuncts are its `rest`."""
         symbol = condition.symbol
         own = [part for part in self._parts(symbol) if part[1]]
         path = Path[int]().take(symbol, row, row)
@@ -265,14 +268,14 @@ class ConjunctTests:
         return Test(symbol, all(part.value for part in found), found, rest)
 
     def test(self, symbol: str, path: Path[int], row: int) -> Test:
-        """The symbol with its whole condition, after what the path has taken."""
+        """The test of the symbol by its whole condition, after the rows that the path has taken."""
         longer = path.take(symbol, row, row)
         found = tuple(_conjunct(part, value(longer), reads, longer) for part, _, value, reads in self._parts(symbol))
         return Test(symbol, all(part.value for part in found), found)
 
     @functools.cache  # noqa: B019 - lives as long as one answer
     def _parts(self, symbol: str) -> list[tuple[str, bool, OnPath, list[tuple[str, OnPath]]]]:
-        """Each conjunct: its text, whether it is about the row alone, its value, and what it reads."""
+        """Each conjunct: its text, whether it reads only the row, its value, and the values that it reads."""
         condition = self.conditions.get(symbol)
         return [self._part(symbol, part) for part in (conjuncts(condition) if condition is not None else [])]
 
@@ -293,7 +296,7 @@ def _conjunct(text: str, value: Any, reads: list[tuple[str, OnPath]], path: Path
 
 
 def _leaves(node: exp.Expr, is_aggregate: Callable[[str], bool]) -> Iterator[exp.Expr]:
-    """The parts of a condition that read a row, or rows; the largest of them."""
+    """The largest parts of a condition that read a row or several rows."""
     if isinstance(node, exp.Anonymous):
         whole = node.name in (*NAVIGATION, *OF_THE_MATCH, *SEMANTICS) or is_aggregate(node.name)
     else:

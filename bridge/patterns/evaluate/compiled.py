@@ -1,4 +1,4 @@
-"""Conditions as the text that `nfa.arrays.compiled` compiles: comparisons of numbers of the row at hand and the first row."""
+"""Conditions as text for `nfa.arrays.compiled`: comparisons of numbers of the current row and the first row."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from bridge.query.row_pattern import RowPattern
 
 @dataclasses.dataclass(frozen=True)
 class CompiledConditions:
-    """The text, and the row expressions that it reads as `columns[n]`."""
+    """The text of conditions, and the row expressions that it reads as `columns[n]`."""
 
     text: str
     reads: tuple[exp.Expr, ...]
     rests: tuple[MatchExpression, ...] = ()
-    """The expressions from which the text is made; their atoms are values of the rows read."""
+    """The expressions that the text is made from; their atoms are values of the rows read."""
 
     def columns(self, task: Task) -> tuple[NDArray[Any], ...] | None:
-        """The values that it reads; None where one is not a number, or NULL, NaN, or a sum or product beyond 64 bits."""
+        """The values that the text reads; None if one is not a number, or is NULL, NaN or computed beyond 64 bits."""
         arrays = task.rows.columns(list(self.reads))
         bound = dict(zip(self.reads, map(bound_of, arrays), strict=True))
         if not all(is_exact(rest.expression, _bounds(rest, bound)) for rest in self.rests):
@@ -43,7 +43,7 @@ class CompiledConditions:
 
 
 def compiled_conditions(task: Task) -> CompiledConditions | None:
-    """The text of all that conditions read beside the row; None where it cannot be compiled."""
+    """The text of everything in the conditions that reads more than the row; None if it cannot be compiled."""
     reads: list[exp.Expr] = []
     try:
         lines = [
@@ -62,7 +62,7 @@ def _bounds(rest: MatchExpression, bound: Mapping[exp.Expr, Bound]) -> dict[str,
 
 
 class _NumbaPrinter(PythonPrinter):
-    """Plain Python over numbers that are never NULL: what needs a helper is refused."""
+    """Prints plain Python over numbers that are never NULL; refuses operators that need a helper."""
 
     def leaf(self, source: str, plain: str | None = None, nulls: tuple[str, ...] = ()) -> Code:
         if plain is None:
@@ -80,7 +80,7 @@ class _NumbaPrinter(PythonPrinter):
 
 
 def _lines(place: int, condition: Condition, clause: RowPattern, reads: list[exp.Expr]) -> Iterator[str]:
-    """Lines that clear the bit of a symbol in `symbol_set` where its condition does not hold."""
+    """Lines that clear the bit of a symbol in `symbol_set` if its condition does not hold."""
     if condition.rest is None:
         return
     holds = print_expression(condition.rest.expression, _NumbaPrinter()).true
@@ -91,7 +91,7 @@ def _lines(place: int, condition: Condition, clause: RowPattern, reads: list[exp
 
 
 def _value(atom: object, clause: RowPattern, reads: list[exp.Expr]) -> str:
-    """A value of the row at hand or of the first row."""
+    """A value of the current row or of the first row."""
     if not isinstance(atom, Value):
         raise UnknownOperator
     index = "row" if atom.place == CURRENT else "start" if distance(atom.place, clause) == 0 else None

@@ -1,4 +1,4 @@
-"""Whether arithmetic means the same outside the database: it is over numbers, and no whole number exceeds 64 bits."""
+"""Whether arithmetic gives the same outside the database: it is over numbers, and no whole number exceeds 64 bits."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from bridge.patterns.arrays import Array
 from bridge.patterns.evaluate.printer import Number, Printer, UnknownOperator, print_expression
 
 Bound: TypeAlias = int | float | None
-"""The largest magnitude of a whole number; infinity for other numbers, None for what is not a number."""
+"""The largest magnitude of a whole number; infinity for other numbers, None for a value that is not a number."""
 
 LARGEST = 2**63 - 1
 """The largest whole number of 64 bits."""
 
 
 def is_exact(expression: exp.Expr, bounds: Mapping[str, Bound]) -> bool:
-    """Whether an expression over columns with these bounds has only such arithmetic.
+    """Whether all arithmetic in an expression over columns with these bounds is of this kind.
 
     >>> from sqlglot import parse_one
     >>> product = parse_one("a * b > 1000")
@@ -52,7 +52,7 @@ def bound_of(array: Array) -> Bound:
 
 
 def has_nan(array: Array) -> bool:
-    """Whether a value is NaN, which compares otherwise outside the database: there it equals itself and is the greatest.
+    """Whether a value is NaN, which databases compare differently: there it equals itself and is the greatest.
 
     >>> has_nan(pa.array([1.0, float("nan")])), has_nan(pa.array([1.0, None])), has_nan(pa.array([1]))
     (True, False, False)
@@ -61,7 +61,7 @@ def has_nan(array: Array) -> bool:
 
 
 def compares_alike(expression: exp.Expr, arrays: Sequence[Array]) -> bool:
-    """Whether Python's own comparisons mean the same: no DECIMAL and no whole number beyond 53 bits is beside a double.
+    """Whether Python compares in the same way. No DECIMAL or whole number beyond 53 bits is then beside a double.
 
     >>> from sqlglot import parse_one
     >>> prices = pa.array([0, 1]).cast(pa.decimal128(21, 2))
@@ -76,7 +76,7 @@ def compares_alike(expression: exp.Expr, arrays: Sequence[Array]) -> bool:
 
 
 class _Bounds(Printer[Bound]):
-    """The bound of each operator's value; UnknownOperator where arithmetic may be another outside the database."""
+    """The bound of each operator's value. Raises UnknownOperator if arithmetic may differ outside the database."""
 
     def __init__(self, bounds: Mapping[str, Bound]) -> None:
         self._bounds = bounds

@@ -1,7 +1,7 @@
-"""The walk over an expression that joins values of several rows, computed outside the database.
+"""Translates an expression over values of several rows, so that it can be computed outside the database.
 
-Its columns are `_v0`, `_v1` …; a printer makes something of each operator: a numpy function, or Python. Printers know the
-operators that mean the same everywhere and refuse the rest, which the database then computes.
+The columns of the expression are `_v0`, `_v1` …; a printer translates each operator, to numpy or to Python. Printers
+know the operators that mean the same everywhere, and refuse the others, which the database then computes.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ Number: TypeAlias = int | float
 COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "eq", exp.NEQ: "ne", exp.LT: "lt", exp.LTE: "le", exp.GT: "gt", exp.GTE: "ge",
 }  # fmt: skip
-"""The names of comparisons in Python's `operator`."""
+"""The names of comparisons in Python's module `operator`."""
 
 ARITHMETIC: dict[type[exp.Expr], str] = {exp.Add: "add", exp.Sub: "sub", exp.Mul: "mul"}
-"""The names of arithmetic operators there; division depends on the database."""
+"""The names of arithmetic operators in that module; division is missing, as it depends on the database."""
 
 
 class UnknownOperator(Exception):
@@ -70,7 +70,7 @@ def print_expression(node: exp.Expr, printer: Printer[Printed]) -> Printed:
     """The translation of an expression by the printer.
 
     Raises:
-        UnknownOperator: The printer, or the walk, does not know one of its operators.
+        UnknownOperator: The printer, or this function, does not know one of its operators.
     """
 
     def walk(key: str = "this") -> Printed:

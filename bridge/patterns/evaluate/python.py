@@ -14,7 +14,7 @@ from bridge.patterns.evaluate.printer import ARITHMETIC, COMPARISONS, Number, Pr
 
 
 def scalar(expression: exp.Expr, width: int) -> Callable[..., Any] | None:
-    """The function from the values of `_v0`, `_v1` … to the expression's value; None where it has an unknown operator.
+    """The function from the values of `_v0`, `_v1` … to the value of the expression; None if an operator is unknown.
 
     >>> from sqlglot import parse_one
     >>> above = scalar(parse_one("_v0 > _v1 OR _v0 = 0"), 2)
@@ -31,7 +31,9 @@ def scalar(expression: exp.Expr, width: int) -> Callable[..., Any] | None:
 
 
 def truth(expression: exp.Expr, nullable: Collection[str]) -> str | None:
-    """Python that is true where the condition is; None where it has an unknown operator. `nullable`: what can be NULL.
+    """Python that is true if the condition is true; None if an operator is unknown.
+
+    `nullable`: the names that can be NULL.
 
     >>> from sqlglot import parse_one
     >>> truth(parse_one("_v0 > _v1 OR NOT _v0 = 0"), {"_v1"})
@@ -44,10 +46,10 @@ def truth(expression: exp.Expr, nullable: Collection[str]) -> str | None:
 
 
 class Code(NamedTuple):
-    """An expression as Python: its value by HELPERS (`source`), and what is true where it is true, or false.
+    """An expression as Python: its value by HELPERS (`source`), and texts that are true if it is true or false.
 
-    `plain` is its value by Python's own operators, where it is NULL only if one of `nulls` is; None where it is not so.
-    `first`: the operands of a COALESCE of columns and literals.
+    `plain`: its value by Python's own operators, if it is NULL only when one of `nulls` is; else None. `first`: the
+    operands of a COALESCE of columns and literals.
     """
 
     source: str
@@ -59,12 +61,12 @@ class Code(NamedTuple):
 
     @property
     def operand(self) -> str:
-        """The plain value as part of a larger expression."""
+        """The plain value, ready to be an operand of a larger expression."""
         return f"({self.plain})" if " " in str(self.plain) else str(self.plain)
 
 
 class PythonPrinter(Printer[Code]):
-    """Conditions in plain Python where that is possible, else by helpers that know NULL."""
+    """Prints conditions in plain Python if possible, and otherwise with helpers that handle NULL."""
 
     def __init__(self, nullable: Collection[str] = ()) -> None:
         self._nullable = nullable
@@ -104,7 +106,7 @@ class PythonPrinter(Printer[Code]):
             return self.leaf(source)
         known, names = [f"{name} is not None" for name in _null_names(left, right)], []
         for side, name in ((left, "_l"), (right, "_r")):
-            if side.first:  # named, as it is asked twice
+            if side.first:  # named, as it is used twice
                 known.append(f"({name} := {_first(side.first)}) is not None")
             names.append(name if side.first else side.operand)
         compared = f"({names[0]} {_SIGNS[operator]} {names[1]})"
@@ -143,7 +145,7 @@ _SIGNS = {
 
 
 def _null_names(left: Code, right: Code) -> tuple[str, ...]:
-    """What makes an operator over both NULL, by name; of a COALESCE only its own value does."""
+    """The names that make an operator over both operands NULL; for a COALESCE only the name of its own value."""
     return tuple(dict.fromkeys((*left.nulls, *right.nulls)))
 
 
@@ -163,7 +165,7 @@ def _all(conditions: list[str]) -> str:
 
 
 def _comparison(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool | None]:
-    """A comparison in which a number beside a double is one, too, as in databases: Python compares 0.30 and 0.3 exactly."""
+    """A comparison of a number and a double as doubles, as in databases; Python compares 0.30 and 0.3 exactly."""
 
     def run(left: Any, right: Any) -> bool | None:
         if left is None or right is None:
@@ -176,7 +178,7 @@ def _comparison(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], boo
 
 
 def _as_double(value: Any) -> float:
-    """The number as a double; TypeError where one that a database makes of it may be another."""
+    """The number as a double; TypeError if the database may convert it to another double."""
     if type(value) is decimal.Decimal:
         is_near = len(value.as_tuple().digits) <= _DIGITS
     else:
@@ -187,11 +189,14 @@ def _as_double(value: Any) -> float:
 
 
 _DIGITS = 15
-"""The digits up to which every decimal has a double of its own."""
+"""The number of digits up to which each decimal is converted to a different double."""
 
 
 def _arithmetic(compute: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """An operator over numbers; TypeError for other values, OverflowError beyond 64 bits: the database knows these."""
+    """An operator over numbers.
+
+    TypeError for other values, OverflowError beyond 64 bits: the database computes these.
+    """
 
     def run(left: Any, right: Any) -> Any:
         if left is None or right is None:

@@ -1,4 +1,4 @@
-"""Expressions over numpy arrays. NULL is three-valued logic as in SQL."""
+"""Expressions over numpy arrays, with NULL and the three-valued logic of SQL."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bridge.patterns.evaluate.printer import Number, Printer, UnknownOperator, p
 
 
 class Column(NamedTuple):
-    """Values with a mask of the NULLs (None: there are none). `kind`: number, boolean, time or text (as ranks)."""
+    """Values, with a mask of the NULLs (None: no NULLs). `kind`: number, boolean, time or text (as ranks)."""
 
     values: NDArray[Any]
     nulls: NDArray[Any] | None
@@ -43,7 +43,7 @@ Vector: TypeAlias = Callable[[Columns], Column]
 
 
 def columns_of(arrays: Sequence[Array]) -> list[Column] | None:
-    """Arrow arrays as columns; None where one has a type whose values numpy does not order as databases do."""
+    """Arrow arrays as columns; None if numpy orders the values of one of them differently from databases."""
     if any(pa.types.is_string(array.type) or pa.types.is_large_string(array.type) for array in arrays):
         return None
     found = [_column(array) for array in arrays]
@@ -75,7 +75,7 @@ def _filled(array: Array, value: Any) -> NDArray[Any]:
 
 
 def vector(expression: exp.Expr) -> Vector | None:
-    """The function that computes a condition over columns; None where numpy does not know an operator.
+    """The function that computes a condition over columns; None if numpy lacks an operator.
 
     >>> import numpy as np
     >>> from sqlglot import parse_one
@@ -91,13 +91,13 @@ def vector(expression: exp.Expr) -> Vector | None:
 
 
 def is_true(column: Column) -> NDArray[Any]:
-    """Where a condition is neither false nor NULL."""
+    """A mask of the values for which a condition is true, neither false nor NULL."""
     found: NDArray[Any] = column.values if column.nulls is None else column.values & ~column.nulls
     return found
 
 
 class _VectorPrinter(Printer[Vector]):
-    """Functions from the columns by name to a column."""
+    """Prints functions from named columns to a column."""
 
     def column(self, name: str) -> Vector:
         return lambda columns: columns[name]
@@ -159,7 +159,7 @@ def _either(left: NDArray[Any] | None, right: NDArray[Any] | None) -> NDArray[An
 
 
 def _as_boolean(inner: Vector) -> Vector:
-    """A condition as booleans: some databases have numbers for them."""
+    """A condition as booleans, as some databases return numbers for them."""
 
     def run(columns: Columns) -> Column:
         column = inner(columns)
@@ -171,7 +171,7 @@ def _as_boolean(inner: Vector) -> Vector:
 
 
 def _both(left: Vector, right: Vector) -> Vector:
-    """AND: false where one is false, whatever the other is."""
+    """AND: false where one operand is false, whatever the other is."""
 
     def run(columns: Columns) -> Column:
         one, other = left(columns), right(columns)

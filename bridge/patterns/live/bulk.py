@@ -1,7 +1,7 @@
 """Many rows of a stream at once: the strategies for bounded data find the matches, and when each was decided.
 
-As the machine does, it goes from the retained rows and the progress of each partition to results and new progress. It
-holds nothing in memory, so either can continue where the other stopped.
+Like the machine, it goes from the retained rows and the progress of each partition to results and new progress. It has
+nothing else in memory, so either can continue after the other.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from windows.sql import column
 
 
 def can_run_in_bulk(task: LiveTask, ahead: int) -> bool:
-    """Whether `Bulk` can do it: no condition reads later rows, and no anchor asks where the partition begins or ends."""
+    """Whether `Bulk` supports a task: no condition reads later rows, and no anchor asks for a partition's end."""
     anchored = any(isinstance(line, AnchorStart | AnchorEnd) for line in task.program.instructions)
     return not ahead and not anchored and has_decision_times(task.clause, task.conditions)
 
 
 class BulkOutcome(NamedTuple):
-    """The rows of the result table, the lines of progress, and the ids (ts, seq, place) of the rows that are still needed."""
+    """The rows of the result table, the lines of progress, and the ids (ts, seq, place) of the rows still needed."""
 
     results: pa.Table | None
     progress: pa.Table | None
@@ -49,19 +49,22 @@ class BulkOutcome(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Bulk:
-    """Does for many rows what a DecidedMachine does one by one, on the same tables."""
+    """Processes many rows as a DecidedMachine would process them one by one, on the same tables."""
 
     task: LiveTask
     statements: DecidedStatements
     table: str
 
     def run(self, database: Database, now: int, last: int | None = None) -> int:
-        """Reports what the retained rows and the time `now` decide; returns how many rows are still needed.
+        """Reports the matches that the retained rows and the time `now` decide.
 
-        `last`: the `seq` of the last event of all; then open matches are decided, too, in the order of their first rows.
+        Returns the number of rows still needed.
+
+        `last`: the `seq` of the last event of all; then open matches are also decided, in the order of their first
+        rows.
 
         Raises:
-            QueryError, ExhaustedError: the machine has to do it; nothing has been written then.
+            QueryError, ExhaustedError: the machine has to process the rows; nothing was written.
         """
         width, late = self.task.key_width, self.statements.late
         sql = self.statements.retained if late is None else late.rows
@@ -78,7 +81,7 @@ class Bulk:
     def outcome(
         self, database: Database, rows: list[Array], progress: list[Array], now: int, last: int | None
     ) -> BulkOutcome:
-        """The matches that these retained rows, the progress of their partitions and the time `now` decide; see `run`."""
+        """The matches that these retained rows, their partitions' progress and the time `now` decide; see `run`."""
         width = self.task.key_width
         names = [key.name for key in self.task.clause.partition_by]
         partitions = Partitions.of(rows, progress, width)
@@ -99,7 +102,7 @@ class Bulk:
         clause = dataclasses.replace(self.task.clause, order_by=(exp.Ordered(this=column("ts")),))
         task = Task(rows, clause, self.task.conditions, self.task.program)
         rows.know(column("ts"), pa.array(partitions.ts))
-        # A row that is only there for PREV can be no symbol.
+        # A row that is retained only for PREV cannot match a symbol.
         rows.know(task.symbol_set, pa.array(np.where(partitions.behind, 0, symbol_sets)))
         return task
 
@@ -121,7 +124,10 @@ class Bulk:
         open_starts: Ints,
         reported: Ints,
     ) -> BulkOutcome:
-        """With a line of progress for each partition that has moved on; the rows behind it are not needed any more."""
+        """The outcome, with a line of progress for each partition that has moved on.
+
+        Rows before it are no longer needed.
+        """
         starts = partitions.ends.copy()
         of, first = np.unique(partitions.number(open_starts), return_index=True)
         starts[of] = open_starts[first]
@@ -135,7 +141,7 @@ class Bulk:
             ]
             matches = partitions.matches + np.bincount(partitions.number(reported), minlength=len(starts))
             base = partitions.base - partitions.firsts
-            # Only with UNMATCHED ROWS it matters how far matches reach, and these are not for it.
+            # How far matches reach matters only with UNMATCHED ROWS, which `Bulk` does not support.
             lines = [own[moved] for own in (*last, base + needed, base + starts, base + starts, matches)]
             keys = (take(key, partitions.order[partitions.firsts[moved]]) for key in partitions.keys)
             columns = [*keys, *map(pa.array, lines)]
@@ -158,7 +164,7 @@ def _store(database: Database, late: LateStorage, needed: Sequence[Ints]) -> Non
 
 @dataclasses.dataclass
 class BulkHistory:
-    """A history slice by slice: the rows that are still needed are read again with the next slice, and progress is here."""
+    """A history in slices: the rows that are still needed are read again with the next slice; progress is kept here."""
 
     bulk: Bulk
     progress: list[Array] = dataclasses.field(default_factory=list)
@@ -167,12 +173,12 @@ class BulkHistory:
 
     @property
     def rows(self) -> str:
-        """The table whose rows it reads: those that are needed, and those of the slice."""
+        """The table whose rows it reads: the needed rows of earlier slices, and the rows of the slice."""
         return self.bulk.statements.rows
 
     @property
     def table(self) -> str:
-        """The table for which it gives rows."""
+        """The table for its result rows."""
         return self.bulk.table
 
     def run(self, database: Database, now: int, last: int | None) -> pa.Table | None:
@@ -189,7 +195,7 @@ class BulkHistory:
 
 
 def _newest(known: list[Array], later: pa.Table, width: int) -> list[Array]:
-    """The newest line of progress of each partition; `width`: the number of columns of keys."""
+    """The newest line of progress of each partition. `width`: the number of key columns."""
     lines = [_joined(old, new.combine_chunks()) for old, new in zip(known, later.columns, strict=True)]
     count = len(lines[-1])
     number, _ = _numbered(lines[:width], [values.slice(0, 0) for values in lines[:width]], count, 0)
@@ -198,9 +204,9 @@ def _newest(known: list[Array], later: pa.Table, width: int) -> list[Array]:
 
 
 def _turns(partitions: Partitions, found: Matches, decisions: Decisions, last: int) -> tuple[Ints, Ints]:
-    """The place of each match in the order of all decisions, and the `seq` of the row that decided it: 0 for time alone.
+    """The place of each match in the order of decisions, and the `seq` of the deciding row (0: decided by time alone).
 
-    What no row decides comes in the order of the matches' first rows.
+    Matches that no row decides are in the order of their first rows.
     """
     by_row, count = decisions.how == BY_ROW, len(decisions.how)
     seq = np.where(by_row, partitions.seq[decisions.row], np.where(decisions.how == AT_THE_END, last, 0))
@@ -212,7 +218,7 @@ def _turns(partitions: Partitions, found: Matches, decisions: Decisions, last: i
 
 
 class RetainedColumns(SortedRows):
-    """The retained rows by partition and time, as sorted rows of which only some expressions are known."""
+    """The retained rows by partition and time, in the form of sorted rows of which only some expressions are known."""
 
     def __init__(
         self, database: Database, partitions: Partitions, known: Mapping[exp.Expr, Array], keys: Mapping[str, Array]
@@ -221,7 +227,7 @@ class RetainedColumns(SortedRows):
         self._places, self._known, self._own_keys = partitions.order, dict(known), keys
 
     def know(self, expression: exp.Expr, values: Array) -> None:
-        """Adds the values of an expression, row by row."""
+        """Adds the value of an expression for each row."""
         self._known[expression] = values
 
     def columns(self, expressions: Sequence[exp.Expr]) -> list[Array]:
@@ -233,11 +239,12 @@ class RetainedColumns(SortedRows):
 
 @dataclasses.dataclass(frozen=True)
 class Partitions:
-    """The rows that are needed, partition by partition in the order of their ids, and the progress of each partition.
+    """The retained rows, partition by partition in the order of their ids, and the progress of each partition.
 
-    Of each partition: its `firsts` and `ends` among the rows; `base`, the index that its first row has in it; `starts`,
-    the row under way as a start; `matches` so far; `passed`, the id of the last row not needed. `keys` are those of the rows
-    as they came, and `order` their places among these; `values` are the symbol sets and the other values.
+    Per partition: `firsts` and `ends` among the rows; `base`, the index of its first row in the partition; `starts`,
+    the current start; `matches`, the number of matches so far; `passed`, the id of the last row that is not needed.
+    `keys` are the keys of the rows in their original order, and `order` has their places in it. `values` are the symbol
+    sets and the other values.
     """
 
     keys: list[Array]
@@ -254,7 +261,7 @@ class Partitions:
 
     @staticmethod
     def of(rows: list[Array], progress: list[Array], width: int) -> Partitions:
-        """From the columns of retained rows and progress, both with `width` columns of keys before the others."""
+        """The partitions for columns of retained rows and of progress, both with `width` key columns first."""
         partition, owner = _numbered(rows[:width], progress[:width], len(rows[0]), len(progress[0]))
         count = int(max(partition.max(initial=-1), owner.max(initial=-1))) + 1
         lines = [_ints(values) for values in progress[width:]]
@@ -298,7 +305,7 @@ class Partitions:
 
     @property
     def behind(self) -> Bools:
-        """Whether a row stands before the start of its partition, and is there for PREV only."""
+        """Whether a row is before the start of its partition, and is retained only for PREV."""
         return np.arange(len(self.ts)) < np.repeat(self.starts, self.sizes)
 
     @property
@@ -312,7 +319,10 @@ class Partitions:
 
 
 def _sorted(row_ids: Sequence[Ints], partition: Ints, sizes: Ints) -> tuple[Ints, list[Ints]]:
-    """The places of rows in the order of their partitions and ids, and the ids in this order; `sizes`: of the partitions."""
+    """The places of rows in the order of their partitions and ids, and the ids in this order.
+
+    `sizes`: of the partitions.
+    """
     small = partition.astype(np.uint16) if len(sizes) <= 2**16 else partition
     order = np.argsort(small, kind="stable")  # in linear time where there are few partitions
     ids = [own[order] for own in row_ids]
@@ -327,7 +337,7 @@ def _sorted(row_ids: Sequence[Ints], partition: Ints, sizes: Ints) -> tuple[Ints
 
 
 def _numbered(rows: list[Array], progress: list[Array], count: int, lines: int) -> tuple[Ints, Ints]:
-    """A number for each key: of the rows, and of the lines of progress."""
+    """A number per key, for the rows and for the lines of progress."""
     total = np.zeros(count + lines, np.int64)
     for place, (mine, theirs) in enumerate(zip(rows, progress, strict=True)):
         codes, kinds = _coded(_joined(mine, theirs))
@@ -336,7 +346,7 @@ def _numbered(rows: list[Array], progress: list[Array], count: int, lines: int) 
 
 
 def _coded(values: Array) -> tuple[Ints, int]:
-    """A number for each value, and how many numbers there are; NULLs are alike, and so are 0.0 and -0.0."""
+    """A number for each value, and how many numbers there are. All NULLs have one number, as have 0.0 and -0.0."""
     same = pc.add(values, 0.0) if pa.types.is_floating(values.type) else values
     encoded = same.dictionary_encode("encode")
     return np.asarray(encoded.indices, np.int64), max(len(encoded.dictionary), 1)

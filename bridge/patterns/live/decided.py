@@ -1,7 +1,7 @@
 """MATCH_RECOGNIZE over a stream: each match is reported when no later row can change it (rule S4).
 
-Two tables hold all that is needed: the rows that open matches may read, and the progress of each partition. Everything
-about one row is computed by the database.
+Two tables have everything that is needed: the rows that open matches may read, and the progress of each partition. All
+values of single rows are computed by the database.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from nfa.threads.decided import Matcher
 from windows.databases import Database
 
 BULK_RETAINED = 32
-"""Most retained rows per event of a push in bulk, which looks at all of them."""
+"""The greatest number of retained rows per event in a push in bulk, which reads all of them."""
 
 
 @dataclasses.dataclass
@@ -38,17 +38,17 @@ class DecidedPartition(Partition[Matcher[int]]):
     """A partition of a DecidedMachine."""
 
     covered: int = 0
-    """The end of the furthest match so far, as an index: no row before it, from a match's start on, is unmatched."""
+    """The end of the furthest match so far, as an index: from its start on, no row before it is unmatched."""
     reported: int = 0
-    """The index of the first row that no report covers yet: the start, when the progress was written last."""
+    """The index of the first row that no report covers yet: the start, when the progress was last written."""
     last: RowId = BEGINNING
-    """The newest row fed to the machine."""
+    """The newest row given to the machine."""
     passed: RowId = BEGINNING
-    """The last row that is not needed any more."""
+    """The last row that is no longer needed."""
     written: int = 0
-    """The index of the start when the progress was written last."""
+    """The index of the start when the progress was last written."""
     unseen: collections.deque[RowId] = dataclasses.field(default_factory=collections.deque)
-    """The rows that wait for later ones, as NEXT asks for."""
+    """The rows that wait for later rows, which NEXT reads."""
     awaited: int = -1
     """The index of the start whose deadline is in the queue."""
     overdue: int | None = None
@@ -56,7 +56,7 @@ class DecidedPartition(Partition[Matcher[int]]):
 
 
 class Arrival(NamedTuple):
-    """A row that has come, and the id of the row with which it can be fed: its own, or with NEXT that of a later one."""
+    """A row that has come, and the id of the row with which it is ready: its own, or with NEXT that of a later row."""
 
     ready: RowId
     row_id: RowId
@@ -71,9 +71,9 @@ class Arrival(NamedTuple):
 
 
 class DecidedState(MachineState[MatchReport]):
-    """The partitions of a DecidedMachine; NEXT reads `ahead` rows after a row.
+    """The partitions of a DecidedMachine. NEXT reads `ahead` rows after a row.
 
-    `forgets_partitions`: a partition without retained rows equals one that has never had a row.
+    `forgets_partitions`: whether a partition without retained rows equals one that never had a row.
     """
 
     def __init__(self, task: LiveTask, database: Database, ahead: int, forgets_partitions: bool) -> None:
@@ -84,7 +84,7 @@ class DecidedState(MachineState[MatchReport]):
         self.deadlines: Deadlines[tuple[int, Key]] = Deadlines()
         self.changed: dict[Key, None] = {}
         self.version = 0
-        """The newest of the lines of progress."""
+        """The version of the newest line of progress."""
         self._reached = BEGINNING
         self._codes = {
             (line.name, line.excluded): place
@@ -95,9 +95,9 @@ class DecidedState(MachineState[MatchReport]):
     # Restoring ----------------------------------------------------------------------------------------------------------
 
     def restore(self, retained: Iterable[Row], arrived: Iterable[Row], progress: dict[Key, tuple[Any, ...]]) -> None:
-        """Takes the retained rows but those of this push; `progress` has the newest line of each partition.
+        """Takes the retained rows, without those of this push. `progress` has the newest line of each partition.
 
-        With NEXT the rows have two more columns: the number of rows from each one on, and 1 for a row of this push.
+        With NEXT, the rows have two more columns: the number of rows from each one on, and 1 for a row of this push.
         """
         key_of, row_id = self.task.key, self.task.row_id
         self.version = max((line[-1] for line in progress.values()), default=0)
@@ -108,7 +108,7 @@ class DecidedState(MachineState[MatchReport]):
             if (key, row_id(row)) in new:
                 continue
             partition = self._restored_partition(key, progress.get(key))
-            if self.ahead and row[-2] - come[key] <= self.ahead:  # it waited for later rows before those of this push
+            if self.ahead and row[-2] - come[key] <= self.ahead:  # it waited for later rows even before this push
                 partition.unseen.append(row_id(row))
             elif row_id(row) > partition.passed:
                 self._refeed(key, partition, row)
@@ -117,7 +117,7 @@ class DecidedState(MachineState[MatchReport]):
                 self._restored_partition(key, line)
 
     def _restored_partition(self, key: Key, progress: tuple[Any, ...] | None) -> DecidedPartition:
-        """A partition with the progress that was written last, before any row is fed to it."""
+        """A partition with the progress that was last written, before any row is given to it."""
         if key in self.partitions or progress is None:
             return self._partition(key)
         partition = self._partition(key)
@@ -129,7 +129,7 @@ class DecidedState(MachineState[MatchReport]):
         return partition
 
     def _refeed(self, key: Key, partition: DecidedPartition, row: Row) -> None:
-        """Feeds a retained row without reporting; those before the start are only there for PREV."""
+        """Gives a retained row to the machine, without reporting; rows before the start are only there for PREV."""
         number = self.rows.add(row)
         partition.rows.append(number)
         partition.last = self.task.row_id(row)
@@ -141,7 +141,10 @@ class DecidedState(MachineState[MatchReport]):
     # Rows in --------------------------------------------------------------------------------------------------------------
 
     def arrivals(self, rows: Sequence[Row], end: RowId | None) -> list[Arrival]:
-        """The rows that have not been fed, in the order in which they can be; `end`: no row comes after this id."""
+        """The rows that the machine has not seen, in the order in which they become ready.
+
+        `end`: no row comes after this id.
+        """
         by_key: dict[Key, list[Arrival]] = {}
         for row in rows:
             key, row_id = self.task.key(row), self.task.row_id(row)
@@ -154,7 +157,7 @@ class DecidedState(MachineState[MatchReport]):
         return found
 
     def _ready(self, key: Key, rows: list[Arrival], end: RowId | None) -> Iterator[Arrival]:
-        """The rows of a partition that have as many rows after them as NEXT reads."""
+        """The rows of a partition that are followed by as many rows as NEXT reads."""
         partition = self._partition(key)
         row_ids = [row.row_id for row in rows]
         ready = [*row_ids[self.ahead :], *([] if end is None else [end] * self.ahead)]
@@ -172,7 +175,7 @@ class DecidedState(MachineState[MatchReport]):
     # Reports out --------------------------------------------------------------------------------------------------------
 
     def feed(self, arrivals: list[Arrival], now: int) -> Iterator[MatchReport]:
-        """The reports that these rows make, and time up to `now`."""
+        """The reports caused by these rows and by time up to `now`."""
         self._reached = BEGINNING
         for ready, row_id, key, row in arrivals:
             yield from self.elapse(ready[0])
@@ -207,7 +210,7 @@ class DecidedState(MachineState[MatchReport]):
         if partition.unseen and partition.unseen[0][0] < deadline:
             partition.overdue = deadline  # an earlier row waits for a later one
             return
-        # A start that came under way later is decided then.
+        # A start that began later is then decided, too.
         yield from self._over(key, partition, deadline, max((deadline, 0, 0), self._reached))
 
     def _late(self, key: Key, partition: DecidedPartition, deadline: int, ready: RowId) -> Iterator[MatchReport]:
@@ -223,7 +226,7 @@ class DecidedState(MachineState[MatchReport]):
             self._await_deadline(key, partition)
 
     def _await_deadline(self, key: Key, partition: DecidedPartition) -> None:
-        """Queues the time at which the start under way is decided at the latest."""
+        """Queues the time by which the current start is decided at the latest."""
         start, within = partition.machine.start, self.task.clause.within
         if within is None or start >= partition.end or partition.awaited == start:
             return
@@ -233,7 +236,7 @@ class DecidedState(MachineState[MatchReport]):
     def _reports(
         self, key: Key, partition: DecidedPartition, matches: list[PatternMatch], ts: int, seq: int
     ) -> Iterator[MatchReport]:
-        """The matches, with WITH UNMATCHED ROWS among them the rows that are in none."""
+        """The reports of the matches; with UNMATCHED ROWS also of the rows between them that are in no match."""
         unmatched = self.task.clause.per_match is PerMatch.WITH_UNMATCHED
         before = partition.reported
         for match in matches:
@@ -261,13 +264,13 @@ class DecidedState(MachineState[MatchReport]):
         return self.rows.row_id_of[report.rows[0]]
 
     def order(self, report: MatchReport) -> tuple[int, int, RowId]:
-        """The order of the reports of a push; those of time alone stand in the order of their first rows."""
+        """The order of the reports of a push. Reports caused by time alone are in the order of their first rows."""
         return report.ts, report.seq, BEGINNING if report.seq else self.first_row(report)
 
     # Progress -----------------------------------------------------------------------------------------------------------
 
     def release(self) -> Iterator[tuple[Any, ...]]:
-        """Drops the rows that are not needed any more; gives the new lines of progress."""
+        """Drops the rows that are no longer needed; returns the new lines of progress."""
         self.version += 1
         for key in self.changed:
             partition = self.partitions[key]
@@ -294,7 +297,7 @@ class DecidedMachine(LiveMachine):
     ahead: int
     forgets_partitions: bool
     bulk_events: int
-    """Events in a push from which on the strategies for bounded data match the rows."""
+    """The least number of events in a push for which the strategies for bounded data match the rows."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -302,9 +305,11 @@ class DecidedMachine(LiveMachine):
         self._bulk = Bulk(self.task, self.statements, self.table) if can_run_in_bulk(self.task, self.ahead) else None
 
     def run(self, database: Database, now: int, seq: int, final: bool) -> None:
-        """As any live machine, or with many events by the strategies for bounded data, which work on the same tables.
+        """Runs as any live machine does.
 
-        Raises QueryError where AFTER MATCH SKIP leads nowhere, and for what is beyond a limit.
+        Many events are matched by the strategies for bounded data, on the same tables.
+
+        Raises QueryError if AFTER MATCH SKIP leads nowhere, or a limit is exceeded.
         """
         count, self._seq = seq - self._seq, seq
         if self._bulk is not None and self._is_for_bulk(count, final):
@@ -323,11 +328,11 @@ class DecidedMachine(LiveMachine):
             return super().take(database, arrived, now, seq)
 
     def history(self) -> BulkHistory | None:
-        """The equivalent of this machine for a history; None where rows have to be processed one at a time."""
+        """The equivalent of this machine for a history; None if rows have to be processed one at a time."""
         return None if self._bulk is None else BulkHistory(self._bulk)
 
     def _is_for_bulk(self, count: int, final: bool) -> bool:
-        """Whether the events are many, or in the end the rows that the machine would have to be restored from."""
+        """Whether there are many events; at the end, many rows from which the machine would have to be restored."""
         if final:
             return not count and not self._is_restored and self._retained >= self.bulk_events
         return count >= max(self.bulk_events, self._retained // BULK_RETAINED)
@@ -352,21 +357,21 @@ class DecidedMachine(LiveMachine):
         arrivals = state.arrivals(rows, end)
         fed = list(itertools.takewhile(lambda arrival: arrival.ready != end, arrivals))
         reports = sorted(state.feed(fed, now), key=state.order)
-        if final:  # what waits for rows that will not come, and what is open
+        if final:  # decides waiting and open matches
             last = [*state.feed(arrivals[len(fed) :], now), *state.finish(now, seq)]
             reports += sorted(last, key=state.first_row)
         return MatchRows(self.task, reports, state.rows, self._types).table(database) if reports else None
 
     @property
     def is_checkpoint_due(self) -> bool:
-        """Its progress is all that it needs."""
+        """Never: its progress is all that it needs."""
         return False
 
     def checkpoint(self, database: Database) -> None:
         self.write_progress(database, self.progress())
 
     def progress(self) -> Rows:
-        """A line for each partition that has moved on."""
+        """A line of progress for each partition that has moved on."""
         lines = list(self._state.release())
         self._retained = len(self._state.rows)
         return lines
@@ -385,7 +390,7 @@ class DecidedMachine(LiveMachine):
 
 @contextlib.contextmanager
 def _refusing() -> Iterator[None]:
-    """Within it errors of the machine are raised as QueryError."""
+    """A context in which errors of the machine are raised as QueryError."""
     try:
         yield
     except (SkipError, BudgetError) as error:

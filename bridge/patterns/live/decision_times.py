@@ -1,7 +1,7 @@
-"""When each match of a bounded history would have been decided, had its rows come one by one (rule S4).
+"""The times at which the matches of a bounded history would have been decided, had its rows come one by one (rule S4).
 
-A match is decided when no later row can change it, nor a match before it: so it waits for every search that began before
-its own. The rows that a search looked at tell when it ended.
+A match is decided when no later row can change it or a match before it, so it waits for every search that began before
+its own. The rows that a search has read determine when it ended.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from nfa.pattern import length_bounds
 from nfa.skip import to_next_row
 
 SEARCHES_AT_ONCE = 1 << 16
-"""How many searches advance together."""
+"""The number of searches that advance together."""
 
 LOOKS_PER_ROW = 256
-"""How often the searches may look at each row, on average, before the machine is as fast."""
+"""The average number of reads per row at which the machine would be as fast."""
 
 BY_ROW, BY_TIME, AT_THE_END = 0, 1, 2
-"""What decided a match: a row, time alone, or the end of the stream."""
+"""The causes that may decide a match: a row, time alone, or the end of the stream."""
 
 
 class Decisions(NamedTuple):
@@ -46,9 +46,9 @@ class Decisions(NamedTuple):
 
 
 class Searches(NamedTuple):
-    """The searches for matches: the row at which each began, and what ended it and all before it.
+    """The searches for matches: the row at which each began, and the event that ended it and all earlier ones.
 
-    `leads`: no search before it went on for longer, so decisions from there on do not depend on those before.
+    `leads`: whether no earlier search lasted longer, so that decisions from here on do not depend on earlier ones.
     """
 
     starts: Ints
@@ -56,18 +56,18 @@ class Searches(NamedTuple):
     leads: Bools
 
     def decisions_of(self, found: Matches) -> Decisions:
-        """The decisions of the matches that they found."""
+        """The decisions of the matches that the searches found."""
         return self.decisions.of(np.searchsorted(self.starts, found.starts))
 
     @property
     def open(self) -> Ints:
-        """The starts of the searches that continue."""
+        """The starts of the searches that are still open."""
         open_starts: Ints = self.starts[self.decisions.how == AT_THE_END]
         return open_starts
 
 
 def has_decision_times(clause: RowPattern, conditions: Sequence[Condition]) -> bool:
-    """Whether `decision_times` knows the clause: its conditions read the row, or rows at known distances from the start."""
+    """Whether `decision_times` supports the clause: conditions read rows at known distances from the start."""
     if clause.timed_out or clause.absent is not None or length_bounds(clause.pattern)[0] == 0:
         return False
     if clause.per_match is PerMatch.WITH_UNMATCHED:
@@ -81,7 +81,7 @@ def decision_times(task: Task, found: Matches, times: Ints, now: int) -> Searche
     """The searches that found the matches, over rows with these `times` (ms), where time passed up to `now`.
 
     Raises:
-        ExhaustedError: they look so far that going row by row is as fast.
+        ExhaustedError: they read so far that going row by row is as fast.
     """
     run = _SearchRun(task, times, now)
     starts = run.starts(found)
@@ -100,9 +100,9 @@ class _SearchRun:
         self.count = int(self.partition_ends[-1]) if len(self.partition_ends) else 0
 
     def starts(self, found: Matches) -> Ints:
-        """The rows at which a search began: all but those within a match.
+        """The rows at which a search began, that is all rows not inside a match.
 
-        Without those at which no match can begin: such a search ended with its own row, before all later ones.
+        Rows at which no match can begin are omitted: such a search ended with its own row, before all later searches.
         """
         possible = candidates(self.task)
         if self.task.skip is to_next_row:
@@ -115,7 +115,7 @@ class _SearchRun:
         return np.flatnonzero(outside) if possible is None else possible[outside[possible]]
 
     def search(self, starts: Ints) -> tuple[Ints, Bools]:
-        """How many rows each search looked at, and whether no later row mattered to it."""
+        """The number of rows that each search read, and whether no later row mattered to it."""
         search = StartSearch(self.task.program, symbol_sets_at(self.task), self.task.ends, self.task.limits)
         several, looked, at = [], 0, 0
         while at < len(starts):
@@ -129,7 +129,7 @@ class _SearchRun:
         return np.concatenate(steps), np.concatenate(settled)
 
     def searches(self, starts: Ints, steps: Ints, settled: Bools) -> Searches:
-        """When each search ended, and all before it in its partition."""
+        """The searches with the times at which each of them, and all earlier ones of its partition, ended."""
         counts = np.diff(np.searchsorted(starts, self.partition_ends), prepend=0)
         ends = np.repeat(self.partition_ends, counts)
         row = starts + steps - 1

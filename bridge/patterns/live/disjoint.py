@@ -1,4 +1,4 @@
-"""EPL's AFTER MATCH SKIP PAST LAST ROW over matches of a fixed length, which need no other state than the last match."""
+"""EPL's AFTER MATCH SKIP PAST LAST ROW over matches of fixed length, whose only state is the last match."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ Key = tuple[Hashable, ...]
 
 @dataclasses.dataclass
 class DisjointMatches:
-    """Selects, of the matches that a push completes, those that start after the last match reported for their partition.
+    """Selects, from the matches that a push completes, those that start after the last reported one of their partition.
 
-    `completed` selects their partitions, numbers of the first row and of the last row; `earlier` selects the partitions and
-    numbers of the last row of matches reported before; both in order. The selected matches are appended to `reported`.
+    `completed` selects partition, number of the first row and number of the last row of these matches; `earlier`
+    selects partition and number of the last row of matches reported before; both are ordered. The selected matches are
+    appended to `reported`.
     """
 
     table: str

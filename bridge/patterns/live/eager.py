@@ -1,7 +1,7 @@
 """EPL's match_recognize over a stream: each match is reported at the row that completes it, or when its interval is over.
 
-What is known of each row is computed by the database and is in a table; a checkpoint of the open matches is written now
-and then. `restore` reads the checkpoint and feeds the rows since once more.
+The database computes the values of each row, which are in a table. A checkpoint of the open matches is written from
+time to time. `restore` reads the checkpoint and processes the later rows again.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class EagerMachine(LiveMachine):
     current_table: str
     """The name of the table that `write_current` fills."""
     single: dict[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
-    """Columns of an aggregate's rows that are of the one row of another variable: that variable, and its column."""
+    """Columns in an aggregate that belong to the only row of another variable: that variable, and its column."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._schedule = CheckpointSchedule(self.checkpoint_rows)
         self.reporting = Reporting.of(self.node)
-        # Results have measures only.
+        # Results have only measures.
         self._output = dataclasses.replace(self.task, clause=dataclasses.replace(self.task.clause, partition_by=()))
 
     # The tables ---------------------------------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ class EagerMachine(LiveMachine):
         return database.fetch(self.statements.deleted) if self.statements.deleted else []
 
     def _refeed(self, rows: list[Row], deletions: list[Row], now: int) -> None:
-        """Feeds rows whose matches have been reported."""
+        """Processes rows again whose matches were already reported."""
         self._schedule.rows += len(rows)
         collections.deque(self._state.feed(rows, deletions), maxlen=0)
         collections.deque(self._state.elapse(now), maxlen=0)
@@ -103,7 +103,7 @@ class EagerMachine(LiveMachine):
     def advance(
         self, database: Database, now: int, seq: int, final: bool, arrived: Sequence[Rows] | None = None
     ) -> pa.Table | None:
-        """The end of the stream decides nothing: matches are reported as they are complete."""
+        """Processes a push. The end of the stream decides nothing, as matches are reported when they are complete."""
         state = self._state
         rows = database.fetch(self.statements.arrived) if arrived is None else sorted(arrived[0], key=self.task.row_id)
         reports = [*state.feed(rows, self._deletions(database)), *state.elapse(now)]
@@ -124,7 +124,7 @@ class EagerMachine(LiveMachine):
     # On demand ----------------------------------------------------------------------------------------------------------
 
     def write_current(self, database: Database, now: int) -> None:
-        """Writes the matches over what the window holds into `current_table`, as if its rows came together."""
+        """Writes the matches over the rows in the window into `current_table`, as if these rows came together."""
         name = database.quoted(self.current_table)
         database.execute(f"DELETE FROM {name}")
         table = self._current(database, now) if self.reporting.window is not None else None
@@ -160,7 +160,7 @@ class EagerMachine(LiveMachine):
 
 
 class EagerMatchRows(MatchRows):
-    """The rows of reports, with columns that are of one row of each match."""
+    """The rows of reports, with columns that belong to one row of each match."""
 
     def __init__(
         self,

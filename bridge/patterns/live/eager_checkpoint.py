@@ -12,7 +12,7 @@ from nfa.threads.path import Path
 from windows.databases import Database
 
 OLDEST, NEWEST, TAKEN = -1, -2, -3
-"""What stands for a partition's number in lines of ROWS that are about the window: see there."""
+"""The values that replace a partition's number in lines of ROWS about the window; see `ROWS`."""
 
 
 @dataclasses.dataclass
@@ -29,7 +29,7 @@ class EagerCheckpoint:
 
     @classmethod
     def of(cls, state: EagerState) -> EagerCheckpoint:
-        """The lines that describe the state."""
+        """The lines that describe a state."""
         found = cls()
         for place, partition in enumerate(state.partitions.values()):
             for offset, number in enumerate(partition.rows):
@@ -66,11 +66,11 @@ class EagerCheckpoint:
 
     @property
     def upto(self) -> RowId:
-        """The newest row that the checkpoint knows."""
+        """The newest row that the checkpoint contains."""
         return next((_row_id(line) for line in self.rows if line[0] == NEWEST), BEGINNING)
 
     def restore(self, state: EagerState, retained: dict[RowId, Row]) -> None:
-        """Brings an empty state to where it was; `retained` are the retained rows in order."""
+        """Restores an empty state to that of the checkpoint. `retained`: the retained rows in order."""
         partitions: dict[int, EagerPartition] = {}
         for place, index, ts, seq, within, number in self.rows:
             if place < 0:

@@ -1,4 +1,4 @@
-"""The state of the machine of EPL's match_recognize in memory: open matches by partition, the window, and its deletions.
+"""The state in memory of the machine of EPL's match_recognize: open matches by partition, the window, and deletions.
 
 The rules are numbered as in docs/epl.md (M1 to M21).
 """
@@ -24,7 +24,7 @@ from windows.extents import Rows
 
 
 class RowDeletion(NamedTuple):
-    """The event `at` deletes a row of the window."""
+    """The deletion of a row of the window by the event `at`."""
 
     at: RowId
     row: RowId
@@ -32,7 +32,7 @@ class RowDeletion(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Reporting:
-    """When and which matches of a clause are reported, and the window whose rows they hold."""
+    """Which matches of a clause are reported and when, and the window whose rows they may contain."""
 
     selection: MatchSelection
     window: Extent | None
@@ -52,25 +52,25 @@ class Reporting:
 
     @property
     def batch(self) -> int | None:
-        """The number of rows that are taken together; None where each is taken by itself."""
+        """The number of rows that are processed together; None if each is processed by itself."""
         return self.window.slide if isinstance(self.window, Rows) else None
 
 
 @dataclasses.dataclass
 class EagerPartition(Partition[EagerMatcher[int]]):
-    """A partition of an EagerMachine, with the deadline of it that is in the queue."""
+    """A partition of an EagerMachine, and its deadline in the queue."""
 
     awaited: int | None = None
 
     def first_open(self) -> int:
-        """The index of the first row that an open match holds; with none that of the next row."""
+        """The index of the first row in an open match; if there is none, the index of the next row."""
         return min((start.index for start in self.machine.starts), default=self.machine.count)
 
 
 class EagerState(MachineState[MatchReport]):
-    """The partitions, the content of the window, and the rows that have been deleted from it since the last checkpoint.
+    """The partitions, the content of the window, and the rows deleted from it since the last checkpoint.
 
-    `reread` gives all retained rows in order; `tracks_deletions`: rows may be deleted from the window.
+    `reread` returns all retained rows in order. `tracks_deletions`: whether rows may be deleted from the window.
     """
 
     def __init__(
@@ -93,7 +93,10 @@ class EagerState(MachineState[MatchReport]):
         """The rows deleted since the last checkpoint."""
         self.keys: dict[RowId, Key] = {}
         self.taken: dict[Key, dict[RowId, None]] = {}
-        """By partition the rows of the window that some thread took_row, the oldest first; of both, where rows are deleted."""
+        """Per partition, the rows of the window that some thread has taken, oldest first.
+
+        Kept if rows can be deleted.
+        """
         self._touched: dict[Key, None] = {}
         self._discarded: list[int] = []
         lines = enumerate(task.program.instructions)
@@ -122,7 +125,7 @@ class EagerState(MachineState[MatchReport]):
     # Rows in, reports out -------------------------------------------------------------------------------------------------
 
     def feed(self, rows: Iterable[Row], deletions: Sequence[Row]) -> Iterator[MatchReport]:
-        """The reports that rows make, in order; an event deletes before it is inserted itself."""
+        """The reports that rows cause, in order. An event deletes rows before it is inserted itself."""
         if not deletions:
             for row in rows:
                 yield from self._feed(row)
@@ -165,7 +168,7 @@ class EagerState(MachineState[MatchReport]):
     # Windows and time -----------------------------------------------------------------------------------------------------
 
     def _enter(self, partition: EagerPartition, row_id: RowId) -> None:
-        """Adds the row to the window; the rows that leave by it end the open matches that hold them."""
+        """Adds the row to the window. Open matches that contain rows that leave the window end."""
         window, content = self._window, self.content
         if window is not None:
             content.append(row_id)
@@ -174,20 +177,20 @@ class EagerState(MachineState[MatchReport]):
             self._end_expired(partition)
 
     def _end_expired(self, partition: EagerPartition) -> None:
-        """Ends the open matches of a partition that hold a row older than the window."""
+        """Ends the open matches of a partition that contain a row older than the window."""
         if self.content and self.reporting.batch is None:
             oldest = self.content[0]
             partition.machine.expire(lambda row: self.rows.row_id_of[row] < oldest)
 
     def _end_batch(self, ts: int, seq: int) -> Iterator[MatchReport]:
-        """The matches of a full batch; the next one begins without them."""
+        """The matches of a full batch. The next batch begins without rows."""
         yield from (self.report(match, ts, seq) for match in self.of_batches(BatchMatcher.finish))
         self._touched |= dict.fromkeys(self.partitions)
         for partition in self.partitions.values():
             partition.machine.starts.clear()
 
     def of_batches(self, matches: Callable[[BatchMatcher[int]], list[CompleteMatch]]) -> list[CompleteMatch]:
-        """The matches of all partitions' batches, in the order in which their first match was complete."""
+        """The matches of all partitions' batches, in the order in which each partition's first match was complete."""
         first = []
         for partition in self.partitions.values():
             machine = partition.machine
@@ -206,7 +209,10 @@ class EagerState(MachineState[MatchReport]):
         return self.deadlines.next
 
     def due(self, deadline: int) -> Iterator[MatchReport]:
-        """The partition with the earliest start first; with all matches, plainly by starts."""
+        """The reports of that time, by the partition with the earliest start.
+
+        If all matches are reported, just by their starts.
+        """
         keys: dict[Key, None] = {}
         while self.deadlines.next == deadline:
             keys[self.deadlines.pop()] = None
@@ -229,13 +235,16 @@ class EagerState(MachineState[MatchReport]):
     # Deletions (M18 to M21) -----------------------------------------------------------------------------------------------
 
     def enter(self, row_id: RowId, key: Key, is_taken: bool) -> None:
-        """Notes a row of the window, and whether some thread took_row it."""
+        """Notes a row of the window, and whether some thread has taken it."""
         self.keys[row_id] = key
         if is_taken:
             self.taken.setdefault(key, {})[row_id] = None
 
     def _delete(self, deletion: RowDeletion) -> None:
-        """The oldest row that was taken ends the matches that hold it; another one makes its partition begin anew."""
+        """Deletes a row. The oldest row taken ends the matches that contain it.
+
+        Another row makes its partition begin again.
+        """
         row_id = deletion.row
         if row_id in self.deleted or row_id not in self.keys:
             return
@@ -256,10 +265,10 @@ class EagerState(MachineState[MatchReport]):
                 self._touched[key] = None
 
     def _retake(self, key: Key, until: RowId) -> None:
-        """Feeds the rows of a partition once more, without reporting."""
+        """Processes the rows of a partition again, without reporting."""
         old = self.partitions.pop(key, None)
         if old is not None:
-            self._discarded += old.rows  # matches of this push may hold them
+            self._discarded += old.rows  # matches of this push may contain them
         partition = self.partition(key)
         for row in self._reread():
             row_id = self.task.row_id(row)
@@ -271,7 +280,7 @@ class EagerState(MachineState[MatchReport]):
     # Memory -------------------------------------------------------------------------------------------------------------
 
     def release(self) -> None:
-        """Drops rows that no open match holds, and partitions without any."""
+        """Drops rows that are in no open match, and partitions without rows."""
         for key in self._touched:
             partition = self.partitions.get(key)
             if partition is not None:
@@ -283,7 +292,7 @@ class EagerState(MachineState[MatchReport]):
         self._discarded.clear()
 
     def release_expired(self) -> None:
-        """The same, with what has left the window since the newest row of each partition."""
+        """The same, including rows that have left the window since the newest row of their partition."""
         for key, partition in self.partitions.items():
             self._end_expired(partition)
             self._touched[key] = None

@@ -1,4 +1,4 @@
-"""Live machines: steps of a plan that run a pattern over the rows of each push and write what they report into a table."""
+"""Live machines: steps of a plan that run a pattern over the rows of each push and write results into a table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ Report = TypeVar("Report")
 
 
 class Deadlines(Generic[Item]):
-    """A queue of items with the times (ms) at which they are due; those of one time stay in the order they were added.
+    """A queue of items with the times (ms) at which they are due.
+
+    Items of equal times stay in the order of their addition.
 
     >>> deadlines = Deadlines()
     >>> for time, item in ((7, "b"), (5, "a"), (7, "c")):
@@ -55,30 +57,30 @@ class MachineState(abc.ABC, Generic[Report]):
 
     @abc.abstractmethod
     def due(self, deadline: int) -> Iterator[Report]:
-        """The reports of that time; the deadline is removed."""
+        """The reports of that time. The deadline is removed."""
 
     def elapse(self, now: int) -> Iterator[Report]:
-        """The reports that time alone makes up to `now`, each at its own time."""
+        """The reports that time alone causes up to `now`, each at its own time."""
         while (deadline := self.next_deadline()) is not None and deadline <= now:
             yield from self.due(deadline)
 
 
 @dataclasses.dataclass
 class CheckpointSchedule:
-    """When to write the next checkpoint: after `least` rows, or more where the last checkpoint had more lines."""
+    """When to write the next checkpoint: after `least` rows, or later if the last checkpoint had more lines."""
 
     least: int
     lines: int = 0
-    """Lines of the last checkpoint."""
+    """The number of lines in the last checkpoint."""
     rows: int = 0
-    """Rows since the last checkpoint."""
+    """The number of rows since the last checkpoint."""
 
     @property
     def is_due(self) -> bool:
         return self.rows >= max(self.least, self.lines)
 
     def restart(self, lines: int) -> None:
-        """Counts from a checkpoint of this number of lines on."""
+        """Restarts the count after a checkpoint with this number of lines."""
         self.rows, self.lines = 0, lines
 
 
@@ -86,27 +88,28 @@ class CheckpointSchedule:
 class LiveMachine(abc.ABC):
     """A machine of one continuous query; a step of its operator (`rewrite.plan.Call`).
 
-    Its tables are the truth: `restore` makes the memory of a machine from them, as it was before the rows of this push,
-    and `checkpoint` writes what `restore` reads beside the retained rows. So after `forget` (a push that failed and was
-    rolled back, or a new process) the next `run` reports what an undisturbed machine would have.
+    Its tables are the truth: `restore` builds the memory of a machine from them, as it was before the rows of this
+    push, and `checkpoint` writes the data that `restore` needs beside the retained rows. So after `forget` (a failed
+    push was rolled back, or the process is new) the next `run` reports the same as an undisturbed machine.
     """
 
     table: str
     """The name of the result table."""
     arrivals: tuple[Arrivals, ...] = dataclasses.field(default=(), kw_only=True)
-    """The reads of a push, one per table of rows; empty where a row's values depend on later rows, or on computed values
-    of earlier ones."""
+    """The SELECTs of a push, one per table of rows; empty if a row's values depend on later rows, or on computed values
+    of earlier rows.
+    """
 
     def __post_init__(self) -> None:
         self._is_restored = False
 
     @property
     def is_restored(self) -> bool:
-        """Whether it has its memory; it gets that with the first push."""
+        """Whether the machine has its memory, which it gets with the first push."""
         return self._is_restored
 
     def next_deadline(self, database: Database, now: int) -> int | None:
-        """The next time (ms) at which time alone may decide something; None also while it is not restored."""
+        """The next time (ms) at which time alone may decide something; also None while it is not restored."""
         if not self._is_restored:
             return None
         state: MachineState[Any] = vars(self)["_state"]
@@ -114,47 +117,49 @@ class LiveMachine(abc.ABC):
 
     @abc.abstractmethod
     def restore(self, database: Database) -> None:
-        """Makes the memory from the tables, without the rows of this push."""
+        """Builds the memory from the tables, without the rows of this push."""
 
     @abc.abstractmethod
     def checkpoint(self, database: Database) -> None:
-        """Writes what `restore` needs of the memory into the tables."""
+        """Writes into the tables the part of the memory that `restore` needs."""
 
     @abc.abstractmethod
     def advance(
         self, database: Database, now: int, seq: int, final: bool, arrived: Sequence[Rows] | None = None
     ) -> pa.Table | None:
-        """Takes the rows of this push and the time up to `now`; returns the rows for the result table, if there are any.
+        """Processes the rows of this push and the time up to `now`.
 
-        `arrived`: the rows that the SELECTs of `arrivals` give; None: they are read from the tables.
+        Returns the rows for the result table, if there are any.
+
+        `arrived`: the rows of the SELECTs in `arrivals`; None: they are read from the tables.
         """
 
     @property
     @abc.abstractmethod
     def is_checkpoint_due(self) -> bool:
-        """Whether the push under way ends with a checkpoint."""
+        """Whether the current push ends with a checkpoint."""
 
     @abc.abstractmethod
     def explained(self, pretty: Callable[[str], str]) -> str:
         """A description of the machine, and the statements whose rows it reads."""
 
     def take(self, database: Database, arrived: Sequence[Rows], now: int, seq: int) -> pa.Table | None:
-        """Takes an event that is pushed alone, of which the SELECTs of `arrivals` give these rows; returns the results.
+        """Processes a single event, for which the SELECTs of `arrivals` give these rows; returns the results.
 
-        Neither are the rows stored in tables yet, nor the results, nor what `progress` gives then.
+        The rows, the results and the lines of `progress` are not stored in tables yet.
         """
         self.ensure_restored(database)
         return self.advance(database, now, seq, False, arrived)
 
     def progress(self) -> Rows:
-        """The lines to store of the last push, beside its rows and results."""
+        """The lines of the last push to store, in addition to its rows and results."""
         return []
 
     def write_progress(self, database: Database, lines: Rows) -> None:  # noqa: B027 (most have none)
-        """Writes what `progress` has given."""
+        """Stores the lines of `progress`."""
 
     def run(self, database: Database, now: int, seq: int, final: bool) -> None:
-        """Takes this push, whose newest time and event are `now` and `seq`. `final`: nothing comes after it."""
+        """Processes this push, whose newest time and event are `now` and `seq`. `final`: no push comes after it."""
         self.ensure_restored(database)
         results = self.advance(database, now, seq, final)
         if results is not None:
@@ -169,7 +174,7 @@ class LiveMachine(abc.ABC):
             self._is_restored = True
 
     def forget(self) -> None:
-        """Gives up the memory: it is not what the tables say any more."""
+        """Drops the memory, as it no longer agrees with the tables."""
         self._is_restored = False
 
 

@@ -1,4 +1,4 @@
-"""The results that a live machine reports at a push, as rows of its result table."""
+"""The results of a live machine in a push, as rows of its result table."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class MatchReport(NamedTuple):
 
 
 def system_columns(ts: Ints | list[int], seq: Ints | list[int]) -> dict[str, Array]:
-    """The first columns of every result table, for results of these times and events."""
+    """The first columns of every result table, for results with these times and events."""
     count = len(ts)
     columns = {"ts": ts, "seq": seq, "_expires": np.full(count, NEVER), "_place": np.arange(count)}
     return {name: pa.array(values, pa.int64()) for name, values in columns.items()}
@@ -44,7 +44,10 @@ def system_columns(ts: Ints | list[int], seq: Ints | list[int]) -> dict[str, Arr
 def result_table(
     task: LiveTask, database: Database, rows: MatchInput, members: Members, which: OutputRows, ts: Ints, seq: Ints
 ) -> pa.Table:
-    """The rows `which` of a clause's result table; `ts` and `seq` are the time and the event at which each is reported."""
+    """The rows `which` of a clause's result table.
+
+    `ts` and `seq` are the time and the event at which each is reported.
+    """
     output = task.output(database, rows, members, which)
     system = system_columns(ts, seq)
     return pa.Table.from_arrays([*system.values(), *output.columns], names=[*system, *output.column_names])
@@ -80,7 +83,7 @@ class MatchRows:
             [first for first, _ in matches], [*map(len, codes)], [code for some in codes for code in some]
         )
         members = Members(found, self.task.program, self.ends)
-        members.numbers = np.array([one.number for _, one in matches], np.int64)  # of the partition, not of this push
+        members.numbers = np.array([one.number for _, one in matches], np.int64)  # within the partition
         return members
 
     def _report_of(self, rows: Ints) -> Ints:
@@ -95,7 +98,7 @@ class MatchRows:
         return [self.column(expression) for expression in expressions]
 
     def column(self, expression: exp.Expr) -> Array:
-        """An expression's value in each row."""
+        """The value of an expression in each row."""
         values = self._retained.values_of(expression)
         return self.array([values[number] for number in self.numbers], expression)
 

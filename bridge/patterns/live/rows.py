@@ -1,4 +1,4 @@
-"""Rows of a stream as live machines hold them: their ids, what is known of them, and the partitions they are of."""
+"""Rows of a stream as live machines have them in memory: their ids, known values, and partitions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RowId: TypeAlias = tuple[int, int, int]
 """The ts, seq and place of a row, by which the rows of a stream are ordered."""
 
 BEGINNING: RowId = (-(2**62), 0, 0)
-"""A row id before that of every row."""
+"""A row id before the id of every row."""
 
 NAN = float("nan")
 
@@ -41,7 +41,7 @@ Machine = TypeVar("Machine")
 
 @dataclasses.dataclass(frozen=True)
 class LiveTask:
-    """A row pattern clause over a stream: its graded conditions, its measures, and the expressions they read of a row.
+    """A row pattern clause over a stream: its graded conditions, its measures, and the row expressions that they read.
 
     `fields` are the input's columns; PREV reads at most `behind` rows before a start.
     """
@@ -60,7 +60,7 @@ class LiveTask:
         return len(self.clause.partition_by)
 
     def key(self, row: Row) -> Key:
-        """The key of a row; NaN, which equals no NaN in Python, is the same object in every key."""
+        """The key of a row. NaN, which does not equal itself in Python, is the same object in every key."""
         key = row[: self.key_width]
         for value in key:
             if value != value:
@@ -76,16 +76,14 @@ class LiveTask:
         return self.key_width + 4 + self.expressions.index(expression)
 
     def output(self, database: Database, rows: MatchInput, members: Members, which: OutputRows) -> pa.Table:
-        """The columns of the results that the clause itself gives."""
-        clause = dataclasses.replace(
-            self.clause, order_by=()
-        )  # ts orders every stream, and the results have it already
+        """The result columns that the clause itself defines."""
+        clause = dataclasses.replace(self.clause, order_by=())  # ts orders every stream and is already in the results
         fields = [name for name in self.fields if name != "ts"]
         return ResultColumns(database, rows, members, which).table(clause, fields, self.measures)
 
 
 class RetainedRows:
-    """The rows that open matches may need, each by a number of its own; implements `machine.Known` for conditions."""
+    """The rows that open matches may need, each with a number; implements `machine.Known` for conditions."""
 
     def __init__(self, task: LiveTask, database: Database) -> None:
         self.task, self.database = task, database
@@ -112,7 +110,7 @@ class RetainedRows:
         return self.values[expression]
 
     def type_of(self, expression: exp.Expr) -> None:
-        """The type in Arrow: unknown, as the values come one by one."""
+        """The Arrow type: unknown, as the values come one by one."""
 
     def arrays_of(self, names: Sequence[str]) -> list[Array]:
         raise NotImplementedError("aggregates that only the database knows are refused over streams")
@@ -145,7 +143,7 @@ class Partition(Generic[Machine]):
 
     @property
     def end(self) -> int:
-        """The index of the next row that comes."""
+        """The index of the next row."""
         return self.base + len(self.rows)
 
     def row(self, index: int) -> int:

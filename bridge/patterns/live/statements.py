@@ -1,4 +1,4 @@
-"""The statements and tables of live machines, in the SQL of their database; names of tables are quoted."""
+"""The statements and tables of live machines, in the SQL of their database. Names of tables are quoted."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ Rows: TypeAlias = "list[tuple[Any, ...]]"
 
 
 PREVIOUS = "_previous"
-"""The name that qualifies values of earlier rows in the SELECT of `Arrivals`."""
+"""The qualifier of values of earlier rows in the SELECT of `Arrivals`."""
 
 
 class PreviousValue(NamedTuple):
-    """The value of a column `back` rows before a row of the same partition; NULL where there is no such row."""
+    """The value of a column `back` rows before a row of the same partition; NULL if there is no such row."""
 
     column: str
     back: int
 
     @property
     def placeholder(self) -> exp.Column:
-        """The expression that stands for it in a SELECT."""
+        """The expression that represents the value in a SELECT."""
         return column_of(PREVIOUS, f"{self.back}.{self.column}")
 
 
 class Arrivals(NamedTuple):
-    """The SELECT by which a machine reads the rows of a push that are stored in a table; it reads the inboxes, not the table.
+    """The SELECT of the rows that a push adds to a machine's table; it reads the inboxes, not that table.
 
-    It computes all that is stored of a row, so what cannot be stored fails with it. `previous`: the values of earlier rows that
-    it reads, `keys`: the columns of the partition.
+    It computes everything that is stored of a row, so it fails if a value cannot be stored. `previous`: the values of
+    earlier rows that it reads. `keys`: the columns of the partition.
     """
 
     table: str
@@ -55,7 +55,7 @@ class MachineStatements:
 
 @dataclasses.dataclass(frozen=True)
 class LateStorage:
-    """How the rows of a push are stored after the machine has seen them. Of many rows, it needs few later."""
+    """The storage of a push's rows after the machine has seen them: of many rows, it needs few later."""
 
     rows: str
     """The retained rows and those of this push, with the columns of `MachineStatements.retained`."""
@@ -64,7 +64,7 @@ class LateStorage:
     needed: str
     """The table of the ids of the rows that are needed: ts, seq, place."""
     keep: tuple[str, ...]
-    """Statements that keep the rows in that table, and no others, of the retained ones and of those of this push."""
+    """Statements that reduce the retained rows and the rows of this push to the rows in that table."""
     empty: str
     """Removes all ids from that table."""
 
@@ -74,21 +74,22 @@ class DecidedStatements(MachineStatements):
     """The statements of a DecidedMachine."""
 
     progress: str
-    """The progress of each partition: key; ts, seq, place of the last row not needed; index of the next row; index of the
-    start; index after the furthest match; number of matches so far; version, which grows from line to line."""
+    """The progress of each partition: key; ts, seq, place of the last row not needed; index of the next row; index of
+    the start; index after the furthest match; number of matches so far; version, which grows from line to line.
+    """
     progress_table: str
     late: LateStorage | None = None
-    """None where a step before the machine stores the rows of each push."""
+    """None if a step before the machine stores the rows of each push."""
 
 
 @dataclasses.dataclass(frozen=True)
 class EagerStatements(MachineStatements):
-    """The statements of an EagerMachine; its rows come in the order of their ids."""
+    """The statements of an EagerMachine; they give rows in the order of their ids."""
 
     retained_table: str
     row_table: str
     thread_table: str
-    """`ROWS` and `THREADS` of a checkpoint."""
+    """The tables of a checkpoint: `ROWS` and `THREADS`."""
     deleted_table: str | None = None
     """The rows deleted since the last checkpoint: ts and seq of the deleting event, then ts, seq, place of the row."""
     deleted: str | None = None

@@ -1,4 +1,4 @@
-"""EPL's pattern [ … ] over streams: its events are in tables, and so is a checkpoint of its instances."""
+"""EPL's pattern [ … ] over streams: tables have its events and a checkpoint of its instances."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from windows.sql import column, conjuncts
 
 
 class PatternEvent(NamedTuple):
-    """An event: the number of its input, its row id, the bits of what it can be, and its values."""
+    """An event: the number of its input, its row id, the bits of the kinds that it can be, and its values."""
 
     source: int
     row_id: RowId
@@ -39,7 +39,7 @@ class PatternEvent(NamedTuple):
 
 
 class BoundEvents(NamedTuple):
-    """The events for which a pattern turned true at a time, by the event `seq` (0: by time alone)."""
+    """The events for which a pattern became true at a time, by the event `seq` (0: by time alone)."""
 
     ts: int
     seq: int
@@ -48,9 +48,12 @@ class BoundEvents(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class EventInput:
-    """One input: the SELECTs of this push's events and of all retained ones, in order; its columns; the kinds of its events.
+    """One input: the SELECTs of this push's events and of all retained events, in order; its columns.
 
-    The columns of an event are followed by `parts` of nested ones that conditions read, and by `keys` values of its key.
+    Its events' kinds.
+
+    The columns of an event are followed by the `parts` of nested columns that conditions read, and by `keys` key
+    values.
     """
 
     arrived: str
@@ -65,7 +68,10 @@ Pick: TypeAlias = "Callable[[Bound], PatternEvent | None]"
 
 
 def picker(kind: int, index: int | None) -> Pick:
-    """A function from bound events to the one of a kind; of several to that at an index (None: the last)."""
+    """A function from bound events to the event of a kind.
+
+    If there are several, the one at an index (None: the last).
+    """
 
     def pick(bound: Bound) -> PatternEvent | None:
         found: Any = bound.get(kind)
@@ -94,7 +100,7 @@ class EventReader:
         return evaluator(match_expression.expression, readers, self.database)
 
     def equality(self, kind: int, condition: MatchExpression | None) -> Equality | None:
-        """The first conjunct of a condition that compares a column with one of an earlier event for equality."""
+        """The first conjunct of a condition that compares a column with a column of an earlier event for equality."""
         if condition is None or scalar(condition.expression, len(condition.atoms)) is None:
             return None
         atoms = {column(f"_v{place}"): atom for place, atom in enumerate(condition.atoms)}
@@ -118,7 +124,7 @@ class EventReader:
             place = len(one.names) + one.parts.index(atom.row)
         elif name in one.names:
             place = one.names.index(name)
-        else:  # its time
+        else:  # the time of the event
             return lambda bound: None if (event := pick(bound)) is None else event.row_id[0]
         return lambda bound: None if (event := pick(bound)) is None else event.values[place]
 
@@ -133,7 +139,7 @@ def _is_of(atom: Atom | None, kind: int) -> bool:
 
 
 class TemporalState(MachineState[BoundEvents]):
-    """The instances of a pattern, by key where events have keys, and the newest event."""
+    """The instances of a pattern (per key, if events have keys), and the newest event."""
 
     def __init__(self, inputs: Sequence[EventInput], matcher: TemporalMatcher | KeyedMatchers) -> None:
         self.inputs, self.matcher = inputs, matcher
@@ -157,7 +163,7 @@ class TemporalState(MachineState[BoundEvents]):
 
 @dataclasses.dataclass
 class TemporalMachine(LiveMachine):
-    """The machine of one continuous pattern [ … ]; `rests` are the conditions of its events that name others before."""
+    """The machine of one continuous pattern [ … ]. `rests`: the conditions of its events that name earlier events."""
 
     node: query.TemporalMatch
     inputs: tuple[EventInput, ...]
@@ -167,7 +173,7 @@ class TemporalMachine(LiveMachine):
     checkpoint_rows: int
     """The least number of rows between two checkpoints."""
     wholes: dict[int, exp.Expr]
-    """The part of events that is the whole event, where that is a column of the result."""
+    """The part of an event that is the whole event, if that is a column of the result."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -196,7 +202,7 @@ class TemporalMachine(LiveMachine):
         collections.deque(state.elapse(now), maxlen=0)
 
     def _new_watch(self) -> TemporalMatcher | KeyedMatchers:
-        """The machine of the pattern; one per key, where the events have keys."""
+        """The machine of the pattern; one per key if events have keys."""
         holds, values = self._holds(), [self._reader.function(value) for value in self.values]
         found = {kind: self._reader.equality(kind, rest) for kind, rest in enumerate(self.rests)}
         equalities = {kind: equality for kind, equality in found.items() if equality is not None}
@@ -208,7 +214,7 @@ class TemporalMachine(LiveMachine):
         return KeyedMatchers(new_watch, lambda event: event.values[-count:]) if count else new_watch()
 
     def _holds(self) -> Callable[[int, PatternEvent, Bound], bool]:
-        """Whether an event is of a kind after others, by the conditions that name these."""
+        """A function that tells whether an event is of a kind after others, by the conditions that name those."""
         conditions = [None if rest is None else self._reader.function(rest) for rest in self.rests]
 
         def holds(kind: int, event: PatternEvent, bound: Bound) -> bool:
@@ -278,7 +284,7 @@ class TemporalMachine(LiveMachine):
     def _columns(
         self, database: Database, columns_of_event: EventColumns, reports: list[BoundEvents]
     ) -> dict[str, list[Any]]:
-        """The columns of one kind of event: how many there are, the whole event, or its columns."""
+        """The values of one kind of event for its columns: the number of events, the whole event, or its columns."""
         if columns_of_event.is_count:
             several = [report.events.get(columns_of_event.number) for report in reports]
             return {columns_of_event.prefix: [None if one is None else len(one) for one in several]}
@@ -296,7 +302,7 @@ class TemporalMachine(LiveMachine):
         }
 
     def _whole(self, database: Database, kind: int, bound: Bound) -> Any:
-        """An event as a value, or the list of those of its tag; NULL where there is none."""
+        """An event as a value, or a list of the events with its tag; NULL if there is none."""
         found: Any = bound.get(kind)
         one = self._reader.input_of(kind)
         at = len(one.names) + one.parts.index(self.wholes[kind])

@@ -1,1 +1,4 @@
-"""Ways to find the matches of a clause: all give what the plain machine (`machine`) gives, each faster for its kind."""
+"""Strategies to find the matches of a clause: all agree with the plain machine (`machine`).
+
+Each is faster for some clauses.
+"""

@@ -1,8 +1,9 @@
-"""Turns conditions on rows of the match that are a known number of rows behind into conditions on the row alone.
+"""Turns conditions on earlier rows of the match, at known distances, into conditions on the row alone.
 
-In `A+ B` the row of LAST(A.v) is the one before B's; in `A B+` the row of LAST(B.v, 1) is the one before, or there is
-none yet. So the pattern is expanded: each instruction is copied for each combination of distances at which it can be
-reached, and the copy's condition reads rows of the partition by PREV. Any strategy for such conditions can run it.
+In `A+ B` the row of LAST(A.v) is the one before B's. In `A B+` the row of LAST(B.v, 1) is the previous row, or does not
+exist yet. So the pattern is expanded: each instruction is copied for each combination of distances with which it can be
+reached, and the condition of the copy reads rows of the partition with PREV. Any strategy for such conditions can run
+it.
 """
 
 from __future__ import annotations
@@ -38,33 +39,36 @@ from nfa.skip import Skip
 from windows.sql import column, conjuncts
 
 FARTHEST = 32
-"""The most rows that a row may be behind."""
+"""The greatest distance of a row."""
 
 MOST_NODES = 2_000
-"""The most copies of instructions."""
+"""The greatest number of copies of instructions."""
 
 
 class KnownRow(NamedTuple):
-    """A row that conditions read: its distance behind the next row, and its symbol; each only if a condition needs it."""
+    """A row that conditions read: its distance before the next row, and its symbol.
+
+    Each only if a condition needs it.
+    """
 
     behind: int = 0
     symbol: str = ""
 
 
 Known: TypeAlias = tuple[tuple[Slot, KnownRow | None], ...]
-"""The rows of the slots that can be read from an instruction on; None: there is no such row yet."""
+"""The rows of the slots that can be read at an instruction or later; None: there is no such row yet."""
 
 Rows: TypeAlias = dict[Slot, KnownRow | None]
 
 NO_ITERATIONS: frozenset[int] = frozenset()
 
 Node: TypeAlias = tuple[int, Known, frozenset[int]]
-"""An instruction with what is known there, and the iterations that have taken no row so far."""
+"""An instruction with the rows known there, and the iterations that have not taken a row yet."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ExpandedPattern:
-    """The expanded pattern: its program and conditions, and for each instruction the original one."""
+    """The expanded pattern: its program, its conditions, and for each instruction the original instruction."""
 
     program: Program
     conditions: tuple[Condition, ...]
@@ -81,7 +85,7 @@ class ExpandedPattern:
         return derived
 
     def original(self, found: Matches) -> Matches:
-        """The matches with the codes of the original pattern."""
+        """The matches, with codes of the original pattern."""
         return Matches(found.starts, found.lengths, np.array(self.origin, np.int32)[found.codes])
 
 
@@ -97,7 +101,7 @@ def expand(task: Task) -> ExpandedPattern | None:
 
 
 class _NotExpandable(Exception):
-    """A row is at no bounded distance, or too many rows are needed."""
+    """Raised if a row's distance is not bounded, or too many rows are needed."""
 
 
 def _known(atom: Atom, clause: RowPattern) -> bool:
@@ -108,7 +112,7 @@ def _known(atom: Atom, clause: RowPattern) -> bool:
 
 
 def _renaming(task: Task) -> Skip:
-    """AFTER MATCH SKIP by the pattern's own symbols."""
+    """AFTER MATCH SKIP, by the symbols of the original pattern."""
     own = task.skip
     if task.clause.skip.variable is None:
         return own
@@ -129,7 +133,7 @@ def _own(name: str) -> str:
 
 
 class _Expander:
-    """Expands a program. A node is an instruction together with the rows known there."""
+    """Expands a program. A node is an instruction together with the rows that are known there."""
 
     def __init__(self, task: Task) -> None:
         self.clause, self.code = task.clause, task.program.instructions
@@ -148,7 +152,7 @@ class _Expander:
 
     def expand(self) -> ExpandedPattern:
         nodes = self.nodes()
-        # Two places for each: the instruction, and the jump to what comes after it.
+        # Each has two places: the instruction, and the jump to the next one.
         place = {node: 2 * number for number, node in enumerate(nodes)}
         lines: list[Instruction] = []
         for node, after in nodes.items():
@@ -171,7 +175,7 @@ class _Expander:
         return [Jump(after[0]), Jump(after[0])]
 
     def nodes(self) -> dict[Node, tuple[Node, ...]]:
-        """Every reachable node with its successors; the end of the program is the last one."""
+        """Every reachable node with its successors; the last one is the end of the program."""
         done = self.node(len(self.code) - 1, {}, NO_ITERATIONS)
         found: dict[Node, tuple[Node, ...]] = {}
         pending = [self.node(0, {}, NO_ITERATIONS)]
@@ -198,7 +202,7 @@ class _Expander:
         return tuple(self.node(there, rows, empty) for there in registers_code.onward(line, number))
 
     def node(self, number: int, rows: Rows, empty: frozenset[int]) -> Node:
-        """The instruction with what matters there of what is known."""
+        """The node of an instruction, with the known rows that matter there."""
         known = tuple((slot, rows.get(slot)) for slot in sorted(self.live[number], key=repr))
         if any(row is not None and row.behind > FARTHEST for _, row in known):
             raise _NotExpandable
@@ -206,7 +210,7 @@ class _Expander:
         return number, known, NO_ITERATIONS if waits else empty
 
     def rows(self, symbol: str, rows: Rows, by: int) -> Rows:
-        """The known rows after one more row, as seen from that row (0) or from the next one (1)."""
+        """The known rows after one more row, as seen from that row (0) or from the next row (1)."""
         return {slot: self.row(slot, symbol, rows, by) for slot in self.slots}
 
     def row(self, slot: Slot, symbol: str, rows: Rows, by: int) -> KnownRow | None:
@@ -219,7 +223,7 @@ class _Expander:
         return None if row is None else KnownRow(row.behind + by, row.symbol)
 
     def condition_for(self, symbol: str, rows: Rows) -> Condition:
-        """The condition of a symbol where these rows are known, under a name of its own."""
+        """The condition of a symbol if these rows are known, under a name of its own."""
         seen = self.rows(symbol, rows, by=0)
         key = symbol, tuple(seen[slot] for slot in sorted(self.read[symbol], key=repr))
         if key not in self.expanded:
@@ -229,7 +233,7 @@ class _Expander:
 
 
 def _is_new(slot: Slot, rows: Rows) -> bool:
-    """Whether the slot is that of the newest of its rows."""
+    """Whether the slot is the newest of its rows."""
     if slot.first:
         return rows.get(slot) is None and (slot.nearer is None or rows.get(slot.nearer) is not None)
     return slot.place == 0
@@ -237,7 +241,7 @@ def _is_new(slot: Slot, rows: Rows) -> bool:
 
 @dataclasses.dataclass
 class _ConditionExpander:
-    """A condition where it is known how far behind the rows are that it reads."""
+    """Rewrites a condition whose rows are at known distances."""
 
     condition: Condition
     clause: RowPattern
@@ -259,7 +263,7 @@ class _ConditionExpander:
         return Condition(name, row, _valued(left, atoms), Grade.START)
 
     def atom(self, atom: Atom) -> Atom:
-        """The atom as a value of the row at hand, if it is not at a known distance from the first."""
+        """The atom as a value of the current row, unless it is at a known distance from the first row."""
         slot = registers_code.slot_of(atom, self.clause)
         if slot is None:
             return atom
@@ -281,7 +285,7 @@ def _names(part: exp.Expr) -> list[str]:
 
 
 def _over_row(part: exp.Expr, atoms: Mapping[str, Atom]) -> exp.Expr:
-    """The rest of the expression over atoms, with the rows' expressions in their place."""
+    """The expression over the row alone, with the row expressions in place of the atoms."""
 
     def row(node: exp.Expr) -> exp.Expr:
         atom = atoms[node.name] if isinstance(node, exp.Column) else None
@@ -291,7 +295,7 @@ def _over_row(part: exp.Expr, atoms: Mapping[str, Atom]) -> exp.Expr:
 
 
 def _valued(expression: exp.Expr, atoms: Mapping[str, Atom]) -> MatchExpression:
-    """The expression over only those atoms that it reads."""
+    """The expression, with only those atoms that it reads."""
     read = list(dict.fromkeys(atoms[name] for name in _names(expression)))
 
     def named(node: exp.Expr) -> exp.Expr:
@@ -301,7 +305,7 @@ def _valued(expression: exp.Expr, atoms: Mapping[str, Atom]) -> MatchExpression:
 
 
 def _behind(row: exp.Expr, by: int) -> exp.Expr:
-    """An expression over a row, as one over the row `by` rows after it."""
+    """A row expression, rewritten over the row `by` rows later."""
     if all(shift_of(node) is None for node in row.walk()):
         return shifted(row.copy(), -by) if by else row
 

@@ -1,9 +1,9 @@
-"""`A Z* B Z* C` where any row can be Z: only the single rows are searched, not the rows in the gaps.
+"""`A Z* B Z* C` where any row can be Z: only the rows of A, B and C are searched, not the rows in the gaps.
 
-A match is one row of each symbol, in order and in time, so it is found from its end: the latest C in the time of A, the
-latest B before that C, and so on. A has a match if and only if all of them exist. A greedy gap prefers the latest row of
-the symbol after it; that is the row found, as a condition reads only its own row and A's. A reluctant gap takes the first
-row after the previous symbol's, up to the latest.
+A match is one row per symbol, in order and within the time, so it is found from its end: the latest C within the time
+of A, the latest B before that C, and so on. A has a match if and only if all of them exist. A greedy gap prefers the
+latest row of the symbol after it, which is the row found, as a condition reads only its own row and A's. A reluctant
+gap takes the first row after the previous symbol's, up to the latest.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from nfa.threads.transitions import Transitions
 from windows.sql import column, conjuncts
 
 PAIRS_AT_ONCE = 1 << 20
-"""The most pairs of a first row and another that are asked about together."""
+"""The greatest number of pairs of a first row and another row that are tested together."""
 
 WIDEST = 1 << 10
-"""The most rows that are asked about together for one first row."""
+"""The greatest number of rows that are tested together for one first row."""
 
 
 @dataclasses.dataclass(frozen=True)
 class GapStep:
-    """A symbol and the gap before it: at least `least` rows that are any rows. The first symbol has no gap."""
+    """A symbol and the gap before it, which is at least `least` arbitrary rows. The first symbol has no gap."""
 
     symbol: str
     excluded: bool = False
@@ -48,7 +48,7 @@ class GapStep:
 
 
 def steps(pattern: Pattern) -> tuple[GapStep, ...] | None:
-    """The symbols of a pattern that has gaps between them and nowhere else.
+    """The symbols of a pattern that has gaps between symbols and nowhere else; None for other patterns.
 
     >>> from nfa import parse_pattern
     >>> [(step.symbol, step.least, step.greedy) for step in steps(parse_pattern("A Z* B {- Z+? -} C"))]
@@ -96,7 +96,7 @@ def _step(symbol: Symbol, excluded: bool, before: tuple[Pattern, bool] | None) -
 
 
 def fits(task: Task) -> bool:
-    """Whether the strategy can answer."""
+    """Whether the strategy supports the clause."""
     found = steps(task.clause.pattern)
     if found is None:
         return False
@@ -108,13 +108,13 @@ def fits(task: Task) -> bool:
 
 
 def _reads_first(condition: Condition, task: Task) -> bool:
-    """Whether a condition reads its own row and the first of the match only."""
+    """Whether a condition reads only its own row and the first row of the match."""
     atoms = condition.rest.atoms if condition.rest else ()
     return all(isinstance(a, Value) and (a.place == CURRENT or distance(a.place, task.clause) == 0) for a in atoms)
 
 
 def find(task: Task) -> Matches:
-    """The matches; BudgetError where the pattern is not of this kind."""
+    """The matches; raises BudgetError if the pattern is not of this kind."""
     if not fits(task):
         raise BudgetError("the pattern has no gaps between single rows, or a condition reads another symbol's row")
     gaps = GapSearch(task)
@@ -122,9 +122,9 @@ def find(task: Task) -> Matches:
 
 
 def candidates(task: Task, found: tuple[GapStep, ...]) -> tuple[Task, Ints]:
-    """The rows that can be a symbol by what is about them alone: as a task over them only, and their numbers.
+    """The rows that can match a symbol by their own values: a task over only these rows, and their numbers.
 
-    All that the search reads of them comes in one statement.
+    One statement reads everything that the search needs of them.
     """
     conditions = {condition.symbol: condition for condition in task.conditions}
     of_steps = [conditions[name] for name in dict.fromkeys(step.symbol for step in found)]
@@ -140,7 +140,7 @@ def candidates(task: Task, found: tuple[GapStep, ...]) -> tuple[Task, Ints]:
 
 
 def _is_any(task: Task, of_steps: list[Condition], symbol_set_column: exp.Expr) -> exp.Expr:
-    """Whether a symbol_set has one of these symbols."""
+    """Whether a symbol set contains one of these symbols."""
     if any(condition.row is None for condition in of_steps):
         return exp.true()
     always = sum(1 << place for place, condition in enumerate(task.conditions) if condition.row is None)
@@ -150,7 +150,7 @@ def _is_any(task: Task, of_steps: list[Condition], symbol_set_column: exp.Expr) 
 class GapSearch:
     """An engine of `nfa.arrays.skip_chain`: finds the rows of the match from any start.
 
-    Candidates are numbered by themselves; `numbers` has their row numbers.
+    Candidates have their own numbers; `numbers` maps these to row numbers.
     """
 
     def __init__(self, task: Task) -> None:
@@ -171,7 +171,10 @@ class GapSearch:
         self._known = [(np.zeros(0, np.int64), np.zeros((len(self.steps), 0), np.int64))]
 
     def ends(self, starts: Ints, patient: bool) -> tuple[Ints, Ints]:
-        """The end of the match from each start, -1 if there is none; to look costs the same however long matches are."""
+        """The end of the match from each start, -1 if there is none.
+
+        The cost does not depend on the length of matches.
+        """
         found = np.full(len(starts), -1, np.int64)
         firsts, first = np.searchsorted(self.numbers, starts), self.rests[0]
         open_ones = np.arange(len(starts)) if first is None else np.flatnonzero(first(firsts, firsts, {}))
@@ -183,7 +186,7 @@ class GapSearch:
         return found, np.zeros(len(starts), np.int64)
 
     def _latest(self, starts: Ints) -> tuple[Ints, Ints]:
-        """For each symbol after the first the latest row it can be, for those of the starts that have them all."""
+        """For each later symbol the latest row that can match it, for the starts where all symbols have such rows."""
         high, kept = self._limits(starts), np.arange(len(starts))
         found: list[Ints] = []
         for place in range(len(self.steps) - 1, 0, -1):
@@ -197,7 +200,7 @@ class GapSearch:
         return np.array(found, np.int64).reshape(len(self.steps) - 1, len(kept)), kept
 
     def _taken(self, starts: Ints, latest: Ints) -> Ints:
-        """The rows of the preferred matches, those of a symbol side by side."""
+        """The rows of the preferred matches; the rows of one symbol are side by side."""
         rows = [starts]
         for place, step in enumerate(self.steps[1:], 1):
             most = latest[place - 1]
@@ -208,7 +211,7 @@ class GapSearch:
         return np.array(rows, np.int64).reshape(len(self.steps), len(starts))
 
     def _moved(self, rows: Ints, by: int) -> Ints:
-        """The first candidate at the given distance after each row, or later."""
+        """The first candidate at the given distance after each row, or at a greater distance."""
         return np.searchsorted(self.numbers, self.numbers[rows] + by) if by not in (0, 1) else rows + by
 
     def _limits(self, starts: Ints) -> Ints:
@@ -218,7 +221,10 @@ class GapSearch:
         return deadlines_of(starts, self.task.times, ends, self.within)
 
     def _picked(self, place: int, starts: Ints, low: Ints, high: Ints, latest: bool) -> Ints:
-        """The latest or the first row from `low` to before `high` that the symbol can be; -1 if there is none."""
+        """The latest or the first row from `low` up to but without `high` that can match the symbol.
+
+        -1 if there is none.
+        """
         rows, rest, by_key = self.rows[place], self.rests[place], self.key_index[place]
         if by_key is not None:
             rows, (least, most) = by_key.rows, by_key.bounds(starts, low, high)
@@ -230,7 +236,7 @@ class GapSearch:
         return np.where(least < most, rows.take(chosen, mode="clip"), -1) if len(rows) else np.full(len(low), -1)
 
     def codes(self, starts: Ints, ends: Ints) -> Codes:
-        """The codes of matches that were found."""
+        """The codes of the matches found."""
         check_result(int((ends - starts).sum()))
         known = np.concatenate([starts for starts, _ in self._known])
         taken = np.concatenate([rows for _, rows in self._known], axis=1)
@@ -244,14 +250,14 @@ class GapSearch:
 
 
 def _rows_of(task: Task, bit: int) -> Ints:
-    """The rows that can be a symbol by what is about them alone."""
+    """The rows that can match a symbol by their own values."""
     return np.flatnonzero(task.symbol_sets & task.symbol_sets.dtype.type(1 << bit))
 
 
 def _search_rows(rest: Holds, starts: Ints, rows: Ints, least: Ints, most: Ints, latest: bool) -> Ints:
-    """The latest or first of the rows at places from `least` to before `most` of which the condition holds.
+    """The latest or first of the rows at places from `least` up to but without `most` for which the condition holds.
 
-    More and more rows are asked about at once for the starts that have found none.
+    For the starts that have found no row, more and more rows are tested at once.
     """
     found = np.full(len(starts), -1, np.int64)
     least, most = least.copy(), most.copy()
@@ -263,20 +269,20 @@ def _search_rows(rest: Holds, starts: Ints, rows: Ints, least: Ints, most: Ints,
             owners, places = np.repeat(some, counts), ranges(firsts, firsts + counts)
             true = np.flatnonzero(rest(starts[owners], rows[places], {}))
             true = true if latest else true[::-1]
-            found[owners[true]] = rows[places[true]]  # of several the last one stays
+            found[owners[true]] = rows[places[true]]  # of several, the last one remains
             most[some], least[some] = (firsts, least[some]) if latest else (most[some], firsts + counts)
         active = active[(found[active] < 0) & (least[active] < most[active])]
         width = min(2 * width, WIDEST)
     return found
 
 
-# Rows of a symbol by a whole number that has to equal one of the match's first row, as in `C.user = A.user`
+# The rows of a symbol whose condition equates a whole number with one of the first row, as in `C.user = A.user`
 
 
 class KeyIndex:
-    """Candidates sorted by key, and within a key by row; candidates whose key is NULL are left out.
+    """Candidates sorted by key, and by row within each key; candidates whose key is NULL are left out.
 
-    With 1,000 keys over 200,000 rows a query takes a quarter of the time, with 20,000 keys a sixth; with 50 as long.
+    With 1,000 keys over 200,000 rows a query takes a quarter of the time, with 20,000 keys a sixth, with 50 the same.
     """
 
     def __init__(self, rows: Ints, mine: Column, first: Column, count: int) -> None:
@@ -288,7 +294,7 @@ class KeyIndex:
         self._at = places[order] * count + self.rows
 
     def bounds(self, starts: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
-        """The places of the rows from `low` to before `high` that have the key of a start."""
+        """The places of the rows from `low` up to but without `high` that have the key of a start."""
         wanted = self.first.values[starts]
         place = np.searchsorted(self.keys, wanted)
         there = np.append(self.keys, 0)[place] == wanted
@@ -301,7 +307,7 @@ class KeyIndex:
 
 
 def key_index(condition: Condition, rows: Ints, task: Task) -> KeyIndex | None:
-    """The symbol's rows by such a number; None if its condition asks for none."""
+    """The rows of the symbol by such a number; None if its condition has no such equation."""
     for mine, first in _pairs(condition):
         columns = columns_of(task.rows.columns([mine.row, first.row]))
         if columns is not None and all(column.values.dtype == np.int64 for column in columns):
@@ -310,7 +316,7 @@ def key_index(condition: Condition, rows: Ints, task: Task) -> KeyIndex | None:
 
 
 def _pairs(condition: Condition) -> Iterator[tuple[Value, Value]]:
-    """The value of a row and that of the first row which have to be equal."""
+    """The value of a row and the value of the first row that have to be equal."""
     if condition.rest is None:
         return
     atoms = {f"_v{place}": atom for place, atom in enumerate(condition.rest.atoms)}

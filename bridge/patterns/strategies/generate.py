@@ -1,9 +1,9 @@
 """Generates the backtracking search for one pattern and its conditions as Python source.
 
-A state of the search is the list of instructions that wait, in preference order. They are tried in turn; if others
-remain, row and state are pushed on a stack. `code` has the instruction of each row of the current path. Registers are
-saved at the row of a choice, as only later rows change until the search returns to it. When the most preferred path ends
-after it passed a match, the last match passed is the result.
+A state of the search is the list of waiting instructions, in preference order. They are tried in turn; if others
+remain, row and state are pushed on a stack. `code` has the instruction of each row on the current path. Registers are
+saved at the row of a choice, as only later rows change them before the search returns to it. When the most preferred
+path ends after it passed a match, the last match passed is the result.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from nfa.program import MatchSymbol
 from nfa.threads.transitions import Transitions
 
 MOST_CHOICES = 400
-"""The most choices of all states together."""
+"""The greatest number of choices in all states together."""
 
 Waiting = tuple[int, ...]
 
@@ -38,7 +38,7 @@ _ONWARD = {"PAST LAST ROW": "start = best if best > start else start + 1", "TO N
 
 @dataclasses.dataclass(frozen=True)
 class SearchState:
-    """Instructions that wait, in preference order; `number` is the first choice's, the others follow."""
+    """Waiting instructions in preference order. `number` is the number of the first choice; the others follow."""
 
     number: int
     takers: Waiting
@@ -101,7 +101,7 @@ class Generator:
     # Live registers ----------------------------------------------------------------------------------------------------
 
     def _live(self) -> dict[int, frozenset[Register]]:
-        """For each instruction that takes a row the registers that may be read from then on."""
+        """For each instruction that takes a row, the registers that may be read from then on."""
         found: dict[int, frozenset[Register]] = {number: frozenset() for number in self.transitions.bits}
         changed = True
         while changed:
@@ -121,7 +121,7 @@ class Generator:
     # The text ---------------------------------------------------------------------------------------------------------
 
     def source(self, memo: bool) -> str:
-        """The function; with `memo` it remembers where the search has failed."""
+        """The source of the function; if `memo`, it remembers where the search has failed."""
         body = list(self._body(memo))
         # Locals are faster than globals.
         used = ["code", *self.register_code.columns.values(), *(f"ok{number}" for number in self.transitions.bits)]
@@ -182,7 +182,7 @@ class Generator:
         return self.register_code.key(sorted(self.live_registers(state.takers) - implied, key=self.register_code.name))
 
     def memo_check(self, state: SearchState) -> list[str]:
-        """Fail where the search has been in this state, else note that it has."""
+        """Fail if the search has been in this state, else note that it has."""
         names = self.key(state)
         key = names[0] if len(names) == 1 else f"({', '.join(names)})"
         seen = f"seen{state.number}"
@@ -198,7 +198,7 @@ class Generator:
         ]
 
     def attempt(self, state: SearchState, at: int, memo: bool) -> list[str]:
-        """Take the row by one instruction if that is possible, and push the other instructions as choices."""
+        """Take the row by one instruction if possible, and push the other instructions as choices."""
         number = state.takers[at]
         condition, after = self.condition_of(number), self.after(number)
         taken = [
@@ -243,8 +243,8 @@ class Generator:
         return [f"{name} = saved_{name}[row]" for r in self.saved for name in self.register_code.locals(r)]
 
     def end_of_start(self, memo: bool) -> list[str]:
-        """Note the match of the start, if it has one, and continue to the next start."""
-        # What failed under one limit, or with one match number, tells nothing of others.
+        """Note the match of the start, if it has one, and continue with the next start."""
+        # A failure under one limit, or with one match number, says nothing about others.
         end = "end" if self.numbered else "best"
         return [
             "if spent > budget: return start",
@@ -273,7 +273,7 @@ class Generator:
     # Rows of one instruction ------------------------------------------------------------------------------------------
 
     def is_run(self, state: SearchState) -> bool:
-        """Whether the first choice returns to its own state, for as many rows as can be the symbol, whatever came before."""
+        """Whether the first choice returns to its own state while rows match the symbol, whatever came before."""
         if not state.takers or self.after(state.takers[0]) is not state or self.condition_of(state.takers[0]).holds:
             return False
         return all(_is_newest(r) for r in self.renewed_registers(state))
@@ -302,7 +302,10 @@ class Generator:
         ]
 
     def backtrack_in_run(self, state: SearchState) -> list[str]:
-        """Go back to the last row of a run at which another choice may hold; the registers are saved at its first row."""
+        """Return to the last row of a run at which another choice may hold.
+
+        The registers are saved at its first row.
+        """
         renewed = [self.register_code.name(r) for r in self.renewed_registers(state)]
         saved = sorted(self.saved_names)
         return [
@@ -320,7 +323,7 @@ class Generator:
         ]
 
     def stop_where_possible(self, rest: Waiting) -> list[str]:
-        """Stop at a row that one of these instructions may take, judged by what is quick to test."""
+        """Stop at a row that one of these instructions may take, according to quick tests."""
         able = " or ".join(f"ok{number}[row]" for number in rest)
         condition = self.condition_of(rest[0])
         if len(rest) > 1 or not condition.holds or condition.labels:

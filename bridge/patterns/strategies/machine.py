@@ -42,7 +42,7 @@ PathPredicate = Callable[[int, "Path[int]"], bool]
 
 
 def find(task: Task) -> Matches:
-    """The matches, by one `Matcher` a partition."""
+    """The matches, found by one `Matcher` per partition."""
     starts, lengths, codes = list[int](), list[int](), list[int]()
     number_of = _numbers(task)
     conditions = PathConditions(task)
@@ -63,13 +63,13 @@ def _matches(matcher: Matcher[int], first: int, end: int) -> list[PatternMatch]:
 
 
 def _numbers(task: Task) -> dict[tuple[str, bool], int]:
-    """An instruction for each symbol, in or out of `{- -}`: all that is asked of it later."""
+    """An instruction for each symbol, inside or outside `{- -}`; no more is asked of instructions later."""
     lines = enumerate(task.program.instructions)
     return {(line.name, line.excluded): place for place, line in lines if isinstance(line, MatchSymbol)}
 
 
 class ByRow(Protocol[_T_co]):
-    """Something for each row, by its number: a list, or a mapping where rows come and go."""
+    """A value for each row, by its number: a list, or a mapping if rows are added and removed."""
 
     def __getitem__(self, number: int, /) -> _T_co: ...
 
@@ -97,7 +97,7 @@ class MachineInput(Protocol):
 
 
 class PathConditions:
-    """Evaluates whether a row, by its number, can be a symbol after a path."""
+    """Evaluates whether a row, given by its number, can match a symbol after a path."""
 
     def __init__(self, task: MachineInput) -> None:
         self.task = task
@@ -180,7 +180,7 @@ class PathConditions:
         return self.task.values_of(row)
 
     def _is_nested(self, argument: exp.Expr | None) -> bool:
-        """Whether values are lists or objects, whose order Python does not know."""
+        """Whether values are lists or objects, which Python cannot order."""
         kind = None if argument is None else self.task.type_of(argument)
         return kind is not None and bool(pa.types.is_nested(kind))
 
@@ -288,9 +288,11 @@ def evaluator(
     database: Database,
     types: Sequence[pa.DataType | None] = (),
 ) -> Callable[[T], Any]:
-    """The function from a match to an expression over what the readers read of it: Python where it means the same as SQL.
+    """The function from a match to the value of an expression over its readers' values.
 
-    `types` are those of the values that the readers give, where they are known.
+    In Python if that agrees with SQL.
+
+    `types`: the types of the values that the readers return, if known.
     """
     compute = scalar(expression, len(readers))
     ask = _database_evaluator(expression, types or [None] * len(readers), database)
@@ -301,14 +303,14 @@ def evaluator(
             return ask(*values)
         try:
             return compute(*values)
-        except (TypeError, OverflowError):  # decimals beside doubles, dates, beyond 64 bits: the database knows
+        except (TypeError, OverflowError):  # decimals with doubles, dates, beyond 64 bits: left to the database
             return ask(*values)
 
     return value
 
 
 def _array(value: Any, kind: pa.DataType | None) -> Array:
-    """An array of one value; nanoseconds, which pyarrow reads only where it is told so, are kept."""
+    """An array of one value. Nanoseconds are kept, which pyarrow reads only with an explicit type."""
     if getattr(value, "nanosecond", 0):
         return pa.array([value], pa.timestamp("ns"))
     try:
@@ -318,7 +320,7 @@ def _array(value: Any, kind: pa.DataType | None) -> Array:
 
 
 def _with_nulls(expression: exp.Expr, given: pa.Table) -> exp.Expr:
-    """The expression with NULL in place of columns of no type: some databases would take these for texts."""
+    """The expression with NULL for columns without a type, which some databases would take for texts."""
     unknown = {field.name for field in given.schema if pa.types.is_null(field.type)}
 
     def null(node: exp.Expr) -> exp.Expr:
@@ -344,7 +346,7 @@ def _database_evaluator(
     cached = functools.lru_cache(maxsize=100_000)(computed)
 
     def ask(*values: Any) -> Any:
-        is_nested = any(isinstance(value, (list, dict)) for value in values)  # which cannot be a key
+        is_nested = any(isinstance(value, (list, dict)) for value in values)  # such a value cannot be a dictionary key
         return computed(*values) if is_nested else cached(*values)
 
     return ask

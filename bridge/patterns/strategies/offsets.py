@@ -1,4 +1,4 @@
-"""Patterns with few alternatives, each of a fixed length: every row of an alternative is at a known distance from the first.
+"""Patterns with few alternatives of fixed lengths, so that each of their rows is at a known distance from the first.
 
 The alternatives are listed in order of preference. All rows that their conditions read are at known distances, so each
 alternative is tested for all rows at once: first the conditions on single rows, then the others where these hold.
@@ -55,22 +55,22 @@ from nfa.threads.transitions import Transitions
 from windows.sql import column
 
 MOST_ALTERNATIVES = 12
-"""The most alternatives; patterns with more are left to the automata."""
+"""The greatest number of alternatives; patterns with more are left to the automata."""
 
 FEW_ALTERNATIVES = 3
-"""The most alternatives for which it is faster than an automaton."""
+"""The greatest number of alternatives for which it is faster than an automaton."""
 
 MOST_ROWS = 60
-"""The most rows of all alternatives together: each costs one pass over the input, and an automaton one pass in all."""
+"""The greatest number of rows in all alternatives: each costs one pass, an automaton one pass in total."""
 
 LONGEST_PROGRAM = 1_000
-"""The most instructions of a pattern whose alternatives are listed."""
+"""The greatest number of instructions in a pattern whose alternatives are listed."""
 
 AT_ONCE = 1 << 20
-"""Rows tested together."""
+"""The number of rows that are tested together."""
 
 Alternative: TypeAlias = tuple[tuple[str, bool], ...]
-"""The symbols of a match, each with whether it stands in `{- -}`."""
+"""The symbols of a match, each with whether it is inside `{- -}`."""
 
 
 def alternatives(pattern: Pattern) -> tuple[Alternative, ...] | None:
@@ -123,7 +123,7 @@ def _in_turn(parts: Sequence[Pattern], excluded: bool) -> Iterator[Alternative]:
 
 
 def _repeated(pattern: Quantified, excluded: bool, done: int) -> Iterator[Alternative]:
-    """Greedy: once more before enough; reluctant: the other way round."""
+    """Greedy: another repetition before stopping; reluctant: the reverse."""
     enough = done >= pattern.least
     if enough and not pattern.greedy:
         yield ()
@@ -136,7 +136,7 @@ def _repeated(pattern: Quantified, excluded: bool, done: int) -> Iterator[Altern
 
 
 def distance_in(place: Place, names: Sequence[str]) -> int | None:
-    """How far from the first row a place lies when these symbols have been taken; None if there is no such row.
+    """The distance of a place from the first row after these symbols were taken; None if there is no such row.
 
     >>> distance_in(Place(("A",)), "ABA"), distance_in(Place(first=True, offset=1), "ABA"), distance_in(Place(("C",)), "AB")
     (2, 1, None)
@@ -148,12 +148,12 @@ def distance_in(place: Place, names: Sequence[str]) -> int | None:
 
 
 def fits(task: Task) -> bool:
-    """Whether the strategy can answer."""
+    """Whether the strategy supports the clause."""
     return _reads_values(task.conditions) and alternatives(task.clause.pattern) is not None
 
 
 def pays(task: Task) -> bool:
-    """Whether it is the fastest: with many ways only where the others would have to go row by row."""
+    """Whether it is the fastest; with many alternatives, only if the others would have to go row by row."""
     if not fits(task):
         return False
     run = any(condition.grade is Grade.RUN for condition in task.conditions)
@@ -165,7 +165,7 @@ def _reads_values(conditions: Sequence[Condition]) -> bool:
 
 
 def find(task: Task) -> Matches:
-    """The matches; BudgetError where the pattern has no few ways."""
+    """The matches; raises BudgetError if the pattern has too many alternatives."""
     if not fits(task):
         raise BudgetError("the pattern has no few ways of fixed length, or a condition reads more than values")
     engine = OffsetSearch(task)
@@ -178,7 +178,10 @@ def find(task: Task) -> Matches:
 
 
 class OffsetSearch:
-    """An engine of `nfa.arrays.skip_chain`; `alternative` has for each row the preferred one that matches from it, or -1."""
+    """An engine of `nfa.arrays.skip_chain`.
+
+    `alternative`: per row the preferred alternative that matches from it, or -1.
+    """
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -195,7 +198,7 @@ class OffsetSearch:
                 self.alternative[self._held(alternative, alone[first : first + AT_ONCE])] = number
 
     def ends(self, starts: Ints, patient: bool) -> tuple[Ints, Ints]:
-        """The end of the match from each start, -1 if there is none; they are known already."""
+        """The end of the match from each start, -1 if there is none; they are computed already."""
         found = np.where(self.alternative[starts] < 0, -1, starts + self.lengths[self.alternative[starts]])
         return found, np.zeros(len(starts), np.int64)
 
@@ -209,7 +212,7 @@ class OffsetSearch:
         return numbers[np.arange(int(lengths.sum())) + np.repeat(firsts - offsets(lengths)[:-1], lengths)]
 
     def _alone(self, names: Sequence[str]) -> Ints:
-        """Where a way can begin that no way before it matches from, by what is about the rows alone, and in time."""
+        """The rows at which an alternative, but no preferred one, can begin, by values of single rows and by time."""
         symbol_sets, bit = self.task.symbol_sets, self.task.symbol_sets.dtype.type
         count = max(len(symbol_sets) - len(names) + 1, 0)
         can = self.alternative[:count] < 0
@@ -218,7 +221,7 @@ class OffsetSearch:
         return self._in_time(np.flatnonzero(can), len(names))
 
     def _in_time(self, starts: Ints, length: int) -> Ints:
-        """The starts that have `length` rows in their partition and in time."""
+        """The starts that have `length` rows in their partition and within the time."""
         ends, times = self.task.ends, self.task.times if self.task.within is not None else None
         starts = starts[ends[np.searchsorted(ends, starts, "right")] >= starts + length]
         if times is None or self.task.within is None:
@@ -236,11 +239,11 @@ class OffsetSearch:
         return starts
 
 
-# One row for each match of a pattern of one fixed length: conditions and measures in one statement over the sorted rows
+# One output row per match of a pattern of one fixed length: conditions and measures in one statement over the rows
 
 
 class DistanceColumns:
-    """The columns that stand for values of rows at a distance from the first."""
+    """The columns that represent values of rows at a distance from the first row."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = names
@@ -274,7 +277,7 @@ class DistanceColumns:
         assert isinstance(atom, (Value, Classifier))
         distance = distance_in(atom.place, self.names[:taken_by_now])
         if isinstance(atom, Value):
-            # Of no row, a NULL of the value's type.
+            # A missing row gives a NULL of the value's type.
             return (
                 exp.Case().when(exp.false(), self.at(0, atom.row)) if distance is None else self.at(distance, atom.row)
             )
@@ -283,7 +286,10 @@ class DistanceColumns:
 
 
 def evaluate_clause(task: Task, measures: Sequence[MatchExpression]) -> tuple[pa.Table, int] | None:
-    """The output of the clause by one statement, with its number of rows; None if a statement cannot express it."""
+    """The output of the clause, computed by one statement, with its number of rows.
+
+    None if no statement can express it.
+    """
     found = alternatives(task.clause.pattern) if fits(task) and _is_plain(task, measures) else None
     if found is None or len(found) != 1:
         return None
@@ -308,13 +314,13 @@ def _is_plain(task: Task, measures: Sequence[MatchExpression]) -> bool:
 
 
 def _is_nested(row: exp.Expr) -> bool:
-    """Whether a row is read from a row that is read from another."""
+    """Whether a row expression reads a row from a row that is itself read from another."""
     calls = [node for node in row.walk() if shift_of(node) is not None]
     return any(inner is not call for call in calls for inner in call.walk() if shift_of(inner) is not None)
 
 
 def _step(task: Task, names: Sequence[str]) -> int | None:
-    """How many rows after a match's first the next one can begin; None where there is no such row (rule S3)."""
+    """How many rows after a match's first row the next match can begin; None if there is no such row (rule S3)."""
     skip = task.clause.skip
     if skip.to in ("PAST LAST ROW", "TO NEXT ROW"):
         return len(names) if skip.to == "PAST LAST ROW" else 1
@@ -324,7 +330,7 @@ def _step(task: Task, names: Sequence[str]) -> int | None:
 
 
 def _condition(task: Task, columns: DistanceColumns) -> exp.Expr:
-    """All rows are there, and each can be its symbol."""
+    """The condition that all rows exist and each matches its symbol."""
     by_symbol = {condition.symbol: condition for condition in task.conditions}
     parts: list[exp.Expr] = []
     for distance, name in enumerate(columns.names):
@@ -353,7 +359,7 @@ def _table(
 
 
 def _non_overlapping(rows: Ints, step: int) -> Ints:
-    """The places of the matches that are found when each is searched from `step` rows after the one before.
+    """The places of the matches that are found if each search begins `step` rows after the previous match.
 
     >>> _non_overlapping(np.array([0, 1, 2, 5, 7, 8]), 3).tolist()
     [0, 3, 5]

@@ -1,9 +1,9 @@
-"""Drops the rows out of reach of a symbol that every match has, and runs another strategy over the others.
+"""Drops the rows that are out of reach of a symbol in every match, and runs another strategy over the remaining rows.
 
-A match lies within WITHIN (or its partition) of its first row. So a row can begin one only if the symbols that every match
-has follow it, in their order and in time. All rows in time of such a row are retained, as whole ranges. Where rows are
-dropped in between a required symbol is missing, so no match spans them (Zhu, Huang, Chaudhuri, VLDB 2023). PREV and NEXT
-are evaluated over all rows before.
+A match lies within WITHIN (or its partition) of its first row. So a row can begin a match only if the symbols that
+every match has follow it, in order and in time. All rows in time of such a row are retained, as whole ranges. Between
+two ranges a required symbol is missing, so no match spans dropped rows (Zhu, Huang, Chaudhuri, VLDB 2023). PREV and
+NEXT are evaluated over all rows, before any are dropped.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from nfa.errors import BudgetError
 from nfa.pattern import Alternation, Anchor, Concatenation, Exclusion, Pattern, Quantified, Symbol, symbols, walk
 
 FEWEST = 20_000
-"""The fewest rows for which it is faster."""
+"""The least number of rows for which it is faster."""
 
 SHARE = 1 / 4
-"""The largest share of rows, as estimated, that may be retained for it to be faster."""
+"""The largest estimated share of retained rows for which it is faster."""
 
 SAMPLE = 500
 
 
 def required_symbols(pattern: Pattern) -> list[frozenset[str]]:
-    """The rows that every match has, in this order, each as the symbols that it can be.
+    """The rows that every match has, in this order, each as the set of symbols that it may match.
 
     >>> from nfa import parse_pattern
     >>> [sorted(mark) for mark in required_symbols(parse_pattern("A? B (C | D E)+ F*"))]
@@ -62,7 +62,7 @@ def fits(task: Task) -> bool:
 
 
 def pays(task: Task) -> bool:
-    """Whether enough rows are out of reach of the rarest required symbol for it to be faster."""
+    """Whether enough rows are out of reach of the rarest required symbol to make it faster."""
     count = len(task.rows)
     bounded = task.clause.within is not None or task.clause.partition_by
     if count < FEWEST or not bounded or not fits(task):
@@ -84,7 +84,7 @@ def find(task: Task, inner: Callable[[Task], Matches]) -> Matches:
 
 
 def rows_in_reach(task: Task) -> Ints:
-    """The rows in time of a row that can begin a match."""
+    """The rows within the time of a row that can begin a match."""
     marked = _rows_of_required(task)
     starts = _near(task, min(marked, key=len))
     limits, there = _limits(task, starts), starts - 1
@@ -111,7 +111,7 @@ def _masks(task: Task) -> list[np.unsignedinteger[Any]]:
 
 
 def _near(task: Task, rows: Ints) -> Ints:
-    """The rows that can begin a match that has one of these rows."""
+    """The rows that can begin a match that contains one of these rows."""
     if task.within is None:
         firsts = np.concatenate([np.zeros(1, np.int64), task.ends])[np.searchsorted(task.ends, rows, "right")]
     else:
@@ -136,7 +136,7 @@ def _next(rows: Ints, after: Ints) -> Ints:
 
 
 def _merged(firsts: Ints, lasts: Ints) -> tuple[Ints, Ints]:
-    """Ranges that touch become one; neither their firsts nor their ends descend.
+    """Ranges, with adjoining ones merged; neither their firsts nor their ends decrease.
 
     >>> [found.tolist() for found in _merged(np.array([0, 1, 5]), np.array([3, 4, 6]))]
     [[0, 5], [4, 6]]
@@ -145,11 +145,11 @@ def _merged(firsts: Ints, lasts: Ints) -> tuple[Ints, Ints]:
     return firsts[np.append(True, apart[:-1])[: len(firsts)]], lasts[apart]
 
 
-# Some of the sorted rows, for strategies that need not look at all of them
+# Some of the sorted rows, for strategies that do not need all of them
 
 
 class RowSubset(SortedRows):
-    """The sorted rows with these numbers, renumbered; `known` has values of them that need not be fetched."""
+    """The sorted rows with these numbers, renumbered. `known`: values of them that need not be fetched."""
 
     def __init__(self, rows: SortedRows, numbers: Ints, known: Mapping[exp.Expr, Array] | None = None) -> None:
         vars(self).update(vars(rows))

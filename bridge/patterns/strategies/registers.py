@@ -1,7 +1,7 @@
-"""Conditions on any rows of the match so far, by a backtracking search that is generated for them (generate.py).
+"""Conditions on any rows of the match so far: a backtracking search is generated for them (generate.py).
 
-The search first runs without memoization, which is fast and nearly always enough. Where that takes too long it continues
-with it, so that each state is searched once for all paths that conditions cannot distinguish.
+The search first runs without memoization, which is fast and nearly always enough. If that takes too long, it continues
+with memoization: each state is searched once for all paths that conditions cannot distinguish.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from nfa.program import MatchSymbol
 from nfa.threads.transitions import Transitions
 
 PATIENCE = 6
-"""The visits per row after which the search memoizes failures."""
+"""The number of visits per row after which the search memoizes failures."""
 
 LONGEST_PROGRAM = 256
-"""The most instructions, as the path has one byte for each row's."""
+"""The greatest number of instructions, as the path has one byte per row."""
 
 REMEMBERED = 4_000_000
-"""The most additional row visits with memoization."""
+"""The greatest number of additional row visits with memoization."""
 
 STEPS = 300_000_000
-"""The most row visits in all."""
+"""The greatest number of row visits in total."""
 
 
 def supports(task: Task) -> bool:
@@ -61,7 +61,7 @@ def generator_for(task: Task) -> Generator | None:
 
 
 def find(task: Task) -> Matches:
-    """The matches; found by the plain machine where Python cannot compare values of their types."""
+    """The matches; the plain machine finds them if Python cannot compare values of their types."""
     generator = generator_for(task)
     if generator is None or not all(_is_exact(c.rest, task) for c in task.conditions if c.rest is not None):
         return machine.find(task)
@@ -72,7 +72,7 @@ def find(task: Task) -> Matches:
 
 
 def _is_exact(rest: MatchExpression, task: Task) -> bool:
-    """Whether Python computes a condition as the database does; its aggregates are exact."""
+    """Whether Python computes a condition as the database does; then its aggregates are exact."""
     atoms = [atom.row for atom in rest.atoms if isinstance(atom, Value)]
     totals = [atom.running for atom in rest.atoms if isinstance(atom, MatchAggregate)]
     atoms += [total[1] for total in totals if total is not None and total[1] is not None]
@@ -91,12 +91,15 @@ def _is_exact(rest: MatchExpression, task: Task) -> bool:
 
 
 def patience(rows: int) -> int:
-    """The row visits, over this number of rows, after which the search memoizes failures."""
+    """The number of row visits, for this number of rows, after which the search memoizes failures."""
     return PATIENCE * rows + 100_000
 
 
 class _Search:
-    """The search over all partitions. A row without symbols stands behind each of them: rows are numbered with these."""
+    """The search over all partitions.
+
+    After each partition there is a row without symbols, and rows are numbered with these.
+    """
 
     def __init__(self, task: Task, generator: Generator) -> None:
         self.task, self.generator = task, generator
@@ -116,7 +119,7 @@ class _Search:
         start = self.run(False, names, 0, patience(self.count))
         if start < self.count:
             start = self.run(True, names, start, PATIENCE * self.count + REMEMBERED)
-        if start < self.count:  # what is remembered does not come again: it only fills the memory
+        if start < self.count:  # memoized failures do not recur, they only fill the memory
             start = self.run(False, names, start, STEPS)
         if start < self.count:
             raise ExhaustedError(
@@ -130,7 +133,7 @@ class _Search:
         )
 
     def run(self, memo: bool, names: dict[str, Any], start: int, budget: int) -> int:
-        """Runs the search from a start on; returns the start at which it gave up, or the number of rows."""
+        """Runs the search from a start; returns the start at which it gave up, or the number of rows."""
         scope = dict(names)
         if memo:
             seen = self.failure_memo()
@@ -161,7 +164,7 @@ class _Search:
         }
 
     def able(self) -> dict[str, bytes]:
-        """For each instruction the rows that it can take, and the rows where a match can begin, by symbol sets alone."""
+        """By symbol sets alone: the rows that each instruction can take, and the rows where a match can begin."""
         scan = Scan(self.task.program, self.task.symbol_sets, self.task.ends)
         begins = np.zeros(len(self.where), bool)
         begins[scan.candidates()] = True
@@ -169,13 +172,13 @@ class _Search:
         return {"begins": self.spread(begins), **takes}
 
     def spread(self, flags: Bools, behind: int = 0) -> bytes:
-        """A byte for each row, with those behind the partitions."""
+        """A byte for each row, including the rows after partitions."""
         found = np.full(self.count, behind, np.uint8)
         found[self.where] = flags
         return found.tobytes()
 
     def values(self, array: Array) -> list[Any]:
-        """A column, None for the rows behind the partitions."""
+        """The values of a column; None for the rows after partitions."""
         plain = not array.null_count and (pa.types.is_integer(array.type) or pa.types.is_floating(array.type))
         values: list[Any] = np.asarray(array).tolist() if plain else array.to_pylist()
         if len(self.lasts) == 1:
@@ -186,7 +189,7 @@ class _Search:
         return found
 
     def limits(self) -> list[int]:
-        """For each row the row before which a match from it must end."""
+        """For each row, the row before which a match from it must end."""
         limits = self.task.limits
         assert limits is not None
         found = np.zeros(self.count, np.int64)
@@ -203,13 +206,13 @@ class _Search:
         return found
 
     def partition(self, start: int) -> tuple[int, int, int]:
-        """First row, end, and number of the next match of the partition of a row."""
+        """The first row, the end, and the number of the next match, for the partition of a row."""
         place = bisect.bisect_right(self.lasts, start)
         first = self.firsts[place]
         return first, self.lasts[place], len(self.starts) - bisect.bisect_left(self.starts, first) + 1
 
     def next_start_after(self, start: int, end: int) -> int:
-        """The row to continue at after a match that has been recorded."""
+        """The row at which to continue after a match that was recorded."""
         first, _, number = self.partition(start)
         return first + self.go_on(number - 1, start - first, self.code[start:end])
 

@@ -1,7 +1,7 @@
-"""The registers that the generated search keeps for conditions, and the Python that reads and updates them.
+"""The registers that the generated search has for conditions, and the Python that reads and updates them.
 
-The row at hand is `row`, the first of the match `start`; a slot is a row number in a local (-1: none), an aggregate a
-local with its sum (None: of nothing) and one with its count.
+The current row is `row`, the first row of the match `start`. A slot is a local with a row number (-1: none); an
+aggregate is a local with its sum (None: of nothing) and one with its count.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from windows.aggregates import AggregateFunction
 
 
 class Slot(NamedTuple):
-    """A remembered row: `place`-th oldest or newest that is one of the symbols (None: of any)."""
+    """A remembered row: the `place`-th oldest or newest of the rows that match one of the symbols (None: any)."""
 
     symbols: tuple[str, ...] | None
     first: bool
     place: int
 
     def takes(self, symbol: str) -> bool:
-        """Whether a row that is this symbol is one of those counted."""
+        """Whether a row that matches this symbol is counted."""
         return self.symbols is None or symbol in self.symbols
 
     @property
     def nearer(self) -> Slot | None:
-        """The row before this one in the order in which they are counted."""
+        """The previous row in the order in which rows are counted; None for the first."""
         return self._replace(place=self.place - 1) if self.place else None
 
 
@@ -41,7 +41,7 @@ Slots: TypeAlias = frozenset[Slot]
 
 
 def plain(label: Classifier) -> Classifier:
-    """CLASSIFIER() at a distance from a newest row of any symbol: that of another newest row."""
+    """CLASSIFIER() at a distance from the newest row of any symbol is that of another newest row."""
     place = label.place
     if place.symbols is not None or place.first or not label.shift:
         return label
@@ -49,7 +49,7 @@ def plain(label: Classifier) -> Classifier:
 
 
 def slot_of(atom: Atom, clause: RowPattern) -> Slot | None:
-    """The slot that a value or label reads; None for the row at hand and rows at a known distance from the first."""
+    """The slot that a value or label reads; None for the current row and rows at a known distance from the first."""
     if isinstance(atom, Classifier):
         place = plain(atom).place
     elif isinstance(atom, Value) and atom.place != CURRENT and distance(atom.place, clause) is None:
@@ -68,11 +68,11 @@ def reads(conditions: Iterable[Condition], clause: RowPattern) -> dict[str, Slot
 
 
 def before(symbol: str, after: Slots) -> Slots:
-    """The slots that must be known before a row is taken as a symbol, so that these are known after it."""
+    """The slots that must be known before a row is taken as a symbol, so that these are known afterwards."""
     found = set()
     for slot in after:
         if slot.first:
-            # Whether this row is the one depends on how many there were.
+            # Whether this row is the one depends on the number of earlier ones.
             found |= {slot._replace(place=place) for place in range(slot.place + 1)}
         elif not slot.takes(symbol):
             found.add(slot)
@@ -82,7 +82,7 @@ def before(symbol: str, after: Slots) -> Slots:
 
 
 def live(code: tuple[Instruction, ...], read: Mapping[str, Slots]) -> list[Slots]:
-    """For each instruction the slots whose rows can still matter before it."""
+    """For each instruction, the slots whose rows may still be read at it or later."""
     found: list[Slots] = [frozenset()] * len(code)
     changed = True
     while changed:
@@ -115,7 +115,10 @@ def onward(line: Instruction, number: int) -> tuple[int, ...]:
 
 
 START = "start"
-"""The first row of a match. As other text among registers: what must be alike for two ways to continue alike."""
+"""The first row of a match.
+
+Other registers that are texts: values that must be equal for two paths to continue alike.
+"""
 
 
 class UnknownExpression(Exception):
@@ -124,7 +127,7 @@ class UnknownExpression(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class RunningTotal:
-    """A running aggregate: which rows it takes, and its locals."""
+    """A running aggregate: the rows that it takes, and its locals."""
 
     aggregate: AggregateFunction
     argument: exp.Expr | None
@@ -142,7 +145,7 @@ class RunningTotal:
         return self.aggregate.running is not None and self.aggregate.running.is_mean
 
     def joined(self, total: str, value: str) -> str:
-        """The value so far and that of a row made one, as Python."""
+        """Python that combines the value so far with the value of a row."""
         assert self.aggregate.running is not None
         return self.aggregate.running.text.format(total, value)
 
@@ -152,7 +155,7 @@ Register: TypeAlias = Slot | RunningTotal | str
 
 @dataclasses.dataclass(frozen=True)
 class ConditionCode:
-    """A condition in Python: lines that come first, what must be true, and the registers read."""
+    """A condition in Python: preceding lines, an expression, and the registers that it reads."""
 
     lines: tuple[str, ...]
     holds: str
@@ -161,7 +164,7 @@ class ConditionCode:
 
 
 class RegisterCode:
-    """Locals for registers, names for columns."""
+    """The locals for registers, and the names for columns."""
 
     def __init__(self, clause: RowPattern) -> None:
         self.clause = clause
@@ -176,7 +179,7 @@ class RegisterCode:
         return self.names.setdefault(register, f"r{len(self.names)}")
 
     def locals(self, register: Register) -> list[str]:
-        """All locals of a register: an average has its count beside its sum."""
+        """All locals of a register; an average has a count beside its sum."""
         name = self.name(register)
         return [name, f"{name}n"] if isinstance(register, RunningTotal) and register.is_mean else [name]
 
@@ -184,7 +187,7 @@ class RegisterCode:
         return self.columns.setdefault(row, f"c{len(self.columns)}")
 
     def condition(self, condition: Condition) -> ConditionCode:
-        """The rest of a symbol's condition, with the row at hand taken as that symbol."""
+        """The part of a symbol's condition over the match, with the current row taken as that symbol."""
         if condition.rest is None:
             return ConditionCode((), "", frozenset())
         lines: list[str] = []
@@ -199,7 +202,7 @@ class RegisterCode:
         return ConditionCode(tuple(lines), holds, frozenset(reads), labels)
 
     def atom(self, name: str, atom: Atom, symbol: str, reads: set[Register]) -> list[str]:
-        """The lines that give a local the value of an atom."""
+        """The lines that set a local to the value of an atom."""
         if isinstance(atom, MatchNumber):
             return [f"{name} = number"]
         if isinstance(atom, MatchAggregate):
@@ -214,13 +217,13 @@ class RegisterCode:
             reads.add(START)
             later = f"{values}[start + {known}]"
             return [f"{name} = {later} if start + {known} <= row else None" if known else f"{name} = {values}[start]"]
-        # The column's last value is NULL: that of row -1.
+        # The last value of a column, at index -1, is NULL.
         return [f"{name} = {values}[{self.row(slot_of(atom, self.clause), symbol, reads)}]"]
 
     def label(self, name: str, label: Classifier, symbol: str, reads: set[Register]) -> list[str]:
         slot = slot_of(label, self.clause)
         assert slot is not None
-        # Which symbols the rows have that it can read: all of the way where it reads beside a row.
+        # The possible symbols of the rows that it can read; with a shift, all symbols of the path.
         if label.shift:
             reads.add("bytes(code[start:row])")
         elif slot.symbols is None and slot.first:
@@ -242,7 +245,7 @@ class RegisterCode:
         return [*found, *(f"code[{self.name(slot)}]" for slot in slots)]
 
     def row(self, slot: Slot | None, symbol: str, reads: set[Register]) -> str:
-        """The row of a slot with the row at hand taken as a symbol; -1 without one."""
+        """The row of a slot, with the current row taken as a symbol; -1 if there is none."""
         assert slot is not None
         if slot.symbols is None:
             if slot.place < 0:
@@ -275,7 +278,7 @@ class RegisterCode:
         return [*self.renewed(total, symbol), f"{name} = {local}"]
 
     def renewed(self, total: RunningTotal, symbol: str) -> list[str]:
-        """The lines that give `n...` the aggregate with the row at hand, if it is one of its rows."""
+        """The lines that set `n...` to the aggregate including the current row, if that is one of its rows."""
         if not total.takes(symbol):
             return []
         old = self.name(total)
@@ -290,7 +293,10 @@ class RegisterCode:
         return [*lines, f"n{old}n = {old}n + (at is not None)"] if total.is_mean else lines
 
     def updates(self, symbol: str, requested: Sequence[Register], known: frozenset[Register]) -> list[str]:
-        """The lines that update the requested registers by the row at hand; the totals `known` are in `n...` already."""
+        """The lines that update the requested registers with the current row.
+
+        The totals `known` are already in `n...`.
+        """
         lines: list[str] = []
         for slot in sorted((r for r in requested if isinstance(r, Slot)), key=lambda slot: -slot.place):
             if slot.takes(symbol):
@@ -308,7 +314,7 @@ class RegisterCode:
         return [f"if {name} < 0{is_known}: {name} = row"]
 
     def empty(self, register: Register) -> list[str]:
-        """The lines that forget a register."""
+        """The lines that reset a register."""
         if isinstance(register, Slot):
             return [f"{self.name(register)} = -1"]
         assert isinstance(register, RunningTotal)
@@ -317,7 +323,7 @@ class RegisterCode:
 
 
 def total_of(aggregate: MatchAggregate) -> RunningTotal:
-    """The aggregate, if it is one that is kept row by row; raises Unknown."""
+    """The aggregate as one that is updated row by row; raises UnknownExpression if it cannot be."""
     if aggregate.running is None:
         raise UnknownExpression
     return RunningTotal(*aggregate.running, aggregate.symbols)

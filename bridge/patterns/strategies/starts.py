@@ -1,4 +1,4 @@
-"""Searches many starts at once, for WITHIN and for conditions on rows at a known distance from the first."""
+"""Searches many starts at once: for WITHIN, and for conditions on rows at a known distance from the first row."""
 
 from __future__ import annotations
 
@@ -22,14 +22,17 @@ from nfa.threads.transitions import Transitions
 from windows.sql import table
 
 ValueCache = dict[Hashable, Column]
-"""Values read before for the same starts and rows, by their expression and place."""
+"""Values that were read before for the same starts and rows, by expression and place."""
 
 Holds = Callable[[Ints, Ints, ValueCache], Bools]
-"""Gives, for some starts and a row of each, whether a condition holds for the row."""
+"""Tells, for some starts and a row for each, whether a condition holds for the row."""
 
 
 def find(task: Task) -> Matches:
-    """The matches, found for all starts together; over very many rows by the compiled search, one start after the other."""
+    """The matches, found for all starts together.
+
+    For very many rows, by the compiled search one start after the other.
+    """
     found = _compiled(task)
     if found is not None:
         return found
@@ -64,7 +67,7 @@ def candidates(task: Task) -> Ints | None:
 
 
 def symbol_sets_at(task: Task) -> SymbolSetsAt:
-    """The function that gives symbol sets in the match from a start, for the requested symbols."""
+    """The function that returns symbol sets in the match from a start, for the requested symbols."""
     symbol_sets = task.symbol_sets
     conditions = enumerate(task.conditions)
     rests = [(place, holds_at(c, task), c.row is None) for place, c in conditions if c.rest is not None]
@@ -91,10 +94,10 @@ def symbol_sets_at(task: Task) -> SymbolSetsAt:
 
 
 def holds_at(condition: Condition, task: Task) -> Holds:
-    """The part of a condition on other rows, which are at known distances from the first."""
+    """The function for the part of a condition on other rows, which are at known distances from the first row."""
     of_match = MatchCondition(condition, task)
     places = [None if v.place == CURRENT else distance(v.place, task.clause) for v in of_match.values]
-    sure = [not place for place in places]  # the row itself and the first are always there
+    sure = [not place for place in places]  # the row itself and the first row always exist
     named = [(value.row.sql(), place) for value, place in zip(of_match.values, places, strict=True)]
 
     def holds(starts: Ints, rows: Ints, cache: ValueCache) -> Bools:
@@ -104,7 +107,7 @@ def holds_at(condition: Condition, task: Task) -> Holds:
 
 
 class MatchCondition:
-    """The part of a condition on other rows, over values only: in numpy if it means the same there, else in the database."""
+    """The part of a condition on other rows, over values: in numpy if that agrees, else in the database."""
 
     def __init__(self, condition: Condition, task: Task) -> None:
         assert condition.rest is not None
@@ -126,10 +129,12 @@ class MatchCondition:
         named: Sequence[Hashable] = (),
         cache: ValueCache | None = None,
     ) -> Bools:
-        """For each of `count` cases whether it holds, given for each value the rows it is read at (-1: none).
+        """For each of `count` cases, whether the condition holds.
 
-        `sure` tells of each value whether there is such a row in every case. What has been `seen` under the name of a
-        value is not read again.
+        `places` has, per value, the rows to read it at (-1: none).
+
+        `sure`: for each value, whether its row exists in every case. A value that is in the `cache` under its name is
+        not read again.
         """
         if self._compute is None or self._columns is None:
             return self._by_database(places, count)
@@ -157,12 +162,12 @@ class MatchCondition:
 
 
 def _alike(columns: list[Column]) -> bool:
-    """Whether all are numbers: only these are compared and computed with each other in one way everywhere."""
+    """Whether all columns are numbers: only these are compared and computed in the same way everywhere."""
     return all(column.kind in ("number", "boolean") for column in columns) or len({c.kind for c in columns}) == 1
 
 
 def _rows_at(distance: int | None, starts: Ints, rows: Ints) -> Ints:
-    """The row at a distance from the first, if it has come by now; the row itself without one."""
+    """The row at a distance from the first, if it has been reached; for None, the row itself."""
     if distance is None:
         return rows
     if distance == 0:

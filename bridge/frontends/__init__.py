@@ -1,1 +1,1 @@
-"""Query text becomes query objects: one package per language, over one cursor."""
+"""Turns query text into query objects: one package per language, over a shared cursor."""

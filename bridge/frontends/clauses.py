@@ -32,7 +32,7 @@ def schema(cursor: Cursor, stops: tuple[str, ...] = ()) -> Schema:
 
 
 _CONSTRAINTS = ("PRIMARY KEY", "FOREIGN KEY", "CONSTRAINT", "UNIQUE")
-"""Constraints, which SQL writes beside the columns of a table."""
+"""Constraints, which SQL writes among the columns of a table."""
 
 
 def _attribute(cursor: Cursor, before: tuple[Attribute, ...], stops: tuple[str, ...]) -> Attribute:
@@ -104,10 +104,10 @@ def _interval(cursor: Cursor) -> int:
 
 
 def positive_integer(cursor: Cursor) -> int:
-    """A whole number of at least 1: written plainly, or computed in parentheses.
+    """A whole number of at least 1: a literal, or computed in parentheses.
 
-    Between whole numbers `/` leaves the remainder out, as in the databases and the language the paper's queries were
-    made with: its windows of `500 + (Count/2) - i` are whole for odd counts, too.
+    Between whole numbers `/` drops the remainder, as in the databases and the language of the paper's queries. So the
+    paper's windows of `500 + (Count/2) - i` are whole for odd counts, too.
     """
     start = cursor.position
     value = _factor(cursor)

@@ -1,7 +1,7 @@
-"""A cursor over the tokens of a query text: the shared first step of every front end.
+"""A cursor over the tokens of a query text: the first step of every front end.
 
-Our own clauses are read token by token here; what is an ordinary SQL expression is cut out by its offsets and given to
-sqlglot, so every place that is ever pointed at is an offset of the text as it was written.
+The bridge's own clauses are read token by token here. Ordinary SQL expressions are cut out by their offsets and given
+to sqlglot, so every reported place is an offset in the text as written.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 _QUOTED = (TokenType.IDENTIFIER, TokenType.STRING, TokenType.NATIONAL_STRING)
 _OPEN, _CLOSE = ("(", "[", "{"), (")", "]", "}")
 
-# After one of these words an operand follows, so a word that also opens a clause is a column's name there.
+# An operand follows each of these words, so a word that could open a clause is a column's name there.
 _BEFORE_OPERAND = "AND OR NOT XOR BETWEEN IN LIKE ILIKE RLIKE IS ESCAPE CASE WHEN THEN ELSE AS DISTINCT DIV MOD"
 _NEVER_OPERAND = frozenset(("FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "UNION", "INTERSECT", "EXCEPT"))
 
 
 class Region(NamedTuple):
-    """A run of tokens, by index: `start` to before `end`."""
+    """A range of tokens, by index, from `start` up to but without `end`."""
 
     start: int
     end: int
 
 
 class Cursor:
-    """The tokens of `text` and a place among them; `reserved` are the words that are not names unless quoted.
+    """The tokens of `text`, and a position among them. `reserved`: the words that are names only in quotes.
 
     >>> cursor = Cursor("WITHIN 500 MS -- half a second")
     >>> cursor.take("WITHIN"), cursor.word(), cursor.position
@@ -50,12 +50,12 @@ class Cursor:
     """
 
     variables: Mapping[str, Variable] = MappingProxyType({})
-    """The variables that a text of EPL may name, by their names in lower case."""
+    """The variables that an EPL text may name, by name in lower case."""
     read: set[str]
-    """Those that it has as constants."""
+    """The names of the variables that it reads as constants."""
 
     dialect: str = ""
-    """sqlglot's name of the SQL that expressions are written in; the neutral one by default."""
+    """sqlglot's name of the SQL in which expressions are written; "" is the neutral one."""
 
     def __init__(self, text: str, reserved: Collection[str] = ()) -> None:
         self.text = text
@@ -66,51 +66,51 @@ class Cursor:
         self.at = 0
 
     def peek(self, ahead: int = 0) -> Token | None:
-        """The token at the place, or the given number after it; None past the end."""
+        """The token at the position, or the given number of tokens later; None after the end."""
         index = self.at + ahead
         return self.tokens[index] if 0 <= index < len(self.tokens) else None
 
     def word(self, ahead: int = 0) -> str:
-        """The same token as a keyword or mark, in upper case; empty for a quoted name, a text or the end."""
+        """The same token as a keyword or mark, in upper case; "" for a quoted name, a text or the end."""
         return word_of(self.peek(ahead))
 
     @property
     def position(self) -> int:
-        """Where in the text the next token starts; at the end, where the last one ended."""
+        """The offset at which the next token starts; at the end, the offset after the last token."""
         token = self.peek()
         return token.start if token else self.tokens[-1].end + 1 if self.tokens else 0
 
     def take(self, *words: str) -> bool:
-        """Step over these words, if they are what follows."""
+        """Steps over these words if they follow; returns whether they did."""
         found = all(self.word(ahead) == word for ahead, word in enumerate(words))
         self.at += len(words) if found else 0
         return found
 
     def expect(self, word: str, hint: str = "") -> int:
-        """Step over `word` and tell where it stood; anything else is an error."""
+        """Steps over `word` and returns its offset. Anything else is an error."""
         position = self.position
         if not self.take(word):
             self.fail(f"{word} is expected{hint}, not {self.next_text()}")
         return position
 
     def fail(self, message: str, position: int | None = None) -> NoReturn:
-        """Raise a QueryError that points at `position`, or at the next token."""
+        """Raises a QueryError that points at `position`, or at the next token."""
         raise QueryError(message, self.text, self.position if position is None else position)
 
     def next_text(self) -> str:
-        """The next token as messages name it."""
+        """The next token, as error messages name it."""
         token = self.peek()
         return repr(self.text[token.start : token.end + 1]) if token else "the end of the text"
 
     def has_name(self) -> bool:
-        """Whether a name follows: quoted, or a word that is not reserved."""
+        """Whether a name follows: a quoted name, or a word that is not reserved."""
         token = self.peek()
         if token is None or token.token_type == TokenType.IDENTIFIER:
             return token is not None
         return WORD.fullmatch(self.word()) is not None and self.word() not in self.reserved
 
     def name(self, what: str) -> str:
-        """Step over a name; `what` says whose it is."""
+        """Steps over a name. `what` describes it in error messages."""
         token = self.peek()
         if token is None or not self.has_name():
             reserved = self.word() in self.reserved and WORD.fullmatch(self.word())
@@ -125,7 +125,7 @@ class Cursor:
         return f'"{self.text[self.position : self.position + len(self.word())]}"'
 
     def until(self, stops: Collection[str]) -> Region:
-        """Step over everything up to one of `stops` outside parentheses, a closing parenthesis, `;` or the end."""
+        """Steps over everything up to one of `stops` outside parentheses, a closing parenthesis, `;` or the end."""
         start, depth = self.at, 0
         while (word := self.word()) or self.peek():
             if word == ";" or (depth == 0 and (word in _CLOSE or (word in stops and self._is_stop(start)))):
@@ -151,18 +151,18 @@ class Cursor:
         return self.tokens[region.start].start, self.tokens[region.end - 1].end + 1
 
     def slice(self, region: Region) -> str:
-        """The text of a region, comments blanked."""
+        """The text of a region, with comments blanked out."""
         start, end = self.span(region)
         return self.bare[start:end]
 
 
 def word_of(token: Token | None) -> str:
-    """A token as `Cursor.word` gives it; several blanks inside (`GROUP  BY`) are one."""
+    """A token in the form of `Cursor.word`; several blanks inside (`GROUP  BY`) become one."""
     return "" if token is None or token.token_type in _QUOTED else " ".join(token.text.upper().split())
 
 
 def blanked(text: str, start: int, end: int) -> str:
-    """`text` with everything outside `[start, end)` blank, so that offsets and lines stay right.
+    """`text` with everything outside `[start, end)` blanked out, so that offsets and lines stay the same.
 
     >>> blanked("SELECT a + b FROM s", 7, 12)
     '       a + b       '
@@ -171,7 +171,7 @@ def blanked(text: str, start: int, end: int) -> str:
 
 
 def uncommented(text: str) -> str:
-    """`text` with its comments blank; they may nest. Names and texts in quotes stay as they are.
+    """`text` with its comments, which may nest, blanked out. Quoted names and texts stay unchanged.
 
     >>> uncommented("a /* b */ '--' -- c")
     "a         '--'     "
@@ -189,7 +189,7 @@ def uncommented(text: str) -> str:
 
 
 def tokens(text: str, bare: str) -> list[Token]:
-    """sqlglot's tokens of `bare`; what is no SQL token at all is an error in `text`."""
+    """sqlglot's tokens of `bare`; anything that is not an SQL token is an error in `text`."""
     try:
         return list(sqlglot.tokenize(bare))
     except (SqlglotError, ValueError) as error:

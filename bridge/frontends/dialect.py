@@ -1,8 +1,8 @@
 """Expressions in the SQL of the database that computes them, parsed so that they are rendered as they were written.
 
-sqlglot translates between databases: it reads many functions as nodes that it writes in another way. A call whose node is
-not rendered as it was written becomes a call of an unknown function here, which every step leaves unchanged. What the
-bridge defines on every database (texts, quoted names, `||`, `/`, places in lists) is read alike for all of them.
+sqlglot translates between databases: it parses many functions as nodes that it renders differently. Such a call becomes
+a call of an unknown function here, which every step leaves unchanged. Constructs that the bridge defines on every
+database (texts, quoted names, `||`, `/`, places in lists) are parsed in the same way for all of them.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from bridge.errors import QueryError
 from bridge.query.expressions import syntax_error
 
 _NEUTRAL = {
-    "INDEX_OFFSET": 0,  # a place in a list stays as it is written
+    "INDEX_OFFSET": 0,  # a place in a list stays as written
     "TYPED_DIVISION": False,
     "SAFE_DIVISION": False,
     "STRICT_STRING_CONCAT": False,
     "DPIPE_IS_STRING_CONCAT": True,
 }
-"""Settings of a dialect that the bridge defines itself, on every database."""
+"""Settings of a dialect that the bridge itself defines, on every database."""
 
 _QUOTED = (TokenType.IDENTIFIER, TokenType.STRING)
 _OPERAND_ENDS = (
@@ -32,22 +32,22 @@ _OPERAND_ENDS = (
     TokenType.FALSE, TokenType.END,
 )  # fmt: skip
 _PREFIX = "cep_call_"
-"""Before the name of a function that sqlglot is not to recognize."""
+"""The prefix for the names of functions that sqlglot must not recognise."""
 
 _OWN_NODES = (
     exp.AggFunc, exp.Rand, exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime, exp.Localtime, exp.Localtimestamp,
     exp.Uuid,
 )  # fmt: skip
-"""Functions that the bridge looks for: aggregates, and those whose value is not given by their arguments."""
+"""Functions that the bridge looks for: aggregates, and those whose value does not depend only on their arguments."""
 
 _OWN_CALLS = {"ARRAY_LENGTH": 1, "LENGTH": 1, "STDDEV": 1}
-"""Functions that the bridge defines on every database, and how many arguments they have.
+"""Functions that the bridge defines on every database, with their numbers of arguments.
 
-MariaDB's own LENGTH counts bytes, its STDDEV is that of the population.
+MariaDB's own LENGTH counts bytes, and its STDDEV is that of the population.
 """
 
 _IN_PAIRS = ("JSON_OBJECT",)
-"""Functions whose arguments sqlglot takes for pairs, of which each value is an expression of its own elsewhere."""
+"""Functions whose arguments sqlglot parses as pairs, where each value may be any expression."""
 
 _WORDS_OF_CALLS = (
     "FROM",
@@ -63,7 +63,7 @@ _WORDS_OF_CALLS = (
     ":",
     "DISTINCT",
 )
-"""Words between the arguments of a call that has a syntax of its own."""
+"""Words between the arguments of a call with special syntax."""
 
 _OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
 _CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
@@ -75,11 +75,11 @@ def parsed(text: str, neutral: Sequence[Token], dialect: str) -> exp.Expr:
 
     Args:
         text: The statement, without comments.
-        neutral: The tokens of the bridge's SQL in this text: they say where texts and quoted names are.
+        neutral: The tokens of the bridge's SQL in this text, which tell where texts and quoted names are.
         dialect: sqlglot's name of the database's SQL.
 
     Raises:
-        QueryError: It is not SQL of this database; the place is in `text`.
+        QueryError: It is not SQL of this database; the error points into `text`.
 
     >>> import sqlglot
     >>> def rendered(text, dialect):
@@ -102,7 +102,7 @@ def parsed(text: str, neutral: Sequence[Token], dialect: str) -> exp.Expr:
     if tree is None:
         raise QueryError("an expression is expected", text)
     for marker in list(tree.find_all(exp.Cbrt)) if marks else []:
-        if "start" not in marker.meta:  # as a call has
+        if "start" not in marker.meta:  # calls have a place
             _concatenate(marker)
     for kind in tree.find_all(exp.DataType):
         if kind.this == _timestamp(dialect):
@@ -118,7 +118,7 @@ def parsed(text: str, neutral: Sequence[Token], dialect: str) -> exp.Expr:
 
 
 def with_places_as_written(expression: exp.Expr, dialect: str) -> exp.Expr:
-    """The expression with places in lists that are rendered as they are written, in place."""
+    """The expression, changed in place so that places in lists are rendered as written."""
     for bracket in expression.find_all(exp.Bracket):
         bracket.set("offset", Dialect.get_or_raise(dialect).INDEX_OFFSET)
     return expression
@@ -134,12 +134,12 @@ def _dialect(name: str) -> Dialect:
 
 @functools.cache
 def _timestamp(dialect: str) -> Any:
-    """The types that sqlglot reads a dialect's TIMESTAMP as, such as one with a time zone in MariaDB's."""
+    """The types that sqlglot parses a dialect's TIMESTAMP as, such as one with a time zone for MariaDB."""
     return exp.DataType.build("TIMESTAMP", dialect=dialect).this
 
 
 def _spell_map(node: exp.Expr) -> None:
-    """Turns `MAP {'a': 1}` into `MAP(['a'], [1])`, as braces alone make an object."""
+    """Turns `MAP {'a': 1}` into `MAP(['a'], [1])`, as braces without MAP make an object."""
     pairs = node.this.expressions if isinstance(node.this, exp.Struct) else []
     if all(isinstance(pair, exp.PropertyEQ) for pair in pairs):
         keys, values = ([getattr(pair, side).pop() for pair in pairs] for side in ("this", "expression"))
@@ -148,7 +148,7 @@ def _spell_map(node: exp.Expr) -> None:
 
 
 def _bind_variable(comprehension: exp.Expr) -> None:
-    """The variable of a list comprehension is not a column."""
+    """Marks the variable of a list comprehension as not being a column."""
     variable = comprehension.expression.name
     for part in (comprehension.this, comprehension.args.get("condition"), comprehension.expression):
         for column in list(part.find_all(exp.Column)) if part is not None else []:
@@ -160,7 +160,7 @@ def _bind_variable(comprehension: exp.Expr) -> None:
 
 
 def _tokens(text: str, neutral: Sequence[Token], dialect: Dialect) -> Iterator[Token]:
-    """The dialect's tokens; what is in quotes is what the bridge's SQL says, and brackets are brackets."""
+    """The dialect's tokens, in which quotes mean what they mean in the bridge's SQL, and brackets are brackets."""
     quoted = {token.start: token for token in neutral if token.token_type in _QUOTED and _stands_alone(text, token)}
     brackets = {
         token.start: token for token in neutral if token.token_type in (TokenType.L_BRACKET, TokenType.R_BRACKET)
@@ -176,7 +176,7 @@ def _tokens(text: str, neutral: Sequence[Token], dialect: Dialect) -> Iterator[T
 
 
 def _stands_alone(text: str, token: Token) -> bool:
-    """Whether no letter before the quotes gives them a meaning of their own, as in `x'ff'`."""
+    """Whether no letter before the quotes gives them a special meaning, as in `x'ff'`."""
     return token.start == 0 or not (text[token.start - 1].isalnum() or text[token.start - 1] in "_&")
 
 
@@ -185,7 +185,7 @@ def _changed(token: Token, kind: TokenType, text: str) -> Token:
 
 
 def _verbatim(tokens: Iterator[Token], dialect: str) -> Iterator[Token]:
-    """The tokens with other names for the functions that are not rendered as they are written."""
+    """The tokens, with other names for the functions that would not be rendered as written."""
     read = list(tokens)
     for place, token in enumerate(read):
         if _is_call(read, place) and not _is_faithful(dialect, token.text.upper(), _argument_count(read, place + 1)):
@@ -203,7 +203,7 @@ def _is_call(tokens: Sequence[Token], place: int) -> bool:
 
 
 def _argument_count(tokens: Sequence[Token], opening: int) -> int:
-    """The number of arguments in parentheses; -1 where they are not just separated by commas."""
+    """The number of arguments in parentheses; -1 if more than commas separates them."""
     depth = count = 0
     for place in range(opening, len(tokens)):
         kind = tokens[place].token_type
@@ -217,7 +217,10 @@ def _argument_count(tokens: Sequence[Token], opening: int) -> int:
 
 
 def _concatenating(tokens: Sequence[Token]) -> Iterator[Token]:
-    """The tokens with `| ||/` for each `||`, which is OR for the parser: `||/`, a prefix of no use there, marks it."""
+    """The tokens with `| ||/` for each `||`, which the parser takes for OR.
+
+    `||/`, an otherwise unused prefix, marks it.
+    """
     for token in tokens:
         if token.token_type == TokenType.DPIPE:
             yield _changed(token, TokenType.PIPE, "|")
@@ -227,7 +230,7 @@ def _concatenating(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def _concatenate(marker: exp.Expr) -> None:
-    """Turns the `|` whose right side a marker begins into `||`."""
+    """Turns the `|` whose right side begins with a marker into `||`."""
     side: exp.Expr = marker
     while side.parent is not None and not (isinstance(side.parent, exp.BitwiseOr) and side.arg_key == "expression"):
         side = side.parent
@@ -247,7 +250,7 @@ def _is_faithful(dialect: str, name: str, count: int) -> bool:
     if name in parser.FUNCTION_PARSERS:
         return count == -1 or name not in _IN_PAIRS
     if name in _OWN_CALLS:
-        return False  # `_restore` makes its node
+        return False  # `_restore` creates its node
     if name not in parser.FUNCTIONS or _is_own(dialect, name):
         return True
     node = _node(dialect, name, max(count, 1))
@@ -268,11 +271,11 @@ def _call(name: str, count: int) -> str:
 
 
 def _node(dialect: str, name: str, count: int) -> exp.Expr | None:
-    """The node of a call with this number of arguments; None where sqlglot takes no such call."""
+    """The node of a call with this number of arguments; None if sqlglot does not accept such a call."""
     settings = _dialect(dialect)
     try:
         (tree,) = settings.parser().parse(settings.tokenize("SELECT " + _call(name, count)), "")
-    except (SqlglotError, AttributeError, TypeError):  # some builders give nothing
+    except (SqlglotError, AttributeError, TypeError):  # some builders return nothing
         return None
     return tree.expressions[0] if isinstance(tree, exp.Select) else None
 
@@ -280,13 +283,13 @@ def _node(dialect: str, name: str, count: int) -> exp.Expr | None:
 def _is_rendered(node: exp.Expr, dialect: str, name: str, count: int) -> bool:
     try:
         text = Dialect.get_or_raise(dialect).generate(node, unsupported_level=ErrorLevel.RAISE)
-    except (SqlglotError, KeyError, AttributeError, TypeError):  # a node without what its text needs
+    except (SqlglotError, KeyError, AttributeError, TypeError):  # the node lacks something that its text needs
         return False
     return text.upper() == _call(name, count).upper()
 
 
 def _restore(call: exp.Anonymous, dialect: str) -> None:
-    """The call under its own name; as sqlglot's neutral node, whose type is known, where that is rendered alike."""
+    """The call under its own name, or as sqlglot's neutral node (whose type is known) if that is rendered alike."""
     name, arguments = call.name.removeprefix(_PREFIX), call.expressions
     call.set("this", name)
     if not _is_neutral(dialect, name.upper(), len(arguments)):
@@ -298,7 +301,7 @@ def _restore(call: exp.Anonymous, dialect: str) -> None:
 
 
 def _is_neutral(dialect: str, name: str, count: int) -> bool:
-    """Whether a call becomes sqlglot's neutral node: the bridge defines it, or that node is rendered as it is written."""
+    """Whether a call becomes sqlglot's neutral node: the bridge defines it, or that node is rendered as written."""
     if name in _OWN_CALLS:
         return count == _OWN_CALLS[name]
     return name in exp.FUNCTION_BY_NAME and count <= _MOST_ARGUMENTS and _is_plain(dialect, name, count)

@@ -1,4 +1,4 @@
-"""The expressions inside a query: their tokens are found here, sqlglot parses them, and what is not supported is refused.
+"""The expressions in a query: their tokens are found here, sqlglot parses them, and unsupported parts are refused.
 
 sqlglot parses more than a continuous query supports, and drops some of what it parses. Both are refused here, with the
 place in the text.
@@ -35,7 +35,7 @@ _STAR = "* EXCEPT, REPLACE and the like are not supported: name the columns"
 _PARAMETERS = "a query has no parameters: write the value"
 
 
-# What a parsed expression must not contain, with the error message, and the words by which its place is found.
+# Nodes that a parsed expression must not contain, with the error message, and the words by which the place is found.
 _REFUSED: tuple[tuple[tuple[type[exp.Expr], ...], str, tuple[str, ...]], ...] = (
     ((exp.Query, exp.Table, exp.Values), _SUBQUERY, ("SELECT", "VALUES", "TABLE", "FROM")),
     ((exp.Placeholder, exp.Parameter), _PARAMETERS, ("?", ":", "@", "??")),
@@ -46,7 +46,7 @@ _REFUSED_CLAUSES = {"into": "INTO is not supported: CREATE QUERY name AS SELECT 
 
 
 class TagColumns(NamedTuple):
-    """The columns of an input that a query writes as `alias.tag.name` or `tag.name`. Their names are `prefix_name`.
+    """The columns of an input that a query writes as `alias.tag.name` or `tag.name`; their names are `prefix_name`.
 
     `is_one`: there is a single column, whose name is `prefix`.
     """
@@ -59,9 +59,9 @@ class TagColumns(NamedTuple):
 class Qualifiers(NamedTuple):
     """The qualifiers that an expression may use.
 
-    `own`: the name of the single input; it is dropped. `aliases`: the inputs of a correlation; they stay. `inside`: tags
-    within an input of a correlation, by its alias (None: written without one) and their own names. `values`: values by whole
-    names, which are `qualifier.name` in lower case.
+    `own`: the name of the single input, which is dropped. `aliases`: the inputs of a correlation, which stay. `inside`:
+    tags within an input of a correlation, by its alias (None: written without it) and their own names. `values`: values
+    by their full names, which are `qualifier.name` in lower case.
     """
 
     own: str | None
@@ -71,25 +71,25 @@ class Qualifiers(NamedTuple):
 
 
 def aliases_of(node: Node) -> tuple[str, ...]:
-    """The aliases of the correlation that `node` is, or filters."""
+    """The aliases of a node that is a correlation or filters one."""
     node = without_filters(node)
     return tuple(alias for alias, _ in node.inputs) if isinstance(node, Correlate) else ()
 
 
 def expression_list(cursor: Cursor, region: Region, what: str) -> tuple[exp.Expr, ...]:
-    """The expressions of a region that the cursor has passed; `what` names them in error messages."""
+    """The expressions of a region that the cursor has passed. `what` names them in error messages."""
     columns = unchecked_list(cursor, region, what)
     refuse_foreign(cursor, region, columns)
     return columns
 
 
 def unchecked_list(cursor: Cursor, region: Region, what: str) -> tuple[exp.Expr, ...]:
-    """The same without checks, for a language that changes the expressions first, and then calls `refuse_foreign`."""
+    """The same without checks, for a language that first changes the expressions and then calls `refuse_foreign`."""
     if region.start == region.end:
         cursor.fail(f"{what} is expected, not {cursor.next_text()}")
     _require_no_gaps(cursor, region)
     select = _selected(cursor, region)
-    # Detached from the SELECT around them, as later passes look at parents.
+    # They are detached from the SELECT, as later passes look at parents.
     return tuple(cast("exp.Expr", column.pop()) for column in list(select.expressions))
 
 
@@ -104,7 +104,7 @@ def single_expression(cursor: Cursor, region: Region, what: str) -> exp.Expr:
 
 
 def without_aliases(cursor: Cursor, expressions: tuple[exp.Expr, ...]) -> tuple[exp.Expr, ...]:
-    """The same expressions; an alias is refused, which sqlglot also finds in any two words, such as `a b`."""
+    """The same expressions. Refuses an alias, which sqlglot also finds in any two words, such as `a b`."""
     for expression in expressions:
         if isinstance(expression, exp.Alias):
             _refuse_alias(cursor, expression)
@@ -112,7 +112,7 @@ def without_aliases(cursor: Cursor, expressions: tuple[exp.Expr, ...]) -> tuple[
 
 
 def resolve(cursor: Cursor, expressions: Iterable[exp.Expr], names: Qualifiers) -> tuple[exp.Expr, ...]:
-    """The expressions with their qualifiers checked, and dropped if there is a single input."""
+    """The expressions, with their qualifiers checked, and dropped if there is a single input."""
     return tuple(_resolved(cursor, expression, names) for expression in expressions)
 
 
@@ -135,9 +135,9 @@ def _selected(cursor: Cursor, region: Region) -> exp.Select:
 
 
 def _read(cursor: Cursor, region: Region, start: int) -> exp.Expr:
-    # sqlglot parses it as a SELECT list, because an expression may begin with a word that begins a statement, as in
-    # `comment = 1`. It gets this piece of the script alone, as it would read a long script for each expression. So all
-    # offsets are moved by those of the piece.
+    # sqlglot parses the expression as a SELECT list, because an expression may begin with a word that begins a
+    # statement, as in `comment = 1`. It gets only this piece of the script, as it would tokenize a long script for each
+    # expression. So all offsets are moved by that of the piece.
     lead = "SELECT "
     try:
         tree = _tree(cursor, region, lead)
@@ -156,7 +156,7 @@ def _read(cursor: Cursor, region: Region, start: int) -> exp.Expr:
 
 
 def _give_stars_places(cursor: Cursor, region: Region, tree: exp.Expr) -> None:
-    """Gives each `*` that means columns its offset in the text, which sqlglot stores for names only."""
+    """Gives each `*` that means columns its offset in the text, which sqlglot stores only for names."""
     tokens = cursor.tokens[region.start : region.end]
     before = [None, *map(word_of, tokens)]
     places = [
@@ -171,7 +171,7 @@ def _give_stars_places(cursor: Cursor, region: Region, tree: exp.Expr) -> None:
 
 
 def _refuse_foreign_words(cursor: Cursor, region: Region) -> None:
-    """Refuses a sub-query or `* EXCEPT …` that sqlglot could not parse, by their words."""
+    """Refuses, by their words, a sub-query or `* EXCEPT …` that sqlglot could not parse."""
     for first, second in itertools.pairwise(cursor.tokens[region.start : region.end]):
         match word_of(first), word_of(second):
             case "(", "SELECT":
@@ -199,7 +199,7 @@ def _require_no_gaps(cursor: Cursor, region: Region) -> None:
 
 
 def refuse_foreign(cursor: Cursor, region: Region, columns: tuple[exp.Expr, ...]) -> None:
-    """Refuses what an expression over streams must not contain, with its place."""
+    """Refuses nodes that an expression over streams must not contain, with their places."""
     for node in (below for column in columns for below in column.walk()):
         for kinds, message, words in _REFUSED:
             if isinstance(node, kinds):
@@ -253,7 +253,7 @@ def _resolved(cursor: Cursor, expression: exp.Expr, names: Qualifiers) -> exp.Ex
 
 
 def _without_own(cursor: Cursor, column: exp.Column, names: Qualifiers) -> exp.Expr:
-    """`s.a.b` as the field `b` of the column `a` of the input `s`; the qualifier `s` is dropped if it is the single input."""
+    """`s.a.b` as the field `b` of the column `a` of the input `s`. A single input's qualifier is dropped."""
     words = [column.args[part] for part in ("catalog", "db", "table") if column.args.get(part) is not None]
     first = words[0]
     own = names.own is not None and first.name.lower() == names.own.lower()
@@ -276,7 +276,7 @@ def _without_own(cursor: Cursor, column: exp.Column, names: Qualifiers) -> exp.E
 
 
 def _indexed(found: exp.Expr) -> exp.Expr:
-    """A column named `items[0]`, as EPL writes it, as that value of the list `items`."""
+    """A column named `items[0]`, in EPL's notation, as that value of the list `items`."""
     for column in list(found.find_all(exp.Column)):
         known = re.fullmatch(r"(.*)\[(\d+|last|count)\]", column.name, re.DOTALL)
         if known is None:
@@ -294,7 +294,7 @@ def _indexed(found: exp.Expr) -> exp.Expr:
 
 
 def _rename(cursor: Cursor, column: exp.Column, qualifier: exp.Identifier, found: TagColumns) -> None:
-    """Renames the column `tag.name` or `alias.tag.name` to the column of the input that it means."""
+    """Renames the column `tag.name` or `alias.tag.name` to the column of the input that it refers to."""
     if isinstance(column.this, exp.Star):
         cursor.fail(f"{qualifier.name}.* is not supported in a join: name the columns", position_of(qualifier))
     name = found.prefix if found.is_one else f"{found.prefix}_{column.name}"
@@ -317,7 +317,7 @@ def _replaced(expression: exp.Expr, column: exp.Column, by: exp.Expr) -> exp.Exp
     return expression
 
 
-# Misspelt keywords, which are the cause of a syntax error at one of the next words
+# Misspelt keywords that cause a syntax error at one of the next words
 
 _FIRST = ("SELECT", "WITH", "CREATE")
 _LATER = (
@@ -334,13 +334,13 @@ _BEFORE_OPERAND = frozenset(
     )
 )  # fmt: skip
 _BACK = 3
-"""The number of words between a misspelt keyword and the error at most, as sqlglot takes an unknown word for an alias."""
+"""The greatest number of words between a misspelt keyword and the error; sqlglot takes an unknown word for an alias."""
 
 _CLOSE = 0.72
 
 
 def with_spelling_hint(error: QueryError, cursor: Cursor) -> QueryError:
-    """The error at the misspelt keyword that is its cause; the same error if there is none.
+    """The error, moved to the misspelt keyword that causes it; unchanged if there is none.
 
     >>> text = "SELECT price FORM trades"
     >>> print(with_spelling_hint(QueryError("unexpected 'trades'", text, 18), Cursor(text)))
@@ -360,7 +360,7 @@ def with_spelling_hint(error: QueryError, cursor: Cursor) -> QueryError:
 
 
 def _similar_keyword(cursor: Cursor, at: int) -> str | None:
-    """The keyword that a word is similar to, where a keyword can stand: at the beginning, or after an operand."""
+    """The keyword that a word resembles, if a keyword is possible there: at the beginning, or after an operand."""
     word, before = word_of(cursor.tokens[at]), cursor.tokens[max(at - 1, 0)]
     in_pattern = any(word_of(token) in ("MATCHING", "MATCH_RECOGNIZE") for token in cursor.tokens[:at])
     later = (*_LATER, *_OF_PATTERNS) if in_pattern else _LATER
@@ -379,7 +379,7 @@ def _can_end_operand(token: Token) -> bool:
 
 
 def all_of(conditions: tuple[exp.Expr, ...]) -> exp.Expr:
-    """The conjunction of the conditions, as the parser gives it for their texts with AND between.
+    """The conjunction of the conditions, as the parser would build it for their texts joined by AND.
 
     >>> print(all_of((exp.condition("a OR b"), exp.condition("c"))))
     (a OR b) AND c

@@ -1,4 +1,4 @@
-"""OVER of SQL, which is refused with the window that gives its value here."""
+"""SQL's OVER, which is refused with advice on the window that gives its value here."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from windows.times import UNITS
 
 
 def over_translated(node: exp.Window) -> str:
-    """Why OVER is refused, and what gives its value for each event.
+    """The reason why OVER is refused, and what gives its value for each event.
 
     >>> import sqlglot
     >>> print(over_translated(sqlglot.parse_one("LAG(v) OVER (PARTITION BY k ORDER BY ts)")))
@@ -34,12 +34,12 @@ def over_translated(node: exp.Window) -> str:
 
 
 def _extent(spec: exp.Expr | None, part: str) -> str:
-    """The window that is the frame of OVER."""
+    """The window that corresponds to the frame of OVER."""
     start = None if spec is None else spec.args.get("start")
     if isinstance(start, exp.Literal):
         return f"{part}ROWS {int(start.name) + 1}"
     if isinstance(start, exp.Interval):
         unit = start.text("unit").upper()
         if start.name.isdigit() and unit in UNITS:
-            return f"RANGE {int(start.name) * UNITS[unit] + 1} MS"  # both ends of the frame belong to it
+            return f"RANGE {int(start.name) * UNITS[unit] + 1} MS"  # both ends of the frame are included
     return "UNBOUNDED"

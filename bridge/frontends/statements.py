@@ -21,7 +21,10 @@ class CreateStream:
 
 @dataclasses.dataclass(frozen=True)
 class CreateTableStream:
-    """`CREATE STREAM name FROM TABLE …` or `FROM CHANGES OF …`; without a schema the attributes are the table's columns."""
+    """`CREATE STREAM name FROM TABLE …` or `FROM CHANGES OF …`.
+
+    Without a schema, the attributes are the table's columns.
+    """
 
     name: str
     schema: Schema | None
@@ -31,7 +34,7 @@ class CreateTableStream:
 
 @dataclasses.dataclass(frozen=True)
 class CreateQuery:
-    """`CREATE QUERY name AS SELECT …`; `text` is the SELECT alone, offsets in `node` refer to the whole script."""
+    """`CREATE QUERY name AS SELECT …`. `text` is the SELECT alone, but offsets in `node` refer to the whole script."""
 
     name: str
     node: Node
@@ -40,7 +43,7 @@ class CreateQuery:
 
 @dataclasses.dataclass(frozen=True)
 class Query:
-    """One SELECT without a name; `text` is the SELECT alone, offsets in `node` refer to the whole script."""
+    """One SELECT without a name. `text` is the SELECT alone, but offsets in `node` refer to the whole script."""
 
     node: Node
     text: str

@@ -1,4 +1,4 @@
-"""The clauses of CPL's INSERT INTO … SELECT … FROM, found by their words; sqlglot reads the expressions only."""
+"""The clauses of CPL's INSERT INTO … SELECT … FROM, found by their words; sqlglot parses only the expressions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WORDS = {
     "UNION": "UNION is not supported: SELECT * FROM a, b merges streams",
     "DISTINCT": "DISTINCT is not supported: GROUP BY the fields instead",
 }
-"""Clauses of SQL that CPL lacks, by their first word: why, and the way out."""
+"""Clauses of SQL that CPL lacks, by their first word, with the reason and the alternative."""
 
 
 _STOPS = frozenset(("FROM", "WHERE", "GROUP BY", "GROUP", "HAVING", "ON", "CREATE", "INSERT", *WORDS)) - {"DISTINCT"}
@@ -31,7 +31,7 @@ _SYNONYMS = {"MAXIMUM": exp.Max, "MINIMUM": exp.Min, "AVERAGE": exp.Avg}
 
 
 class NamedStatement(NamedTuple):
-    """A statement of CREATE SQL: its text and where it begins, its store, how long answers are kept, its `?`."""
+    """A statement of CREATE SQL: its text and its offset, its store, how long answers are cached, its number of `?`."""
 
     text: str
     position: int
@@ -51,7 +51,7 @@ class CplInput(NamedTuple):
 
 @dataclasses.dataclass
 class OnSql:
-    """One ON SQL: the statement it names, the result's name, the fields, and where each stands."""
+    """One ON SQL: the statement that it names, the name of the result, and the fields, each with its offset."""
 
     statement: NamedStatement
     table: str
@@ -63,7 +63,7 @@ class OnSql:
 
 @dataclasses.dataclass
 class Clauses:
-    """The clauses of a statement as they are written."""
+    """The clauses of a statement as written."""
 
     columns: tuple[exp.Expr, ...]
     items: list[CplInput]
@@ -101,7 +101,7 @@ def _later_clauses(
     while True:
         _refuse(cursor)
         position, word = cursor.position, cursor.word()
-        if cursor.take("GROUP", "-"):  # the paper's list of clauses has GROUP-BY
+        if cursor.take("GROUP", "-"):  # the paper lists the clause as GROUP-BY
             cursor.expect("BY")
             word = "GROUP BY"
         if word in found.places:
@@ -136,7 +136,7 @@ def _refuse(cursor: Cursor) -> None:
 
 
 def _standard(expression: exp.Expr) -> exp.Expr:
-    """The paper's names of aggregates: maximum, minimum, average."""
+    """The expression with standard names for the paper's aggregates: maximum, minimum, average."""
 
     def renamed(node: exp.Expr) -> exp.Expr:
         function = _SYNONYMS.get(node.name.upper()) if isinstance(node, exp.Anonymous) else None

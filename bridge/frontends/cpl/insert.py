@@ -1,6 +1,6 @@
-"""CPL's INSERT INTO … SELECT … FROM: which operators of the algebra a statement becomes.
+"""CPL's INSERT INTO … SELECT … FROM: the operators of the algebra that a statement becomes.
 
-The clauses are found by their words, as in `frontends.select`; sqlglot reads the expressions only.
+The clauses are found by their words, as in `frontends.select`; sqlglot parses only the expressions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OWN = "put it into a statement of its own: INSERT INTO … SELECT * FROM …"
 
 
 class CplInsert(NamedTuple):
-    """A statement: what it is called, its outputs, its tree, the streams it reads with their places, and its own."""
+    """A statement: its name, its outputs, its tree, the streams that it reads with their offsets, and its offset."""
 
     name: str
     outputs: tuple[str, ...]
@@ -33,7 +33,7 @@ class CplInsert(NamedTuple):
 
 
 def insert(cursor: Cursor, windows: Mapping[str, Extent], statements: Mapping[str, NamedStatement]) -> CplInsert:
-    """Step over a statement, its INSERT already read."""
+    """Steps over a statement whose INSERT was already read."""
     cursor.expect("INTO")
     position = cursor.position
     if cursor.take("TABLE"):
@@ -53,7 +53,7 @@ def insert(cursor: Cursor, windows: Mapping[str, Extent], statements: Mapping[st
 
 
 def _routes(cursor: Cursor) -> list[tuple[str, exp.Expr | None]]:
-    """`a`, or `a WHEN condition, b WHEN condition`: the second is a MultiFilter."""
+    """`a`, or `a WHEN condition, b WHEN condition`; the second form is a MultiFilter."""
     name = _output(cursor, "the name of the output stream")
     if cursor.word() == ",":
         cursor.fail("several outputs want their conditions: INSERT INTO a WHEN …, b WHEN … SELECT …")
@@ -72,7 +72,7 @@ def _routes(cursor: Cursor) -> list[tuple[str, exp.Expr | None]]:
 
 
 def _output(cursor: Cursor, what: str) -> str:
-    """Step over the name of an output, which the paper lets be any literal string: `'daily bill'`."""
+    """Steps over the name of an output, which in the paper may be any literal string: `'daily bill'`."""
     token = cursor.peek()
     if token is None or token.token_type != TokenType.STRING or not token.text:
         return cursor.name(what)
@@ -120,7 +120,7 @@ def _node(cursor: Cursor, clauses: Clauses) -> Node:
 
 
 def _union(cursor: Cursor, clauses: Clauses) -> Node:
-    """Merged streams, then WHERE and the fields; a field of one of them alone would be that of a join."""
+    """Merged streams, then WHERE and the fields. A field of only one of the streams would mean a join."""
     for name in ("WHERE", "GROUP BY", "HAVING"):
         if name in clauses.places and (name != "WHERE" or _is_qualified(clauses.where)):
             cursor.fail(
@@ -167,14 +167,14 @@ def _join(cursor: Cursor, clauses: Clauses) -> Node:
 
 
 def _sliding(cursor: Cursor, extent: Extent, clauses: Clauses) -> Extent:
-    """C4: a join's window holds what is at most so old; its rows leave in steps of `advance`."""
+    """C4: a join's window holds rows up to this age; they leave in steps of `advance`."""
     if not isinstance(extent, Range):
         cursor.fail("a join has windows ON TIME, to be deterministic", clauses.items[0].position)
     return Range(extent.size, step=extent.slide if extent.slide != 1 else None)
 
 
 def _same_group(items: list[CplInput], key: exp.Expr) -> exp.Expr:
-    """GROUP BY of a join: pairs are of one group. NULL is a group, as in any GROUP BY."""
+    """GROUP BY of a join: joined rows are of one group. NULL is a group, as in any GROUP BY."""
     sides = []
     for item in items:
         side = key.copy()
@@ -199,7 +199,7 @@ def _over_one_stream(cursor: Cursor, clauses: Clauses) -> Node:
 
 
 def _split(cursor: Cursor, clauses: Clauses, names: Qualifiers) -> tuple[tuple[exp.Expr, ...], tuple[exp.Expr, ...]]:
-    """WHERE in two: what is about the input alone is asked first, so that the data store is asked less."""
+    """WHERE in two parts: the conditions on the input alone are checked first, to ask the data store less often."""
     if clauses.where is None:
         return (), ()
     (condition,) = resolve(cursor, [clauses.where], names)
@@ -247,9 +247,9 @@ def _aggregate(cursor: Cursor, clauses: Clauses, node: Node, columns: tuple[exp.
 def _with_newest_row(
     columns: tuple[exp.Expr, ...], keys: tuple[exp.Expr, ...], having: exp.Expr | None
 ) -> tuple[tuple[exp.Expr, ...], exp.Expr | None]:
-    """The columns and HAVING; their fields outside aggregates and keys are of the window's newest row.
+    """The columns and HAVING, in which fields outside aggregates and keys belong to the window's newest row.
 
-    That is f(t, W) of the paper's Table 2: t is the event that arrives, W the window that it is in.
+    This is f(t, W) in the paper's Table 2: t is the event that arrives, W the window that contains it.
     """
     aliases = [exp.column(column.args["alias"].copy()) for column in columns if isinstance(column, exp.Alias)]
     found = []
@@ -271,7 +271,10 @@ def _of_newest_row(expression: exp.Expr, keys: tuple[exp.Expr, ...]) -> exp.Expr
 
 
 def _is_aggregated(column: exp.Column, keys: tuple[exp.Expr, ...]) -> bool:
-    """Whether a column is part of a key or an argument; a function that is not known may be one of the database's aggregates."""
+    """Whether a column is part of a key or an argument of a call.
+
+    An unknown function may be an aggregate of the database.
+    """
     node: exp.Expr | None = column
     while node is not None:
         if isinstance(node, (exp.AggFunc, exp.Anonymous)) or node in keys:

@@ -1,7 +1,7 @@
 """CPL, the language of PaaS-CEP (section 5 of its paper): scripts of declarations and INSERT INTO … SELECT … FROM.
 
-The paper shows no syntax for windows, for the SQL that ON SQL names, and for MultiFilter; that of CREATE WINDOW, CREATE
-SQL and INSERT INTO … WHEN is ours. What a statement may say, and which operators it becomes: docs/cpl.md.
+The paper shows no syntax for windows, for the SQL that ON SQL names, and for MultiFilter; CREATE WINDOW, CREATE SQL and
+INSERT INTO … WHEN are this project's. docs/cpl.md has the grammar and the operators that a statement becomes.
 
 >>> script = parse("CREATE STREAMSCHEMA s WITH a integer; INSERT INTO high SELECT a FROM s WHERE a > 9")
 >>> print(script.queries["high"])
@@ -49,7 +49,7 @@ class CplDeclarations:
 
 
 def parse(text: str) -> Script:
-    """The script; raises QueryError with the place in the text."""
+    """The script. Raises QueryError with the place in the text."""
     try:
         cursor = Cursor(text, RESERVED)
         declared, inserts = CplDeclarations(), list[CplInsert]()
@@ -138,7 +138,7 @@ def _sizes(cursor: Cursor, read: Callable[[Cursor], int]) -> tuple[int, int]:
 
 
 def _time(cursor: Cursor) -> int:
-    """Seconds, as in the paper, unless a unit is written; in milliseconds."""
+    """A time in milliseconds; seconds, as in the paper, unless a unit is written."""
     position = cursor.position
     amount, unit = positive_integer(cursor), cursor.word()
     if unit in UNITS:
@@ -189,7 +189,7 @@ def _check_outputs(cursor: Cursor, found: CplInsert, inserts: list[CplInsert]) -
 
 
 def _check_order(cursor: Cursor, inserts: list[CplInsert]) -> None:
-    """A statement reads what stands before it; so the graph has no cycle."""
+    """Raises an error unless each statement reads only outputs of earlier ones; so the graph has no cycle."""
     makers = {output.lower(): place for place, one in enumerate(inserts) for output in one.outputs}
     for place, one in enumerate(inserts):
         for name, position in one.reads:
@@ -204,7 +204,7 @@ def _check_order(cursor: Cursor, inserts: list[CplInsert]) -> None:
 
 
 def _reaches(inserts: list[CplInsert], makers: dict[str, int], start: int, end: int) -> bool:
-    """Whether a statement reads, through others, what another one makes."""
+    """Whether a statement reads, directly or through others, an output of another one."""
     waiting, seen = [start], set[int]()
     while waiting:
         place = waiting.pop()

@@ -1,1 +1,1 @@
-"""EPL, Esper's language; the modules bear the words of Esper's manual."""
+"""EPL, Esper's language; the modules are named in the terms of Esper's manual."""

@@ -1,7 +1,7 @@
 """Aggregates of EPL with a filter: `count(*, v > 1)`, `sum(v, filter: k = 'a')`, `fmax(v, v < 9)`.
 
-sqlglot reads `agg(value, condition)` as an aggregate of two values, or not at all. So the name is marked before it reads
-the text, and the marked call becomes an aggregate of a CASE afterwards.
+sqlglot parses `agg(value, condition)` as an aggregate of two values, or not at all. So the name is replaced by a mark
+before parsing, and the marked call becomes an aggregate of a CASE afterwards.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from bridge.frontends.expressions import position_of
 from windows.aggregates import filtered
 
 _OF_TWO = ("MAX", "MIN")
-"""`max(v, w)` is the larger of two values: a filter is written `max(v, filter: …)` or `fmax(v, …)`."""
+"""`max(v, w)` is the larger of two values; a filter is written `max(v, filter: …)` or `fmax(v, …)`."""
 
 _FILTERED: dict[str, type[exp.AggFunc]] = {
     "COUNT": exp.Count, "SUM": exp.Sum, "AVG": exp.Avg, "STDDEV": exp.Stddev, "MEDIAN": exp.Median, "MAX": exp.Max,
@@ -22,11 +22,11 @@ _FILTERED: dict[str, type[exp.AggFunc]] = {
 _ALWAYS = ("FMAX", "FMIN")
 
 _MARKED = {f"{name[:-1].lower()}_": function for name, function in _FILTERED.items()}
-"""The functions by the names that stand for them while sqlglot reads the text."""
+"""The functions, by the names that replace them while sqlglot parses the text."""
 
 
 def marked_filters(cursor: Cursor, region: Region, bare: str) -> str:
-    """The text with aggregates that have a filter under their marked names, in as many letters."""
+    """The text, with marked names of the same length for the aggregates that have a filter."""
     for index in range(region.start, region.end - 1):
         name = word_of(cursor.tokens[index])
         is_call = word_of(cursor.tokens[index + 1]) == "(" and (index == 0 or word_of(cursor.tokens[index - 1]) != ".")
@@ -53,7 +53,7 @@ def marked_filters(cursor: Cursor, region: Region, bare: str) -> str:
 
 
 def with_filters(cursor: Cursor, expression: exp.Expr) -> exp.Expr:
-    """The expression with each marked call as an aggregate of a CASE."""
+    """The expression, with an aggregate of a CASE for each marked call."""
     return expression.transform(lambda node: _aggregate(cursor, node) if isinstance(node, exp.Anonymous) else node)
 
 
@@ -73,7 +73,7 @@ def _aggregate(cursor: Cursor, call: exp.Anonymous) -> exp.Expr:
 
 
 def _commas(cursor: Cursor, start: int, region: Region) -> tuple[list[int], int]:
-    """The commas between the arguments of a call that opens at `start`, and where it closes."""
+    """The commas between the arguments of a call that opens at `start`, and the place where it closes."""
     depth, commas = 0, list[int]()
     for index in range(start, region.end):
         word = word_of(cursor.tokens[index])

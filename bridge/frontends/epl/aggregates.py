@@ -1,4 +1,4 @@
-"""Aggregates of EPL: what they range over, and when they are reported."""
+"""Aggregates of EPL: the rows that they are computed over, and when they are reported."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from windows.sql import column as by_name
 
 @dataclasses.dataclass(frozen=True)
 class AggregateRequest:
-    """The columns of a statement with aggregates, its groups, and what HAVING says."""
+    """The columns of a statement with aggregates, its groups, and the condition of HAVING."""
 
     columns: tuple[exp.Expr, ...]
     keys: tuple[exp.Expr, ...]
@@ -43,24 +43,24 @@ class AggregateRequest:
 
     @property
     def is_per_event(self) -> bool:
-        """Whether it has values of the single event beside aggregates and groups."""
+        """Whether there are values of the single event beside aggregates and groups."""
         parts = [*self.columns, *([] if self.having is None else [self.having])]
         return any(_reads_event(part, self.keys) for part in parts)
 
     @property
     def position(self) -> int | None:
-        """Where the columns stand."""
+        """The offset of the columns."""
         return next((at for column in self.columns if (at := position_of(column)) is not None), None)
 
 
 def aggregate_over(cursor: Cursor, node: Node, request: AggregateRequest, position: int) -> Aggregate:
-    """The aggregate over a node; a stream without a window has all its events, as #keepall has."""
+    """The aggregate over a node. A stream without a window has all its events, as with #keepall."""
     snapshot = isinstance(node, Snapshot)
     window = without_filters(node.input if isinstance(node, Snapshot) else node)
     lists = [found for column in request.columns for found in column.find_all(exp.ArrayAgg)]
     if isinstance(window, Correlate):
         _check_join(cursor, window, position)
-        if lists:  # Esper lists an event once, in however many combinations it is
+        if lists:  # Esper lists an event once, even if it is in several combinations
             cursor.fail(
                 "window over a join is not supported: insert into names its results", lists[0].meta.get("start")
             )
@@ -71,7 +71,7 @@ def aggregate_over(cursor: Cursor, node: Node, request: AggregateRequest, positi
             )
         return dataclasses.replace(
             _aggregate(node, request), every_change=not snapshot
-        )  # once an event, of all that it brings
+        )  # once per event, over all its combinations
     if lists and not isinstance(window, Window):
         cursor.fail("window wants a window: #keepall has all events", lists[0].meta.get("start"))
     if not isinstance(window, Window):
@@ -105,7 +105,7 @@ def _aggregate(node: Node, request: AggregateRequest) -> Aggregate:
 
 
 def _per_event(node: Node, request: AggregateRequest) -> Aggregate:
-    """The event that enters is the newest of its group: its values are the last ones."""
+    """An aggregate with values of the event that enters: as it is the newest of its group, LAST gives them."""
     columns = tuple(_named_column(column, request.keys) for column in request.columns)
     having = None if request.having is None else _last(request.having, request.keys)
     return Aggregate(node, columns, request.keys, having)
@@ -134,13 +134,13 @@ def _last(value: exp.Expr, keys: Sequence[exp.Expr]) -> Any:
 
 
 def _reads_event(value: exp.Expr, keys: Sequence[exp.Expr]) -> bool:
-    """Whether it names a column that stands neither in an aggregate nor among the groups."""
+    """Whether a value reads a column that is neither inside an aggregate nor among the groups."""
     if value in keys or isinstance(value, exp.AggFunc):
         return False
     return isinstance(value, exp.Column) or any(_reads_event(child, keys) for child in value.iter_expressions())
 
 
-# Aggregates as they were before each change (EPL's rstream and irstream): what a group reported last, or of no event
+# Previous values of aggregates (EPL's rstream and irstream): a group's last report, or the aggregate over no events
 
 _KEY = "key."
 
@@ -148,7 +148,7 @@ _KEY = "key."
 def reported_changes(
     cursor: Cursor, which: str, columns: tuple[exp.Expr, ...], aggregate: Callable[[tuple[exp.Expr, ...]], Aggregate]
 ) -> Node:
-    """The results of `rstream` over an aggregate, or of `irstream`, with the mark among the columns.
+    """The results of `rstream` over an aggregate, or of `irstream` with the mark among the columns.
 
     >>> from bridge.frontends.epl.cursor import EplCursor
     >>> from bridge.query.nodes import Stream, Window
@@ -178,7 +178,7 @@ def reported_changes(
 
 
 def _with_keys(aggregate: Aggregate, columns: tuple[exp.Expr, ...]) -> Aggregate:
-    """The aggregate with those of its keys as further columns that are not among the columns."""
+    """The aggregate with those of its keys as further columns that are not among the columns yet."""
     values = [column.unalias() for column in columns]
     hidden = tuple(
         exp.alias_(key.copy(), f"{_KEY}{place}", quoted=True)
@@ -191,7 +191,7 @@ def _with_keys(aggregate: Aggregate, columns: tuple[exp.Expr, ...]) -> Aggregate
 def _with_values_before(
     cursor: Cursor, which: str, aggregate: Aggregate, columns: tuple[exp.Expr, ...]
 ) -> tuple[Node, dict[int, exp.Expr]]:
-    """The aggregate with the values of each group's result before; and what reads these, by the number of the column."""
+    """The aggregate with each group's values before, and the expressions that read these, by column number."""
     names = {column.unalias(): _alias_of(column) for column in aggregate.columns}
     keys = tuple(by_name(names[key]) for key in aggregate.group_by)
     node: Node = aggregate
@@ -219,11 +219,11 @@ def _alias_of(column: exp.Expr) -> str:
     return column.name if isinstance(column, exp.Column) and column.name != NEW else column.sql()
 
 
-# EPL's firstever, lastever, countever and rate: of all events there have been, whatever their window holds by then
+# EPL's firstever, lastever, countever and rate: over all events so far, whatever is still in the window
 
 
 def needs_running_aggregates(node: Node, columns: Sequence[exp.Expr]) -> bool:
-    """Whether columns are of other events than the window's: all events so far, or those of the last seconds."""
+    """Whether columns are over other events than the window's: all events so far, or those of the last seconds."""
     calls = [part for one in columns for part in one.walk() if ALL_TIME in part.meta]
     base = without_filters(node)
     leaves = isinstance(base, Correlate) or (isinstance(base, Window) and base.extent.leaves)
@@ -233,7 +233,7 @@ def needs_running_aggregates(node: Node, columns: Sequence[exp.Expr]) -> bool:
 def with_running_aggregates(
     cursor: Cursor, node: Node, request: AggregateRequest, output: OutputClauses, position: int
 ) -> Node:
-    """The aggregates over a window, with those of all events beside them."""
+    """The aggregates over a window, combined with those over all events."""
     position = request.position or position
     base = without_filters(node)
     if not isinstance(base, (Stream, Window)) or (isinstance(base, Window) and base.extent.jumps):
@@ -259,7 +259,7 @@ def with_running_aggregates(
 def _split_columns(
     cursor: Cursor, request: AggregateRequest, position: int
 ) -> tuple[dict[str, exp.Expr], list[exp.Expr], tuple[exp.Expr, ...]]:
-    """The calls of all events by name; the values that the window gives; and the columns, of both."""
+    """The calls over all events, by name; the values that the window gives; and the columns, which combine both."""
     calls: dict[str, exp.Expr] = {}
     inner: list[exp.Expr] = []
 
@@ -282,7 +282,7 @@ def _split_columns(
 
 
 def _rate(name: str, milliseconds: int) -> exp.Expr:
-    """Events per second, once the first event is that old."""
+    """Events per second, as soon as the first event is that old."""
     count = exp.Mul(this=column(name), expression=exp.Literal.number(1000))
     passed = exp.Sub(this=column("ts"), expression=column(f"since.{name}"))
     is_full = exp.GTE(this=passed, expression=exp.Literal.number(milliseconds))
@@ -291,13 +291,13 @@ def _rate(name: str, milliseconds: int) -> exp.Expr:
 
 @dataclasses.dataclass(frozen=True)
 class _RunningAggregates:
-    """Aggregates of all events of a node so far, or of the last while, as each event leaves them: those of its group."""
+    """Aggregates over all events of a node so far, or over the last seconds, as of each event: those of its group."""
 
     node: Node
     keys: Mapping[exp.Expr, str]
 
     def with_calls(self, cursor: Cursor, results: Node, calls: Mapping[str, exp.Expr], position: int) -> Node:
-        """The results with the values of the calls so far, under their names."""
+        """The results, with the current values of the calls under their names."""
         every = {name: _value(call) for name, call in calls.items() if RATE not in call.meta}
         rates = {name: call.meta[RATE] for name, call in calls.items() if RATE in call.meta}
         base = without_filters(self.node)
@@ -310,7 +310,7 @@ class _RunningAggregates:
         return results
 
     def _with_values(self, results: Node, values: Mapping[str, exp.Expr], extent: Unbounded | Range) -> Node:
-        """The results with values that the last event of their group left."""
+        """The results with the values as of the last event of their group."""
         named = {**{name: key for key, name in self.keys.items()}, **values}
         listed = tuple(exp.alias_(value.copy(), name, quoted=True) for name, value in named.items())
         own = tuple(map(column, self.keys.values()))
@@ -321,14 +321,14 @@ class _RunningAggregates:
 
 
 def _value(call: exp.Expr) -> exp.Expr:
-    """The aggregate, as one over a window that holds all events."""
+    """The aggregate as one over a window that contains all events."""
     found = call.copy()
     found.meta.pop(ALL_TIME)
     return found
 
 
 def _all(node: Node, extent: Unbounded | Range) -> Node:
-    """The same events, in another window."""
+    """The same events in another window."""
     if isinstance(node, Filter) and isinstance(without_filters(node), Window):
         return dataclasses.replace(node, input=_all(node.input, extent))
     return Window(node.input if isinstance(node, Window) else node, extent)

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 @dataclasses.dataclass(frozen=True)
 class StreamKeys:
-    """`k and j from S(v > 1)`: the keys of a stream's events, and which of them count."""
+    """`k and j from S(v > 1)`: the keys of a stream's events, and the condition for events to count."""
 
     stream: str
     keys: tuple[exp.Expr, ...]
@@ -18,9 +18,9 @@ class StreamKeys:
 
 @dataclasses.dataclass(frozen=True)
 class Context:
-    """`create context C partition by k from S, j from T`; or of categories, `group by v < 0 as low from S`.
+    """`create context C partition by k from S, j from T`; or with categories, `group by v < 0 as low from S`.
 
-    Categories have labels and conditions; an instance for one of them has its `label`, and its place among them as `id`.
+    Categories have labels and conditions. An instance for a category has its `label`, and as `id` its place among them.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Context:
 
     @property
     def instances(self) -> tuple[Context, ...]:
-        """The contexts in which a statement runs: with categories one for each, as if it were written for that alone."""
+        """The contexts in which a statement runs: one per category, as if the statement were written for it alone."""
         if not self.categories:
             return (self,)
         (of,) = self.streams
@@ -48,9 +48,9 @@ class Context:
 
 @dataclasses.dataclass(frozen=True)
 class OutputRate:
-    """`output last every 5 events`: what of the results since the last time, and after how many or how long.
+    """`output last every 5 events`: which results since the last report are reported, and after how many or how long.
 
-    `is_explicit`: the kind, which is "all" where none is written.
+    `is_explicit`: whether the kind is written; otherwise it is "all".
     """
 
     kind: str
@@ -62,7 +62,7 @@ class OutputRate:
 
 @dataclasses.dataclass(frozen=True)
 class OutputClauses:
-    """The condition of HAVING, and DISTINCT before the columns."""
+    """DISTINCT, and the clauses after HAVING: output, order by, limit and offset."""
 
     distinct: bool
     rate: OutputRate | None

@@ -1,4 +1,4 @@
-"""Names of the columns that a list of EPL gives none: the text of each, as it is written."""
+"""Names for columns without a name in an EPL list: the text of each as written."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from bridge.frontends.cursor import Cursor, Region, word_of
 from windows.aggregates import aggregate_named
 
 _PATHS = (exp.Column, exp.Star, exp.Dot, exp.Bracket)
-"""Attributes and their parts, whose names resolving gives."""
+"""Attributes and their parts, which get their names when they are resolved."""
 
 
 def named_as_written(cursor: Cursor, region: Region, columns: tuple[exp.Expr, ...]) -> tuple[exp.Expr, ...]:
-    """The columns of a list, computed ones without a name under their text, aggregates in small letters.
+    """The columns of a list; a computed column without a name gets its text as name, aggregates in lower case.
 
     >>> from bridge.frontends.epl.cursor import EplCursor
     >>> cursor = EplCursor("v, SUM(v)  + 1")
@@ -41,7 +41,7 @@ def named_as_written(cursor: Cursor, region: Region, columns: tuple[exp.Expr, ..
 
 
 def numbered(names: Iterable[str]) -> Iterator[str]:
-    """The names, with a number for one that differs from an earlier one only in case, with a warning.
+    """The names; a name that differs from an earlier one only in case gets a number, with a warning.
 
     >>> list(numbered(["a", "b", "a"]))
     ['a', 'b', 'a']
@@ -63,7 +63,7 @@ def numbered(names: Iterable[str]) -> Iterator[str]:
 
 
 def _has_name(column: exp.Expr) -> bool:
-    """Whether resolving names it: an attribute alone, a part of one, or all columns."""
+    """Whether resolving gives a column its name: it is an attribute, a part of one, or all columns."""
     is_qualified = isinstance(column, exp.Column) and bool(column.table) and not isinstance(column.this, exp.Star)
     return isinstance(column, (exp.Alias, *_PATHS)) and not is_qualified
 
@@ -81,7 +81,7 @@ def _listed(cursor: Cursor, region: Region) -> Iterator[Region]:
 
 
 def _text(cursor: Cursor, region: Region) -> str:
-    """The text of a column, each blank in it one space, names of aggregates in small letters."""
+    """The text of a column, with single spaces, and with names of aggregates in lower case."""
     start, end = cursor.span(region)
     text = cursor.text[start:end]
     for token, after in itertools.pairwise(cursor.tokens[region.start : region.end]):

@@ -1,7 +1,8 @@
-"""EPL's contexts by keys: `create context`, and what a statement in one means: one instance for each key.
+"""EPL's contexts by keys: `create context`, and the meaning of a statement in one, with an instance per key.
 
-Nothing below knows of contexts. Windows are partitioned by the keys, inputs are joined where they are equal, aggregates are
-grouped by them: each key then has windows, combinations, groups and matches of its own. NULL is a key like others.
+No operator knows of contexts. Windows are partitioned by the keys, inputs are joined where the keys are equal, and
+aggregates are grouped by them: so each key has its own windows, combinations, groups and matches. NULL is a key like
+others.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from nfa.temporal.tree import is_timed
 from windows.sql import conjuncts
 
 QUALIFIER = "context"
-"""`context.key1` is the first key, `context.name` the context's name."""
+"""`context.key1` is the first key, `context.name` the name of the context."""
 
 _KINDS = {
     "COALESCE": "a context by hashes is not supported: partition by says which events belong together",
@@ -37,7 +38,7 @@ _KINDS = {
 
 @dataclasses.dataclass(frozen=True)
 class CreateContext:
-    """A context under its name."""
+    """A declared context."""
 
     context: Context
 
@@ -46,7 +47,7 @@ class CreateContext:
 
 
 def create_context(cursor: Cursor) -> CreateContext:
-    """Step over `context C partition by k from S, j from T`, after `create`.
+    """Steps over `context C partition by k from S, j from T`, after `create`.
 
     >>> from bridge.frontends.epl.cursor import EplCursor
     >>> found = create_context(EplCursor("context C partition by k and v from S(v > 1), j and w from T")).context
@@ -130,7 +131,7 @@ def _ends(cursor: Cursor) -> bool:
 
 
 def take_context(cursor: Cursor, known: Mapping[str, Context]) -> Context | None:
-    """Step over `context C` before a statement; `known` are those there are, by their names in lower case."""
+    """Steps over `context C` before a statement. `known`: the contexts by their names in lower case."""
     if not cursor.take("CONTEXT"):
         return None
     position = cursor.position
@@ -146,9 +147,11 @@ def take_context(cursor: Cursor, known: Mapping[str, Context]) -> Context | None
 
 @dataclasses.dataclass(frozen=True)
 class ContextSource:
-    """What a statement selects from; in a context a node of which each key has its own, and the keys as it names them.
+    """The source of a statement.
 
-    `conditions` join its inputs where they have the same keys; `values` is what `context.key1` stands for.
+    In a context, a node with separate rows per key, and the keys as the statement names them.
+
+    `conditions` join its inputs by equal keys; `values` are the meanings of names such as `context.key1`.
     """
 
     node: Node
@@ -172,7 +175,7 @@ class ContextSource:
     def lookup(
         self, source: Node, name: str, condition: exp.Expr | None, position: int
     ) -> tuple[Node, exp.Expr | None]:
-        """The input of a sub-query, and the condition for its rows, whose columns are `name.column`."""
+        """The input of a sub-query, and the condition for its rows, whose columns are named `name.column`."""
         if self.reader is None:
             return source, condition
         if not self.keys and self.reader.context.label is None:
@@ -183,7 +186,7 @@ class ContextSource:
         return reader.source(source), exp.and_(*parts) if parts else None
 
     def check_output(self, node: Node, clauses: OutputClauses, aggregating: bool) -> None:
-        """Results are reported for every key on its own; what would be reported of all keys together is refused."""
+        """Refuses outputs that would be reported for all keys together, as results are reported per key."""
         if self.reader is None or self.reader.context.label is not None:
             return
         cursor = self.reader.cursor
@@ -210,7 +213,7 @@ _NO_KEYS = (
 
 
 def context_source(cursor: Cursor, context: Context | None, joins: Joins, node: Node) -> ContextSource:
-    """A statement's source, `node`, made of `joins`, in a context or (None) in none."""
+    """The source of a statement: `node`, made from `joins`, in a context or (None) in none."""
     if context is None:
         return ContextSource(node)
     reader = _Partitioner(cursor, context, joins.items[0].position)
@@ -224,20 +227,20 @@ def context_source(cursor: Cursor, context: Context | None, joins: Joins, node: 
 
 
 def named_by_context(column: exp.Expr) -> exp.Expr:
-    """A column of a list under its own name: `context.key1`."""
+    """A column of a list with its own name: `context.key1`."""
     if isinstance(column, exp.Column) and column.table.lower() == QUALIFIER:
         return exp.alias_(column, f"{QUALIFIER}.{column.name}", quoted=True)
     return column
 
 
 def equal(left: Sequence[exp.Expr], right: Sequence[exp.Expr]) -> tuple[exp.Expr, ...]:
-    """Two events have the same keys; NULL is one."""
+    """The conditions under which two events have equal keys; NULL equals NULL."""
     pairs = zip(left, right, strict=True)
     return tuple(exp.NullSafeEQ(this=mine.copy(), expression=its.copy()) for mine, its in pairs)
 
 
 def qualified(keys: Sequence[exp.Expr], alias: str) -> tuple[exp.Expr, ...]:
-    """Keys as those of an input.
+    """Keys as columns of an input.
 
     >>> print(*qualified([exp.column("k")], "a"))
     "a".k
@@ -246,7 +249,7 @@ def qualified(keys: Sequence[exp.Expr], alias: str) -> tuple[exp.Expr, ...]:
 
 
 def _is_timed(node: Node, aggregating: bool) -> bool:
-    """Whether time alone reports results, and so perhaps those of several keys at once."""
+    """Whether time alone reports results, possibly of several keys at once."""
     for below in walk(node):
         aggregating = aggregating or isinstance(below, RStream)
         if isinstance(below, TemporalMatch) and is_timed(below.pattern):
@@ -282,7 +285,7 @@ class _Partitioner:
         return found
 
     def source(self, node: Node) -> Node:
-        """A stream, perhaps filtered, and perhaps with a window, which each key has of its own."""
+        """A stream, possibly filtered or with a window; each key has a window of its own."""
         if isinstance(node, (Filter, Map)):
             return dataclasses.replace(node, input=self.source(node.input))
         keyed = self.keyed(node)
@@ -297,7 +300,7 @@ class _Partitioner:
         return Window(self.source(node.input), node.extent, (*keyed.keys, *node.partition_by))
 
     def join(self, node: Correlate, positions: Sequence[int]) -> ContextSource:
-        """Each input with its own keys, joined where they are equal."""
+        """The inputs, each with its own keys, joined where these are equal."""
         readers = [dataclasses.replace(self, position=position) for position in positions]
         pairs = list(zip(readers, node.inputs, strict=True))
         inputs = tuple((alias, reader.source(below)) for reader, (alias, below) in pairs)
@@ -307,7 +310,7 @@ class _Partitioner:
         return ContextSource(dataclasses.replace(node, inputs=inputs), self, tuple(shared), conditions)
 
     def match(self, node: EagerMatch) -> Node:
-        """Rows match within their keys."""
+        """The match within the rows of each key."""
         by_key = isinstance(node.input, Window) and node.input.extent.holds_per_key
         if by_key and self.context.label is None:
             self.cursor.fail(
@@ -319,7 +322,7 @@ class _Partitioner:
         return dataclasses.replace(node, input=self.source(node.input), pattern=pattern)
 
     def pattern(self, node: TemporalMatch) -> Node:
-        """A pattern for each key, which begins with the key's first event of any stream of the context."""
+        """A pattern per key, which begins with the key's first event in any stream of the context."""
         there = {event.input.name.lower() for event in node.events if isinstance(event.input, Stream)}
         missing = next((one.stream for one in self.context.streams if one.stream.lower() not in there), None)
         if missing is not None and is_timed(node.pattern) and self.context.label is None:

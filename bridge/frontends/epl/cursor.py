@@ -1,7 +1,7 @@
 """EPL's spelling on top of the shared cursor: its quotes, comments, numbers and times.
 
-Texts stand in either quotes, names in backticks, `//` begins a comment, and a number may say its type (`5L`). All of it
-is respelled as SQL of the same length, so that every place is a place in the text as it was written.
+Texts are in either kind of quotes, names in backticks, `//` begins a comment, and a number may have a type (`5L`). All
+of this is respelled as SQL of the same length, so that every offset is an offset in the text as written.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ UNITS = {
     "MINUTE": 60_000, "MINUTES": 60_000, "HOUR": 3_600_000, "HOURS": 3_600_000, "DAY": 86_400_000,
     "DAYS": 86_400_000, "WEEK": 604_800_000, "WEEKS": 604_800_000,
 }  # fmt: skip
-"""Milliseconds a unit of a time period."""
+"""The number of milliseconds in each unit of a time period."""
 
 _UNEVEN = ("MONTH", "MONTHS", "YEAR", "YEARS")
 _SMALL = ("MICROSECOND", "MICROSECONDS", "USEC")
@@ -98,7 +98,7 @@ def period(cursor: Cursor) -> int:
 
 
 def whole(cursor: Cursor, what: str, least: int = 1) -> int:
-    """A whole number."""
+    """Steps over a whole number of at least `least`."""
     if not re.fullmatch(r"\d{1,18}", cursor.word()) or int(cursor.word()) < least:
         cursor.fail(f"{what} is a whole number of at least {least}, not {cursor.next_text()}")
     cursor.at += 1

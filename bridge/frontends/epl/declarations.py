@@ -1,4 +1,4 @@
-"""Carries out statements of EPL, once for a live bridge and for the script of a replay."""
+"""Executes statements of EPL, for a live bridge and for the script of a replay."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from windows.schema import Attribute, Schema
 
 Created = CreateContext | CreateSchema | CreateTable | CreateVariable | CreateVariant | CreateWindow
 Statement = CreateStream | CreateQuery | Query | Created | ChangeRows | Constants | IntoTableStatement | OnSet
-"""A statement of EPL, as it was read."""
+"""A statement of EPL, as parsed."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ChangeQuery:
-    """A query that changes a table or variables; `title` describes it where the statement has no name."""
+    """A query that changes a table or variables. `title` describes it if the statement has no name."""
 
     title: str
     node: Node
@@ -55,7 +55,7 @@ class CheckQuery:
 
 @dataclasses.dataclass(frozen=True)
 class CheckColumns:
-    """Rows that are inserted under a name, whose columns must fit the attributes declared for it."""
+    """Rows inserted under a name, whose columns must fit the attributes declared for it."""
 
     name: str
     node: Node
@@ -64,7 +64,7 @@ class CheckColumns:
 
 @dataclasses.dataclass(frozen=True)
 class CheckKeys:
-    """Queries for the keys of a context, one per stream: they must be valid, and agree in their types."""
+    """Queries for the keys of a context, one per stream. They must be valid and have the same types."""
 
     keys: tuple[tuple[str, Node], ...]
 
@@ -72,20 +72,20 @@ class CheckKeys:
 Effect = (
     CreateStream | CreateTable | CreateQuery | Query | ChangeQuery | Insertion | CheckQuery | CheckColumns | CheckKeys
 )
-"""One thing that a statement has a bridge or a script do."""
+"""One action that a statement requires of a bridge or a script."""
 
 
 class StreamNames(Protocol):
     """The streams and queries of a bridge or a script."""
 
     def schema(self, name: str) -> Schema | None:
-        """The columns of a stream or query; None where there is none of this name."""
+        """The columns of a stream or query; None if there is none of this name."""
 
     def known(self) -> list[str]:
         """All names, for hints."""
 
     def free(self, name: str) -> str:
-        """The name; raises NameTaken where something has it."""
+        """The name; raises NameTaken if it is used."""
 
 
 class Declarations:
@@ -96,13 +96,13 @@ class Declarations:
         self.event_types = EventTypes(names.schema, names.known)
         self.windows = NamedWindows()
         self.variables: dict[str, Variable] = {}
-        """By their names in lower case."""
+        """The variables, by name in lower case."""
         self.contexts: dict[str, Context] = {}
-        """By their names in lower case."""
+        """The contexts, by name in lower case."""
 
     @contextlib.contextmanager
     def restored_on_error(self) -> Iterator[None]:
-        """Within it an error takes back all that was declared."""
+        """A context in which an error undoes all declarations."""
         undo = self.event_types.remember()
         windows, tables = dict(self.windows.known), dict(self.windows.tables)
         variables, contexts = self.variables, dict(self.contexts)
@@ -115,13 +115,13 @@ class Declarations:
             raise
 
     def expand(self, node: Node) -> Node:
-        """The tree with the content of named windows, tables and event types in the place of their names."""
+        """The tree, in which named windows, tables and event types are replaced by their content."""
         return self.event_types.expand(self.windows.expand(node))
 
     def apply(self, statement: Statement) -> list[Effect]:
-        """Notes what a statement declares; gives what is still to be done, in order.
+        """Stores the declarations of a statement; returns the actions that are still to be done, in order.
 
-        Raises NameTaken and QueryError for what contradicts the declarations so far.
+        Raises NameTaken and QueryError if it contradicts earlier declarations.
         """
         match statement:
             case CreateStream():
@@ -152,7 +152,7 @@ class Declarations:
                 return self._selected(statement)
 
     def _columns_of_window(self, statement: CreateWindow) -> Schema | None:
-        """The columns of a window that is not simply like a stream."""
+        """The columns of a window, unless they are just those of a stream."""
         if statement.columns is not None:
             return self.event_types.columns(statement.columns)
         if not statement.chosen:
@@ -180,7 +180,7 @@ class Declarations:
         return [CheckQuery(Filter(Stream(one.stream), scalar(one.condition or exp.true()))) for one in streams]
 
     def _variables(self, statement: Constants | CreateVariable | OnSet) -> list[Effect]:
-        """The effects of declaring or setting variables; those that events set from now on get their tables."""
+        """The actions for declaring or setting variables; variables that events set from now on get their tables."""
         if isinstance(statement, CreateVariable) and statement.variable.name.lower() in self.variables:
             raise NameTaken(f"there is a variable {statement.variable.name!r} already")
         before = self.variables
@@ -193,7 +193,7 @@ class Declarations:
         return [*tables, ChangeQuery(title, self.expand(statement.node), statement.text)]
 
     def _changed(self, statement: IntoTableStatement | ChangeRows) -> list[Effect]:
-        """The query that changes a table; none where a window is changed, which its readers do."""
+        """The query that changes a table; none for a window, which is changed by its readers."""
         if isinstance(statement, IntoTableStatement):
             title, node = f"into {statement.table}", self.windows.into_table(statement.table, statement.node)
             return [ChangeQuery(title, self.event_types.expand(node), statement.text)]
@@ -204,7 +204,7 @@ class Declarations:
         return [ChangeQuery(title, self.event_types.expand(changed), statement.text)]
 
     def _inserted(self, statement: CreateQuery) -> list[Effect]:
-        """The effects of `insert into` a variant stream, a table, a named window, or a stream of its own."""
+        """The actions for `insert into` a variant stream, a table, a named window, or a new stream."""
         name, node = statement.name, statement.node
         if name in self.event_types:
             self.event_types.insert(name, node)
@@ -228,7 +228,7 @@ class Declarations:
         return [CheckColumns(name, self.expand(node), window.columns), CheckQuery(checked), Insertion(name, rows, text)]
 
     def _selected(self, statement: Query) -> list[Effect]:
-        """The query of a `select`; or one of the rows that the statement has inserted, which the reader adds."""
+        """The query of a `select`, or of the rows that the statement has inserted, which the reader adds."""
         if statement.text in self.event_types:
             rows = self.event_types.inserted(statement.text)
         elif statement.node == Stream(statement.text) and self.windows.is_table(statement.text):

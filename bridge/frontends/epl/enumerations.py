@@ -1,6 +1,6 @@
-"""Methods on lists in the list of columns and in WHERE: `tags.anyOf(x => x = 'a')`, `items.sumOf(x => x.price)`.
+"""Methods of lists in the list of columns and in WHERE: `tags.anyOf(x => x = 'a')`, `items.sumOf(x => x.price)`.
 
-Each is cut out and stands as a column, which an Enumeration then gives the rows.
+Each call is cut out and replaced by a column, which an Enumeration then adds to the rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bridge.query.nodes import Node
 from windows.sql import column
 
 EACH = "each."
-"""The beginning of the names of the columns."""
+"""The prefix of the names of these columns."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +32,7 @@ class _EnumerationCall:
 
 
 class Enumerations:
-    """The methods on lists of a statement."""
+    """The calls of methods of lists in a statement."""
 
     def __init__(self, cursor: Cursor) -> None:
         self.cursor = cursor
@@ -40,7 +40,10 @@ class Enumerations:
         self._applied = 0
 
     def cut(self, start: int, end: int) -> tuple[str, int] | None:
-        """The column that stands for a method whose list begins at this token, and the place after it."""
+        """The column that replaces a call whose list begins at this token, and the place after the call.
+
+        None for no such call.
+        """
         at = self._method(start, end)
         if at is None:
             return None
@@ -59,7 +62,7 @@ class Enumerations:
         return name, cursor.at
 
     def over(self, node: Node, names: Qualifiers) -> Node:
-        """The node with what they find, as far as it has not been applied it."""
+        """The node with the values of the calls that were not added to a node before."""
         applied, self._applied = self._applied, len(self.calls)
         for cut in self.calls[applied:]:
             (values,) = resolve(self.cursor, [cut.values], names)
@@ -68,7 +71,7 @@ class Enumerations:
         return node
 
     def _method(self, start: int, end: int) -> int | None:
-        """Where the method stands that a chain of names, places and calls comes to, if it is one of these."""
+        """The place of the method at the end of a chain of names, places and calls, if it is one of these methods."""
         tokens = self.cursor.tokens
         words = [word_of(token) for token in tokens[start:end]] + [""] * 4
         if not _is_name(self.cursor, start) or (start and word_of(tokens[start - 1]) == "."):
@@ -93,7 +96,7 @@ class Enumerations:
                 return None
 
     def _body(self, cursor: Cursor, element: str) -> exp.Expr:
-        """`x => x.price > 3`, its `x` as the column of an element."""
+        """`x => x.price > 3`, with `x` as the column of an element."""
         variable = cursor.name("a name for the elements")
         cursor.expect("=>", " (x => …)")
         body = epl_scalars.single_expression(cursor, cursor.until((",",)), "a condition, or a value")

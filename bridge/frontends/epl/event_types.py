@@ -1,4 +1,4 @@
-"""EPL's event types: schemas that name others, events that are those of several schemas, and variant streams."""
+"""EPL's event types: schemas that name others, events that belong to several schemas, and variant streams."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from windows.schema import Attribute, Schema, TypeMismatch, canonical_type
 from windows.types import List, Struct, shape
 
 Known = Callable[[str], Schema | None]
-"""The schema of a name, None where there is none."""
+"""Gives the schema of a name; None if there is none."""
 
 _NUMBERS = ("SMALLINT", "INTEGER", "BIGINT", "DOUBLE")
 
 
 @dataclasses.dataclass(frozen=True)
 class _VariantStream:
-    """A variant stream: its members, the columns they share, and what is inserted."""
+    """A variant stream: its members, the columns that they share, and the inserted rows."""
 
     name: str
     members: tuple[str, ...]
@@ -38,15 +38,15 @@ class EventTypes:
     def __init__(self, known: Known, names: Callable[[], list[str]]) -> None:
         self.schema, self.names = known, names
         self.children: dict[str, tuple[str, ...]] = {}
-        """By name, the streams whose events belong to it, too."""
+        """For each name, the streams whose events belong to it, too."""
         self.variants: dict[str, _VariantStream] = {}
         self.inserts: dict[str, tuple[Node, ...]] = {}
-        """By declared schema, the rows that statements insert, with its attributes."""
+        """For each declared schema, the rows that statements insert, with its attributes."""
         self._schemas: frozenset[str] = frozenset()
         self._read: dict[str, str] = {}
 
     def remember(self) -> Callable[[], None]:
-        """A function that undoes all declarations from now on."""
+        """A function that undoes all later declarations."""
         children, variants, read = dict(self.children), dict(self.variants), dict(self._read)
         inserts, schemas = dict(self.inserts), self._schemas
 
@@ -82,7 +82,7 @@ class EventTypes:
         return schema_of(declared, self.schema, self.names())
 
     def create_variant(self, declared: CreateVariant) -> None:
-        """A variant stream, empty yet."""
+        """A new variant stream, which is still empty."""
         if declared.name in self or self.schema(declared.name) is not None:
             raise NameTaken(f"there is a stream {declared.name!r} already")
         schemas = [self._member(name) for name in declared.members]
@@ -90,7 +90,7 @@ class EventTypes:
         self.variants[declared.name.lower()] = _VariantStream(declared.name, declared.members, columns)
 
     def insert(self, name: str, node: Node) -> None:
-        """Says what is inserted: into a variant stream events of one of its members, into a schema its attributes."""
+        """Adds inserted rows: to a variant stream events of one of its members, to a schema its attributes."""
         if name.lower() not in self.variants:
             self._insert_rows(name, node)
             return
@@ -107,14 +107,14 @@ class EventTypes:
         self.variants[name.lower()] = dataclasses.replace(variant, inserted=(*variant.inserted, node))
 
     def inserted(self, name: str) -> Node:
-        """The rows that the newest statement inserts, with the columns of the variant stream or the schema."""
+        """The rows that the latest statement inserts, with the columns of the variant stream or the schema."""
         if name.lower() not in self.variants:
             return self.inserts[name.lower()][-1]
         variant = self.variants[name.lower()]
         return _with_columns(variant.inserted[-1], variant.columns, is_typed=False)
 
     def expand(self, node: Node) -> Node:
-        """The tree, once, with the events of other types where it reads a stream that these belong to."""
+        """The tree, which, where it reads a stream, also reads the events of other types that belong to it."""
         stream = stream_of(node) if isinstance(node, Map) else node
         if isinstance(stream, Stream) and (found := self._events(stream.name, stream is not node)) is not None:
             return found
@@ -193,7 +193,7 @@ class EventTypes:
 
 
 def as_rows(node: Node, schema: Schema, name: str) -> Node:
-    """Rows with the attributes of a schema; NULL for those that are not in the list of columns.
+    """Rows with the attributes of a schema; an attribute that is not in the list of columns is NULL.
 
     Raises:
         QueryError: The list has a column that is not among the attributes.
@@ -216,7 +216,7 @@ def as_rows(node: Node, schema: Schema, name: str) -> Node:
 
 
 def _listed(node: Node) -> list[str] | None:
-    """The names of the columns that a statement lists; None where `*` or another statement says which there are."""
+    """The names of the columns that a statement lists; None for `*` or another kind of statement."""
     while not isinstance(node, (Map, Aggregate)):
         if len(node.inputs_of) != 1:
             return None
@@ -235,7 +235,7 @@ def _type_named(name: str) -> exp.Expr:
 
 
 def fits(found: str, attribute: str) -> bool:
-    """Whether values of a type can be those of an attribute: numbers may be of a smaller type.
+    """Whether values of one type fit an attribute of another: numbers may be of a smaller type.
 
     >>> fits("INTEGER", "BIGINT"), fits("DOUBLE", "INTEGER")
     (True, False)
@@ -246,7 +246,7 @@ def fits(found: str, attribute: str) -> bool:
 
 
 def schema_of(declared: CreateSchema, known: Known, names: list[str]) -> Schema:
-    """The attributes of a schema, with the types that it names found among those that are `known`.
+    """The attributes of a schema, whose types may be the names of schemas that are `known`.
 
     >>> from bridge.frontends.epl.statement import parse
     >>> (person,) = parse("create schema Person (name string, homes Address[])")
@@ -280,7 +280,7 @@ def _type(kind: str, known: Known, names: list[str]) -> str:
 
 
 def _shared(schemas: list[Schema]) -> Iterator[Attribute]:
-    """The columns that all have, in types that hold the values of each."""
+    """The columns that all schemas have, in types that hold the values of each."""
     for attribute in schemas[0]:
         kinds = [found.type if (found := schema.find(attribute.name)) else "" for schema in schemas]
         if len(set(kinds)) == 1:
@@ -290,7 +290,7 @@ def _shared(schemas: list[Schema]) -> Iterator[Attribute]:
 
 
 def _with_columns(node: Node, columns: Schema, is_typed: bool) -> Node:
-    """The events of a stream, perhaps filtered, with these columns alone, and their type."""
+    """The events of a stream, possibly filtered, with only these columns, and their type if `is_typed`."""
     return Map(_typed_inside(node) if is_typed else node, _columns(columns, is_typed))
 
 

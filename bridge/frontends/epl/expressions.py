@@ -34,7 +34,7 @@ _CLASSES = {
     "java.lang.Double": ["DOUBLE"], "java.lang.Number": ["SMALLINT", "INTEGER", "BIGINT", "DOUBLE"],
     "java.lang.Object": [*NAMES],
 }  # fmt: skip
-"""Names of classes, where instanceof asks for them."""
+"""The names of Java's classes, for instanceof."""
 
 _MATH: dict[str, Callable[..., exp.Expr]] = {
     "abs": lambda x: exp.Abs(this=x),
@@ -77,7 +77,7 @@ _REFUSED_CALLS = {
 _BEFORE = (
     "prev", "prior", "prevtail", "prevcount", "firstever", "lastever", "countever", "nth", "rate", "window", "istream",
 )  # fmt: skip
-"""Calls of which the list of columns makes sense."""
+"""Calls that the list of columns interprets itself."""
 
 
 def expression_list(
@@ -86,7 +86,7 @@ def expression_list(
     what: str,
     change: Callable[[exp.Expr], exp.Expr] = lambda written: written,
 ) -> tuple[exp.Expr, ...]:
-    """The expressions of a region, `change`d first, EPL's own operators and functions in those of SQL."""
+    """The expressions of a region after `change`, with EPL's operators and functions translated to SQL."""
     columns = tuple(change(with_chains(cursor, column)) for column in untranslated_list(cursor, region, what))
     for call in (node for column in columns for node in column.find_all(exp.Anonymous) if node.name.lower() in _BEFORE):
         cursor.fail(_REFUSED_CALLS[call.name.lower()], call.meta.get("start", position_of(call)))
@@ -94,20 +94,20 @@ def expression_list(
 
 
 def translated(cursor: Cursor, region: Region, columns: tuple[exp.Expr, ...]) -> tuple[exp.Expr, ...]:
-    """The same expressions in SQL's words, after a clause has made sense of what only it knows."""
+    """The same expressions in SQL, after a clause has interpreted the parts that only it knows."""
     found = tuple(_translated(cursor, column) for column in columns)
     refuse_foreign(cursor, region, found)
     return found
 
 
 def untranslated_list(cursor: Cursor, region: Region, what: str) -> tuple[exp.Expr, ...]:
-    """The expressions as they are written: `A[0].v` and `A.lastOf().v` are still those of EPL."""
+    """The expressions as written: `A[0].v` and `A.lastOf().v` are still those of EPL."""
     for index in range(region.start, region.end):
         _refuse_words(cursor, index, region)
     marked = copy.copy(cursor)
     for index in range(region.start, region.end - 1):
         if word_of(cursor.tokens[index]) == "CAST" and _is_call_with_comma(cursor, index, region):
-            start = cursor.tokens[index].start  # sqlglot wants CAST(x AS type): a function of another name, then
+            start = cursor.tokens[index].start  # sqlglot expects CAST(x AS type): use a function of another name
             marked.bare = marked.bare[:start] + _CAST + marked.bare[start + 4 :]
     for token in _dynamic_marks(cursor, region):
         marked.bare = marked.bare[: token.start] + " " + marked.bare[token.end + 1 :]
@@ -117,7 +117,7 @@ def untranslated_list(cursor: Cursor, region: Region, what: str) -> tuple[exp.Ex
 
 
 def _without_distinct(cursor: Cursor, expression: exp.Expr) -> exp.Expr:
-    """`first(distinct v)` as `first(v)`: the first of the different values is the first of all."""
+    """`first(distinct v)` as `first(v)`, as the first distinct value is the first value."""
     for call in expression.find_all(exp.First, exp.Last):
         if isinstance(call.this, exp.Distinct):
             name, values = type(call).__name__.lower(), call.this.expressions
@@ -135,19 +135,19 @@ _CAST = "cas_"
 
 
 def _dynamic_marks(cursor: Cursor, region: Region) -> Iterator[Token]:
-    """The marks of `A.id?`, attributes that Esper looks for as events come; here a schema says which there are."""
+    """The marks in `A.id?`: Esper looks for such attributes at each event, here the schema has them."""
     for before, token in itertools.pairwise(cursor.tokens[region.start : region.end]):
         if token.text == "?" and token.start == before.end + 1 and WORD.fullmatch(word_of(before)):
             yield token
 
 
 def single_expression(cursor: Cursor, region: Region, what: str) -> exp.Expr:
-    """The one expression of a region that ends before any comma."""
+    """The only expression of a region that ends before any comma."""
     return only_expression(cursor, region, expression_list(cursor, region, what), what)
 
 
 def only_expression(cursor: Cursor, region: Region, expressions: tuple[exp.Expr, ...], what: str) -> exp.Expr:
-    """The one of these expressions, which has no alias."""
+    """The only one of these expressions, which must not have an alias."""
     expressions = without_aliases(cursor, expressions)
     if len(expressions) != 1 or isinstance(expressions[0], exp.Star):
         cursor.fail(f"{what} is expected", cursor.span(region)[0])
@@ -200,7 +200,7 @@ def with_chains(
     expression: exp.Expr,
     change: Callable[[list[epl_paths.Step]], exp.Expr | None] = epl_paths.as_column,
 ) -> exp.Expr:
-    """The expression with its chains of names, such as `a.b[0].c`, changed into nodes of the shared trees by `change`."""
+    """The expression, in which `change` turns chains of names such as `a.b[0].c` into nodes of the shared trees."""
     holder = exp.Paren(this=expression)
     for node in list(holder.find_all(exp.Dot, exp.Bracket, exp.Anonymous, exp.Column)):
         if isinstance(node, exp.Column) and not node.db:
@@ -269,7 +269,7 @@ def _array(cursor: Cursor, node: exp.Struct) -> exp.Expr:
 
 
 def _in_arrays(node: exp.In) -> exp.Expr:
-    """`v in ({1, 2}, {5})`, which looks into each array, as a list of all their values."""
+    """`v in ({1, 2}, {5})`, which searches in each array, as a list of all their values."""
     values: list[exp.Expr] = []
     for each in node.expressions:
         values += each.expressions if isinstance(each, exp.Struct) else [each]
@@ -320,14 +320,14 @@ def _math(cursor: Cursor, call: exp.Anonymous) -> exp.Expr:
 
 
 def _extreme_of(compare: type[exp.Expr], first: exp.Expr, *others: exp.Expr) -> exp.Expr:
-    """The largest or smallest of several values; NULL where one is."""
+    """The largest or smallest of several values; NULL if one is NULL."""
     for other in others:
         first = _extreme(compare, first, other)
     return first
 
 
 def _extreme(compare: type[exp.Expr], left: exp.Expr, right: exp.Expr) -> exp.Expr:
-    """The larger or smaller of two; NULL where one is."""
+    """The larger or smaller of two values; NULL if one is NULL."""
     wins = compare(this=left.copy(), expression=right.copy())
     loses = exp.Not(this=exp.Paren(this=wins.copy()))
     return exp.Case().when(wins, left).when(loses, right)
@@ -337,7 +337,10 @@ def _extreme(compare: type[exp.Expr], left: exp.Expr, right: exp.Expr) -> exp.Ex
 
 
 def whole_match(cursor: Cursor, node: exp.RegexpLike) -> exp.Expr:
-    """`v regexp 'a+'`: the whole text matches, as in Java. Only what all databases mean alike may be asked."""
+    """`v regexp 'a+'`: the whole text must match, as in Java.
+
+    Only patterns with one meaning on all databases are accepted.
+    """
     pattern = node.expression
     if not (isinstance(pattern, exp.Literal) and pattern.is_string):
         cursor.fail("regexp wants its pattern as a text", position_of(node))
@@ -354,7 +357,7 @@ def whole_match(cursor: Cursor, node: exp.RegexpLike) -> exp.Expr:
     return exp.RegexpLike(this=node.this.copy(), expression=exp.Literal.string(f"^({text})$"))
 
 
-# The condition in parentheses after a stream, and the conditions of clauses
+# The condition in parentheses after a stream, and conditions of clauses
 
 STOPS = ("FROM", "WHERE", "GROUP BY", "HAVING", "OUTPUT", "ORDER BY", "LIMIT", "FOR", "MATCH_RECOGNIZE", "ON")
 """Words that end an expression of a statement."""
@@ -363,7 +366,10 @@ JOINS = ("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "OUTER")
 
 
 def event_filter(cursor: Cursor) -> exp.Expr | None:
-    """Step over `( condition, … )` after a stream's name; gives the conjunction of the conditions, None without any."""
+    """Steps over `( condition, … )` after a stream's name.
+
+    Returns the conjunction of the conditions, None without any.
+    """
     if not cursor.take("(") or cursor.take(")"):
         return None
     conditions = expression_list(cursor, cursor.until(()), "a condition")
@@ -372,7 +378,7 @@ def event_filter(cursor: Cursor) -> exp.Expr | None:
 
 
 def condition(cursor: Cursor, read: Callable[[Region, str], tuple[exp.Expr, ...]] | None = None) -> exp.Expr:
-    """Step over a condition that ends before the next clause; `read` gives the expressions of a region."""
+    """Steps over a condition that ends before the next clause. `read` gives the expressions of a region."""
     region = cursor.until((",", *STOPS, *JOINS))
     if read is None:
         return single_expression(cursor, region, "a condition")

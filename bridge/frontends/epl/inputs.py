@@ -25,11 +25,11 @@ RESERVED = frozenset(
         "CONTEXT", "FOR", "UNION", "SET", "GROUP BY", "ORDER BY", "PARTITION BY",
     )
 )  # fmt: skip
-"""Words that are names in backticks only."""
+"""Words that are names only in backticks."""
 
 
 class Item(NamedTuple):
-    """An input: its alias, the node, where it stands, and whether only its events are reported."""
+    """An input: its alias, its node, its offset, and whether only its events are reported."""
 
     alias: str
     node: Node
@@ -73,12 +73,12 @@ def _alias(cursor: Cursor) -> str | None:
     return cursor.name("an alias") if cursor.take("AS") or cursor.has_name() else None
 
 
-# FROM of EPL: several streams, joined, in one direction or in all, with what has no partner or without
+# FROM in EPL: several streams, joined, in one direction or all, inner or outer
 
 
 @dataclasses.dataclass(frozen=True)
 class Joins:
-    """The inputs, what ON says, and which of two inputs are reported without a partner, too."""
+    """The inputs, the conditions of ON, and which inputs are also reported without a partner."""
 
     items: list[Item]
     conditions: list[exp.Expr]
@@ -88,7 +88,7 @@ class Joins:
 
 
 def read_joins(cursor: Cursor) -> Joins:
-    """Step over `A#time(5) as a, B#length(1) as b`, `A#… as a left outer join B#… as b on …`."""
+    """Steps over `A#time(5) as a, B#length(1) as b`, or `A#… as a left outer join B#… as b on …`."""
     items, conditions = [item(cursor)], list[exp.Expr]()
     outer, position = "", cursor.position
     while True:
@@ -116,7 +116,7 @@ def read_joins(cursor: Cursor) -> Joins:
 
 
 def joined_by_trigger(cursor: Cursor, by: Item, columns: tuple[exp.Expr, ...]) -> Joins:
-    """`on B as b select … from W as w`: what an event finds in a named window."""
+    """`on B as b select … from W as w`: an event, joined with the rows of a named window."""
     position = cursor.position
     found = item(cursor)
     if not isinstance(found.node, Stream):
@@ -127,7 +127,7 @@ def joined_by_trigger(cursor: Cursor, by: Item, columns: tuple[exp.Expr, ...]) -
 
 
 def correlated(cursor: Cursor, joins: Joins) -> Correlate:
-    """The join, its condition still to come."""
+    """The join, still without its condition."""
     seen: set[str] = set()
     for alias, node, position, unidirectional in joins.items:
         if isinstance(node, TemporalMatch) and not unidirectional:
@@ -150,7 +150,7 @@ def correlated(cursor: Cursor, joins: Joins) -> Correlate:
 
 
 def scope_of(joins: Joins) -> Qualifiers:
-    """The qualifiers of a join's columns: its aliases, and the tags of its patterns where they are one input's alone."""
+    """The qualifiers of a join's columns: its aliases, and the tags of its patterns if only one input has them."""
     aliases = tuple(found.alias for found in joins.items)
     inside: dict[tuple[str | None, str], TagColumns] = {}
     columns = [(one.alias, tag) for one in joins.items for tag in _event_columns(one.node)]
@@ -169,5 +169,5 @@ def _event_columns(node: Node) -> tuple[EventColumns, ...]:
 
 
 def tags_of(node: Node) -> tuple[str, ...]:
-    """The tags of the pattern that a node is, or a window of."""
+    """The tags of a node that is a pattern or a window over one."""
     return tuple(column.alias for column in _event_columns(node))

@@ -1,4 +1,4 @@
-"""Which of its two streams a statement of EPL reports: what comes (istream), what leaves (rstream), or both, each marked."""
+"""The reported streams of an EPL statement: rows that enter (istream), rows that leave (rstream), or both, marked."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 
 PREVIOUS = "previous."
-"""The beginning of the names of columns with the previous values of aggregates (`epl_before`)."""
+"""The prefix of the names of columns with the previous values of aggregates."""
 
 NEW = "istream"
-"""The column that is true of what comes and false of what leaves; a statement names it `istream()`."""
+"""The column that is true for rows that enter, and false for rows that leave; a statement calls it `istream()`."""
 
 
 def expired_rows(cursor: Cursor, node: Node, position: int) -> RStream:
-    """The rows that leave a window; `position`: where rstream stands."""
+    """The rows that leave a window. `position`: the offset of rstream."""
     if not isinstance(node, Window):
         cursor.fail("rstream wants one stream with a window: #time(5 sec), #length(5)", position)
     return RStream(node)
 
 
 def both_streams(cursor: Cursor, node: Node, position: int) -> Node:
-    """The rows that enter, and those that leave if any can; at one time those that enter come first.
+    """The rows that enter, and the rows that leave, if any can; at one time, rows that enter come first.
 
     >>> from bridge.frontends.epl.cursor import EplCursor
     >>> from bridge.query.nodes import Stream
@@ -49,7 +49,7 @@ UNION ALL SELECT *, FALSE AS istream FROM s WINDOW(ROWS 5) RSTREAM
 
 
 def check_join(cursor: Cursor, node: Node, position: int) -> None:
-    """Refuses rstream and irstream where it is not known when combinations leave."""
+    """Refuses rstream and irstream if it is not known when combinations leave."""
     assert isinstance(node, Correlate)
     if not is_plain_join(node):
         cursor.fail(
@@ -60,7 +60,10 @@ def check_join(cursor: Cursor, node: Node, position: int) -> None:
 
 
 def of_join(node: Node, columns: tuple[exp.Expr, ...], both: bool) -> Node:
-    """The combinations that leave with the first of their parts; with `both` those that come before, each marked."""
+    """The combinations that leave with the first of their parts.
+
+    If `both`, preceded by those that enter, all marked.
+    """
     left = Map(RStream(node), _valued(columns, exp.false()))
     return Union((Map(node, _valued(columns, exp.true())), left)) if both else left
 
@@ -70,12 +73,12 @@ def _marked(node: Node, value: exp.Expr) -> Map:
 
 
 def has_both_streams(node: Node) -> bool:
-    """Whether a statement's source is what comes and what leaves."""
+    """Whether the source of a statement has rows that enter and rows that leave."""
     return isinstance(without_filters(node), Union)
 
 
 def streams_of(node: Node) -> str:
-    """The words before the list of columns, where rows may leave."""
+    """The words before the list of columns, if rows may leave."""
     below = list(walk(node))
     if any(isinstance(one, Filter) and one.condition == exp.Not(this=column(NEW)) for one in below):
         return "RSTREAM"
@@ -88,21 +91,21 @@ def streams_of(node: Node) -> str:
 
 
 def with_mark_over(columns: tuple[exp.Expr, ...], node: Node) -> tuple[exp.Expr, ...]:
-    """The columns of a list over `node`, which `both_streams` gave, with the mark after them where they do not name it."""
+    """The columns of a list over `node`, from `both_streams`, followed by the mark if they do not name it."""
     star = has_both_streams(node) and any(column.is_star for column in columns)
     columns = columns if star else with_mark(columns)
-    return columns if has_both_streams(node) else _valued(columns, exp.true())  # nothing leaves what matches
+    return columns if has_both_streams(node) else _valued(columns, exp.true())  # matches never leave
 
 
 def with_mark(columns: tuple[exp.Expr, ...]) -> tuple[exp.Expr, ...]:
-    """The columns of a list, with the mark after them where they do not name it."""
+    """The columns of a list, followed by the mark if they do not name it."""
     if any(is_mark(one) for column in columns for one in column.walk()):
         return columns
     return (*columns, exp.alias_(exp.column(NEW), NEW, quoted=True))
 
 
 def mark(call: exp.Expr) -> exp.Expr:
-    """`istream()` as the column that it is, under its name where it stands alone."""
+    """`istream()` as the column that it is; with that name if it stands alone."""
     found = exp.column(NEW)
     return found if isinstance(call.parent, exp.Alias) else exp.alias_(found, f"{NEW}()", quoted=True)
 
@@ -118,7 +121,7 @@ def _valued(columns: tuple[exp.Expr, ...], value: exp.Expr) -> tuple[exp.Expr, .
 
 
 def newest_first(node: OrderLimitDistinct) -> OrderLimitDistinct:
-    """The same order of what comes, and after it of what leaves."""
+    """The same order, first of the rows that enter, then of the rows that leave."""
     return dataclasses.replace(node, order_by=(in_order(f"{NEW} DESC"), *node.order_by))
 
 
@@ -126,14 +129,14 @@ def newest_first(node: OrderLimitDistinct) -> OrderLimitDistinct:
 
 
 def reports_expiry(node: Node) -> bool:
-    """Whether a statement's source gives what leaves."""
+    """Whether the source of a statement has rows that leave."""
     return any(isinstance(below, RStream) for below in walk(node))
 
 
 def at_interval(cursor: Cursor, node: Node, rate: OutputRate, condition: exp.Expr | None = None) -> Node:
-    """Of each period first what came, then what left; of rstream this alone, in periods that begin with what comes.
+    """In each period, first the rows that entered, then those that left; for rstream only the latter.
 
-    `condition` is that of HAVING, which periods do not depend on.
+    `condition`: that of HAVING, which does not affect the periods.
     """
     check_rate(cursor, rate)
     found = per_period(node if has_both_streams(node) else _with_arrivals(cursor, node), rate, NEW, condition)
@@ -141,7 +144,7 @@ def at_interval(cursor: Cursor, node: Node, rate: OutputRate, condition: exp.Exp
 
 
 def per_period(node: Node, rate: OutputRate, mark: str, condition: exp.Expr | None = None) -> OrderLimitDistinct:
-    """The rows of each period, those whose mark says that they came first; or the last of either kind."""
+    """The rows of each period, marked by whether they entered first; or the last row of each kind."""
     batch = Window(node, Range(rate.time or 1, rate.time, first=True))
     return OrderLimitDistinct(
         filtered(batch, condition),
@@ -151,12 +154,12 @@ def per_period(node: Node, rate: OutputRate, mark: str, condition: exp.Expr | No
 
 
 def filtered(node: Node, condition: exp.Expr | None) -> Node:
-    """The rows for which the condition is true; all without one."""
+    """The rows for which the condition is true; all if there is none."""
     return node if condition is None else Filter(node, condition)
 
 
 def check_rate(cursor: Cursor, rate: OutputRate) -> None:
-    """Refuses what is not reported of both streams."""
+    """Refuses rates that are not supported for both streams."""
     if rate.time is None or rate.kind not in ("all", "last"):
         cursor.fail(
             "output [all | last] every 5 sec reports what leaves, and nothing else does: insert rstream into names it",
@@ -165,7 +168,7 @@ def check_rate(cursor: Cursor, rate: OutputRate) -> None:
 
 
 def _with_arrivals(cursor: Cursor, node: Node) -> Node:
-    """The rows that enter, beside those that leave."""
+    """The rows that enter, together with those that leave."""
     if isinstance(node, Filter):
         return Filter(_with_arrivals(cursor, node.input), node.condition)
     assert isinstance(node, RStream)

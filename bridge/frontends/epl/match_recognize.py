@@ -1,6 +1,6 @@
 """EPL's match_recognize ( … ), from its text to an EagerMatch.
 
-Its clauses stand in one order: PARTITION BY, MEASURES, ALL MATCHES, AFTER MATCH SKIP, PATTERN, INTERVAL or WITHIN,
+Its clauses are in a fixed order: PARTITION BY, MEASURES, ALL MATCHES, AFTER MATCH SKIP, PATTERN, INTERVAL or WITHIN,
 DEFINE.
 """
 
@@ -29,7 +29,7 @@ from nfa.skip import After
 _CLAUSES = ("MEASURES", "ALL", "AFTER", "PATTERN", "INTERVAL", "WITHIN", "DEFINE")
 _AFTER = {"LAST": After.PAST_LAST_ROW, "NEXT": After.TO_NEXT_ROW, "CURRENT": After.TO_CURRENT_ROW}
 _REPORT = {"PASTLAST": After.PAST_LAST_ROW, "TONEXT": After.TO_NEXT_ROW, "TOCURRENT": After.TO_CURRENT_ROW}
-"""The report's words for the same."""
+"""The words of the technical report for these."""
 
 
 @dataclasses.dataclass
@@ -45,7 +45,7 @@ class _MatchClauses:
 
 
 def match_recognize(cursor: Cursor, alias: str) -> Callable[[Node], EagerMatch]:
-    """Step over `match_recognize ( … )`; what it is applied to is called `alias`."""
+    """Steps over `match_recognize ( … )`. `alias`: the name of its input."""
     cursor.expect("MATCH_RECOGNIZE")
     cursor.expect("(")
     read = _MatchClauses()
@@ -104,7 +104,7 @@ def _measures(cursor: Cursor) -> tuple[NamedExpression, ...]:
 
 
 def _dotted_name(cursor: Cursor, region: Region) -> str | None:
-    """The name `c.id` of a measure `C.id as c.id`; None for a plain one."""
+    """The name `c.id` of a measure `C.id as c.id`; None for a plain name."""
     last = [word_of(token) for token in cursor.tokens[max(region.start, region.end - 4) : region.end]]
     is_dotted = last[::2] == ["AS", "."]
     return cursor.slice(Region(region.end - 3, region.end)) if is_dotted else None
@@ -137,13 +137,13 @@ def _definitions(cursor: Cursor) -> tuple[NamedExpression, ...]:
         if isinstance(written, exp.Alias):
             cursor.fail(f"unexpected {written.alias!r}", position_of(written.args["alias"]))
         found.append(NamedExpression(name, position, region, written))
-        # The report repeats DEFINE, and an example of Esper's documentation leaves a comma out.
+        # The report repeats DEFINE, and an example in Esper's documentation omits a comma.
         if not (cursor.take(",") or cursor.take("DEFINE") or cursor.word(1) == "AS"):
             return tuple(found)
 
 
 def _condition(cursor: Cursor) -> Region:
-    """Step over a condition, up to a comma, DEFINE, or the next definition's `B as`."""
+    """Steps over a condition, up to a comma, DEFINE, or the `B as` of the next definition."""
     region = cursor.until((",", "DEFINE", "AS"))
     before = cursor.tokens[region.end - 2] if region.end - region.start > 2 else None
     ends = before is not None and (before.token_type in _VALUES or word_of(before) in (")", "]", "}"))
@@ -185,14 +185,14 @@ def _eager_match(cursor: Cursor, read: _MatchClauses, pattern: Pattern, alias: s
 def _with_limit(
     define: Mapping[str, exp.Expr], known: Sequence[str], milliseconds: int
 ) -> tuple[tuple[str, exp.Expr], ...]:
-    """The definitions of all variables, whose rows must also be within the interval after the match's first row."""
+    """The definitions of all variables; their rows must also be within the interval after the match's first row."""
     passed = exp.Sub(this=exp.column("ts"), expression=exp.Anonymous(this="FIRST", expressions=[exp.column("ts")]))
     limit = exp.LT(this=passed, expression=exp.Literal.number(milliseconds))
     return tuple((name, exp.and_(limit.copy(), define[name]) if name in define else limit.copy()) for name in known)
 
 
 def _key_columns(keys: Sequence[exp.Expr]) -> tuple[tuple[exp.Expr, ...], tuple[exp.Column, ...]]:
-    """The columns that each row gets for keys that are computed, and what partitions the rows."""
+    """The columns that are added to each row for computed keys, and the columns that partition the rows."""
     columns, found = list[exp.Expr](), list[exp.Column]()
     for place, key in enumerate(keys):
         if not isinstance(key, exp.Column):
@@ -203,7 +203,7 @@ def _key_columns(keys: Sequence[exp.Expr]) -> tuple[tuple[exp.Expr, ...], tuple[
 
 
 def _with_columns(node: Node, columns: tuple[exp.Expr, ...]) -> Node:
-    """The rows with more columns, which they have before they enter a window."""
+    """The rows with more columns, which are added before the rows enter a window."""
     if not columns:
         return node
     if isinstance(node, Window):

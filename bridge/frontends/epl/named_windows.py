@@ -1,4 +1,4 @@
-"""Named windows: what is inserted into them and deleted from them, until a statement reads them."""
+"""Named windows: the rows inserted into them and deleted from them, until a statement reads them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 def has_all_time(node: Aggregate) -> bool:
-    """Whether it has aggregates over all events that ever came."""
+    """Whether an aggregate has calls over all events that ever came."""
     return any(ALL_TIME in part.meta for column in node.columns for part in column.walk())
 
 
 def reports_expired_groups(window: Window, filtered: bool, keys: Sequence[exp.Expr]) -> bool:
-    """Whether EPL reports more of an aggregate than the group of each event that enters: what leaves is reported, too."""
+    """Whether EPL also reports groups of an aggregate when rows leave, not only the group of each event that enters."""
     if not window.extent.leaves:
         return False
     if filtered or not window.extent.evicts:
@@ -37,15 +37,15 @@ def reports_expired_groups(window: Window, filtered: bool, keys: Sequence[exp.Ex
 
 
 def is_per_event(node: Aggregate) -> bool:
-    """Whether it reports values of the single event."""
+    """Whether an aggregate reports values of the single event."""
     return any(OF_EVENT in part.meta for column in node.columns for part in column.walk())
 
 
 @dataclasses.dataclass(frozen=True)
 class NamedWindow:
-    """A window under a name; `like` is the stream whose columns it has, or else it has `columns`.
+    """A named window. `like`: the stream whose columns it has; otherwise it has `columns`.
 
-    `is_read`: whether a statement reads what is in it; `is_reported`: whether one reads what is inserted.
+    `is_read`: whether a statement reads its content. `is_reported`: whether one reads the inserted rows.
     """
 
     name: str
@@ -59,22 +59,22 @@ class NamedWindow:
 
     @property
     def rows(self) -> Node:
-        """What is inserted."""
+        """The inserted rows."""
         if self.input is None and self.columns is None and any(change.inserts for _, change in self.changes):
-            return Filter(Stream(self.like), exp.false())  # the events of on … merge insert
+            return Filter(Stream(self.like), exp.false())  # only the events of on … merge insert rows
         if self.input is None:
             raise QueryError(f"nothing is inserted into the window {self.name!r} yet: insert into {self.name} select …")
         return self.input
 
     @property
     def content(self) -> Node:
-        """What is in it."""
+        """The rows in the window."""
         window = dataclasses.replace(self.window, input=self.rows)
         return ChangedWindow(window, self.changes) if self.changes else window
 
     @property
     def only_deletes(self) -> bool:
-        """Whether events only delete its rows, and change none."""
+        """Whether events only delete rows, and do not change any."""
         return all(change.is_deletion for _, change in self.changes)
 
 
@@ -89,12 +89,12 @@ class NamedWindows:
         return name.lower() in self.known
 
     def create(self, name: str, window: Window, like: str, columns: Schema | None = None) -> None:
-        """A new window, empty and without a source."""
+        """Creates a window, empty and without a source."""
         self._check_free(name)
         self.known[name.lower()] = NamedWindow(name, window, like, columns)
 
     def create_table(self, table: StateTable) -> None:
-        """A new table."""
+        """Adds a table."""
         self._check_free(table.name)
         self.tables[table.name.lower()] = table
 
@@ -103,7 +103,7 @@ class NamedWindows:
         return name.lower() in self.tables
 
     def into_table(self, name: str, node: Aggregate) -> Node:
-        """The statement that keeps the results of an aggregate in a table; there is one at most."""
+        """The statement that keeps the results of an aggregate in a table, which can have only one such statement."""
         table = self.tables.get(name.lower())
         if table is None:
             known = [one.name for one in self.tables.values()]
@@ -125,7 +125,7 @@ class NamedWindows:
         return ChangeTable(self.expand(node), self.tables[name.lower()], insertion)
 
     def change(self, name: str, trigger: Node, change: Change) -> Node | None:
-        """Says how events change a window; of a table it is a query of its own."""
+        """Adds a change of a window by events. For a table the change is a query of its own, which is returned."""
         if self.is_table(name):
             self._check_plain(name)
             return ChangeTable(self.expand(trigger), self.tables[name.lower()], change)
@@ -140,14 +140,17 @@ class NamedWindows:
         return None
 
     def insert(self, name: str, node: Node) -> None:
-        """Says what is inserted; one statement does."""
+        """Adds the inserted rows; only one statement may insert."""
         window = self._unread(name)
         if window.input is not None:
             raise QueryError(f"a second statement inserts into the window {name!r}: one can")
         self.known[name.lower()] = dataclasses.replace(window, input=node)
 
     def expand(self, node: Node) -> Node:
-        """The tree with the windows' content where it names them; what they give each event of is what is inserted."""
+        """The tree, with the content of windows in place of their names.
+
+        Where it reads single events, the inserted rows.
+        """
         if isinstance(node, Stream) and node.name in self:
             return self._reported_rows(node.name)
         if isinstance(node, Stream) and self.is_table(node.name):
@@ -155,7 +158,7 @@ class NamedWindows:
         if isinstance(node, (Map, Filter, OrderLimitDistinct, Throttle, PreviousRow, Output, Enumeration, OutputEvery)):
             return node.with_inputs(self.expand)
         if isinstance(node, Window) and not isinstance(node.input, Aggregate):
-            return node.with_inputs(self.expand)  # batches of what is inserted
+            return node.with_inputs(self.expand)  # batches of the inserted rows
         if isinstance(node, SubqueryColumn):
             early = node.early and not (isinstance(node.input, Stream) and node.input.name in self)
             return dataclasses.replace(
@@ -178,13 +181,13 @@ class NamedWindows:
         return node.with_inputs(self._expand)
 
     def inserted(self, statement: object) -> Node | None:
-        """The rows inserted into a window, where the statement is one that the reader of EPL adds to report them."""
+        """The rows inserted into a window, if the statement is one that the reader of EPL adds to report them."""
         node, text = getattr(statement, "node", None), getattr(statement, "text", None)
         is_reported = isinstance(node, Stream) and node.name == text and node.name in self
         return self.known[node.name.lower()].rows if isinstance(node, Stream) and is_reported else None
 
     def _reported_rows(self, name: str) -> Node:
-        """The rows of a window that are reported one by one: the inserted rows, and changed rows after the change."""
+        """The rows of a window that are reported one by one: inserted rows, and changed rows after the change."""
         window = self.known[name.lower()]
         if not window.only_deletes:
             return self._read(name).content
@@ -193,7 +196,7 @@ class NamedWindows:
 
     @staticmethod
     def _matched(node: Node) -> Node:
-        """The input of match_recognize: of a window that events change, only one whose rows they delete."""
+        """The input of match_recognize; events may delete rows of its window, but not change them."""
         if not isinstance(node, ChangedWindow):
             return node
         if not all(change.is_deletion for _, change in node.changes):
@@ -210,7 +213,7 @@ class NamedWindows:
             )
 
     def _aggregated(self, node: Aggregate, every: Window) -> Node:
-        """An aggregate over all events of a named window is over what is in it."""
+        """The aggregate; over all events of a named window, it is one over the content of the window."""
         below = without_filters(every.input)
         self._check_unfiltered(below)
         if not (isinstance(below, Stream) and below.name in self):
@@ -236,7 +239,7 @@ class NamedWindows:
         return dataclasses.replace(node, input=content, every_change=more)
 
     def _sampled(self, node: Snapshot) -> Node:
-        """A snapshot of all events of a named window is of what is in it."""
+        """The snapshot; of all events of a named window, it is one of the content of the window."""
         every = node.input
         below = (
             without_filters(every.input) if isinstance(every, Window) and isinstance(every.extent, Unbounded) else None
@@ -246,7 +249,7 @@ class NamedWindows:
         return node.with_inputs(self._expand)
 
     def _check_unfiltered(self, node: Node) -> None:
-        """What is in a named window now is not filtered by values that change."""
+        """Refuses a filter by values that change on the content of a named window."""
         below = node
         while isinstance(below, SubqueryColumn) and below.early:
             below = without_filters(below.input)

@@ -1,4 +1,4 @@
-"""Which results of a statement are reported, and when: EPL's output, order by, limit and distinct."""
+"""Which results of a statement are reported and when: EPL's output, order by, limit and distinct."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STOPS = ("OUTPUT", "ORDER BY", "LIMIT")
 
 
 def output_clauses(cursor: Cursor, distinct: bool, names: Qualifiers) -> OutputClauses:
-    """Step over `output …`, `order by …`, `limit …`."""
+    """Steps over `output …`, `order by …`, `limit …`."""
     rate = _output_rate(cursor) if cursor.word() == "OUTPUT" else None
     order = _order(cursor, names) if cursor.take("ORDER BY") else ()
     limit, offset = _limit(cursor) if cursor.take("LIMIT") else (None, 0)
@@ -60,7 +60,7 @@ def _order(cursor: Cursor, names: Qualifiers) -> tuple[exp.Ordered, ...]:
 
 
 def _limit(cursor: Cursor) -> tuple[int, int]:
-    """`2`, `2 offset 1`, `1, 2` (the offset first)."""
+    """Steps over `2`, `2 offset 1`, or `1, 2` (the offset first)."""
     limit = whole(cursor, "the number of results", 0)
     if cursor.take(","):
         return whole(cursor, "the number of results", 0), limit
@@ -76,10 +76,12 @@ def at_rate(
     condition: exp.Expr | None = None,
     of_last: bool = False,
 ) -> Node:
-    """The results as `output` reports them; `groups`: the columns by which `last` reports one each and `first` counts.
+    """The results as reported by `output`.
 
-    Events are counted for each of the `keys`, also those for which HAVING's `condition` is not true. With `of_last` the
-    condition is of what `last` has found; else that is the last one for which it is true.
+    `groups`: the columns per which `last` reports one result and `first` counts.
+
+    Events are counted per value of `keys`, including those for which HAVING's `condition` is not true. If `of_last`,
+    the condition applies to the row that `last` has found; else `last` finds the last row for which it is true.
     """
     if rate is None or rate.kind == "first":
         node = filtered(node, condition)
@@ -104,7 +106,7 @@ def at_rate(
 
 
 def _has_several(node: Node) -> bool:
-    """Whether an event may have several results, which are counted as they are reported: of a join, or of batches."""
+    """Whether an event may have several results, so that reported results are counted: for a join or batches."""
     base = node
     while isinstance(base, (Filter, SubqueryColumn)):
         base = base.input
@@ -112,7 +114,7 @@ def _has_several(node: Node) -> bool:
 
 
 def _check_counting(cursor: Cursor, node: Node, rate: OutputRate) -> None:
-    """Events can be counted by their results only where each has one."""
+    """Refuses to count events by their results unless each event has exactly one."""
     base = node
     while isinstance(base, (Filter, Map, SubqueryColumn, PreviousRow, Enumeration)):
         base = base.input
@@ -129,9 +131,9 @@ def _check_counting(cursor: Cursor, node: Node, rate: OutputRate) -> None:
 
 
 def snapshot(cursor: Cursor, node: Node, rate: OutputRate, aggregating: bool, all_groups: bool = False) -> Node:
-    """`output snapshot every 2 sec` over a window: what is in it then, counted from the first row there is.
+    """`output snapshot every 2 sec` over a window: its content at these times, counted from the first row.
 
-    An aggregate of a stream without a window is of all its events.
+    An aggregate over a stream without a window is over all its events.
     """
     base = without_filters(node)
     is_content = isinstance(base, Stream) or (isinstance(base, Window) and not base.extent.jumps)
@@ -159,7 +161,7 @@ def single_events(
     keys: tuple[exp.Expr, ...] = (),
     having: exp.Expr | None = None,
 ) -> Node:
-    """A statement without aggregates: the results are ordered by values of the events, or by those they have."""
+    """A statement without aggregates; the results are ordered by values of the events, or by their columns."""
     marked = has_both_streams(node)
     if clauses.rate is not None and reports_expiry(node):
         if not marked and any(column.is_star for column in columns):
@@ -184,7 +186,7 @@ def single_events(
 
 
 def aggregates(cursor: Cursor, node: Aggregate, clauses: OutputClauses) -> Node:
-    """A statement with aggregates: the results are ordered by columns they have."""
+    """A statement with aggregates; the results are ordered by their columns."""
     rate = clauses.rate
     if rate is not None and rate.kind == "all" and rate.is_explicit and node.group_by:
         node = _of_all_groups(cursor, node, rate)
@@ -206,7 +208,7 @@ def aggregates(cursor: Cursor, node: Aggregate, clauses: OutputClauses) -> Node:
 
 
 _HAVING = "having."
-"""The name of the column that holds what HAVING says."""
+"""The name of the column with the truth of HAVING."""
 
 
 def _with_having_column(node: Aggregate) -> tuple[exp.Expr | None, Aggregate]:
@@ -223,7 +225,7 @@ def _name_of(column: exp.Expr) -> str:
 
 
 def _of_all_groups(cursor: Cursor, node: Aggregate, rate: OutputRate) -> Aggregate:
-    """Every group that has occurred is reported each time, with its present values."""
+    """Every group that has occurred, reported each time with its present values."""
     if is_per_event(node):
         cursor.fail(
             "output all with values of single events beside groups is not supported: leave all out", rate.position
@@ -243,7 +245,7 @@ def _by_columns(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], claus
 
 
 def _column(cursor: Cursor, value: exp.Expr, columns: tuple[exp.Expr, ...], position: int | None) -> exp.Expr:
-    """The column of the list that has this value, or this name."""
+    """The column of the list with this value or this name."""
     for column in columns:
         of = column.this if isinstance(column, exp.Alias) else column
         name = column.alias if isinstance(column, exp.Alias) else column.name or column.sql()
@@ -257,7 +259,7 @@ def _column(cursor: Cursor, value: exp.Expr, columns: tuple[exp.Expr, ...], posi
 
 
 def _aliased_value(value: exp.Expr, columns: tuple[exp.Expr, ...]) -> exp.Expr:
-    """An alias of the list stands for its value."""
+    """The value that an alias of the list stands for."""
     aliases: dict[str, exp.Expr] = {
         column.alias.lower(): column.this for column in columns if isinstance(column, exp.Alias)
     }

@@ -1,7 +1,7 @@
-"""Paths of EPL, `a.items[0].price`, `m('key')`, `tags.lastOf()`, as the shared trees have them.
+"""Paths of EPL, such as `a.items[0].price`, `m('key')` or `tags.lastOf()`, translated to the shared trees.
 
-EPL counts a list's values from 0 and knows its ends by methods. sqlglot reads a chain in several shapes; here it is a
-list of steps, from which the shared tree is made.
+EPL counts the values of a list from 0, and has methods for both ends. sqlglot parses a chain into different shapes;
+here it becomes a list of steps, from which the shared tree is made.
 """
 
 from __future__ import annotations
@@ -35,42 +35,42 @@ _OF_TEXTS = {
     "replace": "replace(x, 'a', 'b')", "contains": "x like '%a%'", "startswith": "x like 'a%'", "endswith": "x like '%a'",
     "equals": "x = 'a'", "concat": "x || 'a'", "matches": "x regexp 'a'", "isempty": "x = ''",
 }  # fmt: skip
-"""The equivalents of the methods of Java's texts."""
+"""The equivalents of the methods of Java's strings."""
 
 
 class Name(NamedTuple):
-    """`.name`, or the name that a chain begins with."""
+    """`.name`, or the name at the beginning of a chain."""
 
     name: exp.Identifier
 
 
 class Index(NamedTuple):
-    """`[0]`, `.firstOf()` (0), `.lastOf()` (-1)."""
+    """`[0]`, `.firstOf()` (0) or `.lastOf()` (-1)."""
 
     place: int
 
 
 class Key(NamedTuple):
-    """`m('key')`: the value of a key of what is called so."""
+    """`m('key')`: the value of a key in the map of this name."""
 
     name: exp.Identifier
     key: str
 
 
 class Count(NamedTuple):
-    """`.countOf()`, `.size()`."""
+    """`.countOf()` or `.size()`."""
 
 
 Step = Name | Index | Key | Count
 
 
 def in_chain(node: exp.Expr) -> bool:
-    """Whether a node is a step of the chain that its parent is."""
+    """Whether a node is a step in the chain that its parent continues."""
     return isinstance(node.parent, (exp.Dot, exp.Bracket)) and node.arg_key == "this"
 
 
 def steps(cursor: Cursor, node: exp.Expr) -> list[Step] | None:
-    """The steps of a chain; None for what is none, such as `Math.abs(v)`.
+    """The steps of a chain; None for a node that is not a chain, such as `Math.abs(v)`.
 
     >>> from bridge.frontends.epl.cursor import EplCursor
     >>> chain = exp.maybe_parse("a.items[0].m('k').lastOf()")
@@ -94,7 +94,10 @@ def steps(cursor: Cursor, node: exp.Expr) -> list[Step] | None:
 
 
 def as_column(found: list[Step]) -> exp.Expr:
-    """The tree of a chain. `b[0].v`, which may be one event of several, is a column of that element (`query.epl_patterns`)."""
+    """The tree of a chain.
+
+    `b[0].v`, where `b` may be several events, is a column of that element (`query.epl_patterns`).
+    """
     match found:
         case [Name(tag), Index(place), Name(name), *rest]:
             return following(_of_several(tag, LAST if place < 0 else place, name), rest)
@@ -114,7 +117,7 @@ def as_column(found: list[Step]) -> exp.Expr:
 
 
 def following(base: exp.Expr, rest: list[Step]) -> exp.Expr:
-    """The steps from something on."""
+    """The tree of further steps after a base expression."""
     for step in rest:
         match step:
             case Name(name):
@@ -135,7 +138,7 @@ def _of_several(tag: exp.Identifier, which: int | str, name: exp.Identifier) -> 
 
 
 def as_written(column: exp.Expr) -> exp.Expr:
-    """A column of a list under the name that it has in EPL, where this is not the shared tree's own.
+    """A column of a list with its name in EPL, if that differs from the name in the shared tree.
 
     >>> as_written(exp.maybe_parse("a.items[1].price")).alias
     'a.items[0].price'
@@ -174,7 +177,7 @@ def _index(cursor: Cursor, node: exp.Bracket) -> Index:
 
 
 def _keyed(call: exp.Anonymous) -> Key | None:
-    """`m('key')`, unless `m` is a function: which, only the schema tells."""
+    """`m('key')`, unless `m` is a function, which only the schema tells."""
     argument = call.expressions[0] if len(call.expressions) == 1 else None
     if not (isinstance(argument, exp.Literal) and argument.is_string):
         return None

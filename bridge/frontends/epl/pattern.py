@@ -1,6 +1,6 @@
 """EPL's pattern [ … ], from its text to a TemporalMatch.
 
-What binds tightest comes first: parentheses and events; a guard, `where timer:within` or `while`; `every`,
+Precedence, from the tightest: parentheses and events; a guard (`where timer:within` or `while`); `every`,
 `every-distinct` and `not`, with a repetition `[n]` after them; `until`, with a repetition before it; `and`; `or`; `->`.
 """
 
@@ -43,7 +43,7 @@ _GUARDS = ("within", "withinmax")
 
 
 def pattern(cursor: Cursor) -> TemporalMatch:
-    """Step over `pattern [ … ]`.
+    """Steps over `pattern [ … ]`.
 
     >>> from bridge.frontends.epl.cursor import EplCursor
     >>> print(pattern(EplCursor("pattern [every a=A -> b=B(k = a.k) and not C]")))
@@ -62,7 +62,7 @@ def pattern(cursor: Cursor) -> TemporalMatch:
 
 
 class _PatternReader:
-    """Recursive descent; each method reads one level of precedence."""
+    """A recursive descent parser; each method parses one level of precedence."""
 
     def __init__(self, cursor: Cursor) -> None:
         self.cursor = cursor
@@ -166,7 +166,7 @@ class _PatternReader:
         return self.guarded()
 
     def _repeated(self) -> Temporal:
-        """The operand of `every` and `not`: a repetition may stand there, without until."""
+        """The operand of `every` and `not`, which may be a repetition without until."""
         if self.cursor.word() != "[":
             return self.every()
         position, first = self.cursor.position, len(self.events)
@@ -174,7 +174,7 @@ class _PatternReader:
         return self._repeat(self.every(), bounds, None, position, first)
 
     def _distinct(self) -> Temporal:
-        """`every-distinct(key, …, time) part`; the keys name events of the part, so they are read after it."""
+        """`every-distinct(key, …, time) part`. The keys name events of the part, so they are resolved after it."""
         cursor = self.cursor
         cursor.expect("(")
         regions, time = [], None
@@ -255,12 +255,12 @@ class _PatternReader:
         return found
 
     def _own(self, stream: str) -> str | None:
-        """What an event without a tag is called in its filter: as its stream, unless that is the tag of an earlier event."""
+        """The name of an event without a tag in its filter: its stream, unless that is the tag of an earlier event."""
         tags = [event.tag.lower() for event in self.events if event.tag is not None]
         return None if stream.lower() in tags else stream
 
     def _value(self, expression: exp.Expr) -> int:
-        """The number of what a guard asks of the events bound."""
+        """The number of the value that a guard reads from the bound events."""
         self.values.append(self._resolved(expression, None))
         return len(self.values) - 1
 
@@ -283,7 +283,7 @@ class _PatternReader:
 
 
 def _every(part: Temporal) -> Temporal:
-    """`every timer:schedule(…)` is each of its dates; what comes after the last of them is not begun anew."""
+    """`every timer:schedule(…)` stands for each of its dates; nothing begins again after the last one."""
     if isinstance(part, At) and isinstance(part.when, Dates):
         return At(part.when, repeatedly=True)
     return Every(part)
@@ -294,18 +294,18 @@ def _refuse_annotations(cursor: Cursor) -> None:
         cursor.fail("@DiscardPartialsOnMatch and @SuppressOverlappingMatches are not supported")
 
 
-# `b[0].v`, `b.lastOf().v`, `b.countOf()`: the events of a tag that a pattern repeats, as EPL writes them
+# `b[0].v`, `b.lastOf().v`, `b.countOf()`: the events of a tag that a pattern repeats, in EPL's notation
 
 _ENDS: dict[str, int | str] = {"firstof": 0, "lastof": LAST}
 _LISTS = ("SELECT", "ISTREAM", "RSTREAM", "IRSTREAM", "DISTINCT")
-"""Words before a list of columns."""
+"""The words before a list of columns."""
 
 
 def elements_used(cursor: Cursor, tags: Mapping[str, bool], start: int, end: int) -> tuple[str, ...]:
-    """What the statement at the cursor says of tags, but for its tokens from `start` to before `end`, the pattern.
+    """The uses of tags in the statement outside its pattern, the tokens from `start` to before `end`.
 
-    Of those that are repeated it names some events, and all where it selects all; of any tag the events as a whole. Refuses,
-    at its place, what would be several events in one column.
+    For a repeated tag these are the events that are named, or all of them with `select *`; for any tag, the events as a
+    whole. Refuses, at its place, an expression that would put several events into one column.
     """
     first = next((at + 1 for at in range(start - 1, -1, -1) if cursor.tokens[at].text == ";"), 0)
     last = next((at for at in range(end, len(cursor.tokens)) if cursor.tokens[at].text == ";"), len(cursor.tokens))
@@ -320,13 +320,13 @@ def elements_used(cursor: Cursor, tags: Mapping[str, bool], start: int, end: int
 
 
 def _is_all(cursor: Cursor, start: int) -> bool:
-    """Whether `select * from` stands before the pattern."""
+    """Whether `select * from` comes before the pattern."""
     words = [cursor.word(at - cursor.at) for at in range(max(start - 3, 0), start)]
     return words[1:] == ["*", "FROM"] and words[0] in _LISTS
 
 
 def _is_column(cursor: Cursor, at: int, end: int) -> bool:
-    """Whether a name is a column alone in the list, `select a, b as x`, which ends before a place."""
+    """Whether a name before a place is a column of its own in the list, as in `select a, b as x`."""
     before, after = (cursor.word(at + ahead - cursor.at) for ahead in (-1, 1))
     return at < end and before in (*_LISTS, ",") and after in (",", "FROM", "AS")
 
@@ -350,7 +350,7 @@ def _element_at(cursor: Cursor, at: int) -> Iterator[Element]:
 
 
 def refuse_bare(cursor: Cursor, expressions: Collection[exp.Expr], tags: Collection[str]) -> None:
-    """Refuses `b.v` where `b` stands for several events."""
+    """Refuses `b.v` if `b` stands for several events."""
     for column in (found for one in expressions for found in one.find_all(exp.Column)):
         if column.table in tags:
             name = f"{column.table}[0].{column.name}, {column.table}.lastOf().{column.name}"

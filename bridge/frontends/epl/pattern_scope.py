@@ -20,7 +20,7 @@ from nfa.pattern import Pattern, symbols
 
 
 class NamedExpression(NamedTuple):
-    """An expression as it was written, with its place; what it names is made sense of when the pattern is known."""
+    """An expression as written, with its place. Its names are resolved when the pattern is known."""
 
     name: str
     position: int
@@ -43,7 +43,7 @@ class PatternScope:
         return variables.groups(self.pattern)
 
     def read(self, written: NamedExpression) -> exp.Expr:
-        """The expression as RowPattern says, its places kept; a whole row is `A.*`."""
+        """The expression in the form of RowPattern, with its places; a whole row is `A.*`."""
         for column in written.expression.find_all(exp.Column):
             if isinstance(column.this, exp.Star) and column.table:
                 self.cursor.fail(f"the whole event is {column.table}", position_of(column))
@@ -66,7 +66,7 @@ class PatternScope:
         return found_at
 
     def _navigated(self, found: list[Step]) -> exp.Expr | None:
-        """`A[2].v`, `A.firstOf().v`, `A.lastOf().v`, and paths of what rows have: `A.address.city`."""
+        """`A[2].v`, `A.firstOf().v`, `A.lastOf().v`, and paths into values of rows: `A.address.city`."""
         known = symbols(self.pattern)
         match found:
             case [Name(variable), Index(place), Name(name), *rest] if variable.name in known:
@@ -108,7 +108,7 @@ class PatternScope:
         return name
 
     def _prev(self, node: exp.Anonymous) -> exp.Expr:
-        """`prev(A.v, n)`: in DEFINE the n-th row before in the partition; in MEASURES the n-th row before of the variable."""
+        """`prev(A.v, n)`: in DEFINE, the n-th row before in the partition; in MEASURES, in the rows of the variable."""
         arguments = list(node.expressions)
         if len(arguments) == 2 and isinstance(arguments[0], exp.Literal):
             arguments.reverse()
@@ -141,7 +141,7 @@ class PatternScope:
         if isinstance(call, (exp.First, exp.Last)):
             index = [call.expression.copy()] if isinstance(call.args.get("expression"), exp.Literal) else []
             name = "FIRST" if isinstance(call, exp.First) else "LAST"
-            if len(named) > 1:  # an aggregate may name rows of others, which are there once
+            if len(named) > 1:  # an aggregate may name rows of other variables that have one row
                 self.cursor.fail(f"{name.lower()} is of one variable's columns alone", place)
             call.replace(exp.Anonymous(this=name, expressions=[call.this.copy(), *index]))
 
@@ -167,7 +167,7 @@ class PatternScope:
         column.set("table", _marked(column.args["table"], symbol))
 
     def _bare(self, column: exp.Column, place: int | None) -> None:
-        """A name alone: the row at hand in a definition, a partition's key in a measure."""
+        """A name alone: in a definition a column of the current row, in a measure a key of the partition."""
         if column.name.startswith(CURRENT):
             name = column.name.removeprefix(CURRENT)
             self.cursor.fail(

@@ -1,4 +1,4 @@
-"""EPL's prev and prior: values of events before, each standing as a column that a PreviousRow then gives the rows."""
+"""EPL's prev and prior: values of earlier events, each replaced by a column that a PreviousRow adds to the rows."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from bridge.query.nodes import Correlate, Node, Window
 from windows.extents import Rows
 
 BEFORE = "before."
-"""The beginning of the names of the columns."""
+"""The prefix of the names of these columns."""
 
 _EVER: dict[str, type[exp.Expr]] = {"firstever": exp.First, "lastever": exp.Last, "countever": exp.Count}
 
 LIMIT = 1_000
-"""How many events back they look at most."""
+"""The greatest number of events that they look back."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +34,7 @@ class _Call:
 
 
 def with_whole_events(column: exp.Expr, names: Qualifiers) -> exp.Expr:
-    """A column of the list in which `window(s)` is of the events of the stream `s`."""
+    """A column of the list, in which `window(s)` becomes a list of the events of the stream `s`."""
     for found in column.find_all(exp.ArrayAgg):
         of = found.this
         if isinstance(of, exp.Column) and not of.table and of.name == names.own:
@@ -43,14 +43,14 @@ def with_whole_events(column: exp.Expr, names: Qualifiers) -> exp.Expr:
 
 
 class PreviousValues:
-    """The calls of prev and prior in a statement; where `both` streams are reported, those of istream, too."""
+    """The calls of prev and prior in a statement; if `both` streams are reported, also the calls of istream."""
 
     def __init__(self, cursor: Cursor, both: bool = False) -> None:
         self.cursor, self.both = cursor, both
         self.calls: list[_Call] = []
 
     def extracted(self, column: exp.Expr) -> exp.Expr:
-        """The expression with each call as a column."""
+        """The expression with a column in place of each call."""
         if isinstance(column, exp.Anonymous) and column.name.lower() == "window":
             column = exp.alias_(column, f"window({', '.join(one.sql() for one in column.expressions)})", quoted=True)
         holder = exp.Paren(this=column)
@@ -72,7 +72,7 @@ class PreviousValues:
         return result
 
     def _known(self, call: _Call) -> _Call:
-        """The same call as one before, where there is one: a range names its value more than once."""
+        """The same call, or an equal earlier one: a range names its value more than once."""
         for known in self.calls:
             if dataclasses.replace(call, name=known.name, position=known.position) == known:
                 return known
@@ -92,7 +92,7 @@ class PreviousValues:
         return _Call(f"{BEFORE}{len(self.calls) + 1}", function, values[0].copy(), count, at)
 
     def _ever(self, node: exp.Anonymous, make: type[exp.Expr]) -> exp.Expr:
-        """`firstever(v)`: an aggregate, of all events that ever came."""
+        """`firstever(v)`: an aggregate over all events that ever came."""
         if len(node.expressions) != 1:
             self.cursor.fail(f"{node.name.lower()} wants one value", node.meta.get("start", position_of(node)))
         found = make(this=node.expressions[0].copy())
@@ -110,7 +110,7 @@ class PreviousValues:
         return found
 
     def _nth(self, node: exp.Anonymous) -> exp.Expr:
-        """`nth(v, 2)`: of the values of the window (or group) that are not NULL, the one 2 before the last."""
+        """`nth(v, 2)`: among the values of the window (or group) that are not NULL, the one 2 before the last."""
         value, away = [*node.expressions, None, None][:2]
         is_whole = isinstance(away, exp.Literal) and away.is_int
         if len(node.expressions) != 2 or value is None or away is None or not is_whole:
@@ -119,7 +119,7 @@ class PreviousValues:
         return exp.NthValue(this=value.copy(), offset=away.copy(), from_first=False)
 
     def _window(self, node: exp.Anonymous) -> exp.Expr:
-        """`window(v)`, `window(*)`: the window's values, or events, the oldest first."""
+        """`window(v)`, `window(*)`: the values, or events, of the window, the oldest first."""
         if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Distinct):
             self.cursor.fail("window wants one value: window(v), or window(*)", node.meta.get("start"))
         found = exp.ArrayAgg(this=node.expressions[0].copy())
@@ -127,7 +127,7 @@ class PreviousValues:
         return found
 
     def over(self, node: Node, names: Qualifiers, context: tuple[exp.Expr, ...] = ()) -> Node:
-        """The node with the values of the events before, of the same keys of a context."""
+        """The node with the values of earlier events that have the same keys of a context."""
         base = node
         for call in self.calls:
             if isinstance(base, (Correlate, EagerMatch, TemporalMatch)):
@@ -144,7 +144,10 @@ class PreviousValues:
         return node
 
     def _within(self, node: Node, window: Window, call: _Call, value: exp.Expr, context: tuple[exp.Expr, ...]) -> Node:
-        """The value of an event that is still in the window, of its keys; or, of prior, of any that came."""
+        """The value of an earlier event, with the same keys, that is still in the window.
+
+        For prior, of any earlier event.
+        """
         extent, keys = window.extent, window.partition_by
         if extent.jumps:
             self.cursor.fail(
@@ -167,13 +170,13 @@ class PreviousValues:
 
 
 def of_same(name: str, keys: Sequence[exp.Expr]) -> exp.Expr | None:
-    """Whether a row that is looked up under a name has the same keys; None without any."""
+    """The condition that a row looked up under a name has the same keys; None without keys."""
     same = [exp.NullSafeEQ(this=key.copy(), expression=within(name, key)) for key in keys]
     return exp.and_(*same) if same else None
 
 
 def within(name: str, value: exp.Expr) -> exp.Expr:
-    """A value of the rows in which something is looked up under a name."""
+    """A value, rewritten over the rows that are looked up under a name."""
 
     def qualified(node: exp.Expr) -> exp.Expr:
         if not isinstance(node, exp.Column):

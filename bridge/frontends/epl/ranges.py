@@ -1,6 +1,6 @@
 """Ranges of EPL: `v in [1:3)`, `v not in (low:high]`, `v between 1 and 3`.
 
-Their ends may be in either order. NULL, as the value or an end, is in no range and outside none: the test is false.
+The ends may be in either order. If the value or an end is NULL, the test is false, also when it is negated.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from bridge.frontends.cursor import Cursor, Region, word_of
 from bridge.frontends.expressions import position_of
 
 _MARK = "^"
-"""Stands for the colon of a range while sqlglot reads it: EPL's own use of it is refused."""
+"""The mark that replaces the colon of a range while sqlglot parses it; EPL's own use of it is refused."""
 
 
 class RangeTest(NamedTuple):
-    """Which ends of a range are in it, and whether it says `not in` or `not between`."""
+    """Which ends belong to a range, and whether the test is `not in` or `not between`."""
 
     low: bool
     high: bool
@@ -27,7 +27,7 @@ class RangeTest(NamedTuple):
 
 
 def marked_ranges(cursor: Cursor, region: Region, bare: str) -> tuple[str, list[RangeTest]]:
-    """The text with `in [1:3)` written as a list of one value, in as many letters; and the tests in their order."""
+    """The text with `in [1:3)` written as a list of one value, with the same length; and the tests in order."""
     found: list[RangeTest] = []
     for index in range(region.start, region.end - 1):
         token = cursor.tokens[index]
@@ -51,7 +51,7 @@ def marked_ranges(cursor: Cursor, region: Region, bare: str) -> tuple[str, list[
 
 
 def _ends(cursor: Cursor, start: int, region: Region) -> tuple[int | None, int]:
-    """The colon between a bracket and the one that closes it, and that one; they may be of two kinds."""
+    """The colon between a bracket and the closing one, and the closing one; they may be of different kinds."""
     depth, colon = 0, None
     for index in range(start, region.end):
         word = word_of(cursor.tokens[index])
@@ -64,13 +64,13 @@ def _ends(cursor: Cursor, start: int, region: Region) -> tuple[int | None, int]:
 
 
 def with_ranges(cursor: Cursor, columns: Sequence[exp.Expr], ranges: list[RangeTest]) -> tuple[exp.Expr, ...]:
-    """The expressions with each range as comparisons."""
+    """The expressions, with comparisons in place of ranges."""
     left = list(ranges)
     found: list[exp.Expr] = []
     for column in columns:
         holder = exp.Paren(this=column)
         tests = [(node, left.pop(0)) for node in _in_order(column) if left]
-        for node, test in reversed(tests):  # what is inside others was written, and is copied, as comparisons
+        for node, test in reversed(tests):  # inner ranges are copied as comparisons
             is_negated = test.is_negated and isinstance(node.parent, exp.Not)
             place = node.parent if is_negated and node.parent is not None else node
             place.replace(_compared(node, test._replace(is_negated=is_negated)))
@@ -81,7 +81,7 @@ def with_ranges(cursor: Cursor, columns: Sequence[exp.Expr], ranges: list[RangeT
 
 
 def _in_order(node: exp.Expr) -> Iterator[exp.In | exp.Between]:
-    """The ranges of an expression, in the order in which their words are written."""
+    """The ranges of an expression, in the order of the text."""
     is_range = isinstance(node, exp.Between) or (
         isinstance(node, exp.In) and len(node.expressions) == 1 and isinstance(node.expressions[0], exp.BitwiseXor)
     )
@@ -127,7 +127,7 @@ def _between(value: exp.Expr, low: exp.Expr, high: exp.Expr, test: RangeTest) ->
 
 
 def _are_in_order(low: exp.Expr, high: exp.Expr) -> bool | None:
-    """Whether the first of two constants is not the greater one; None for ends that databases may compare otherwise."""
+    """Whether the first of two constants is not the greater; None for ends that databases may compare differently."""
     least, most = _number(low), _number(high)
     if least is not None and most is not None:
         return least <= most

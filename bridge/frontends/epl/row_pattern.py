@@ -1,6 +1,6 @@
-"""PATTERN of EPL's match_recognize: its own quantifiers, and which of its variables stand for several rows.
+"""PATTERN of EPL's match_recognize: its quantifiers, and the variables that stand for several rows.
 
-`{n,m}` is a rewriting, done after the quantifier it stands behind: `A{2,3}` is `A A A?`, `A+{2}` is `A+ A+`.
+`{n,m}` is expanded, including the quantifier before it: `A{2,3}` is `A A A?`, `A+{2}` is `A+ A+`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from nfa.pattern import Alternation, Concatenation, Pattern, Permutation, Quanti
 
 _MARKS: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 _LIMIT = 1_000
-"""How many repetitions `{n}` may ask for."""
+"""The greatest number of repetitions in `{n}`."""
 
 
 def pattern(cursor: Cursor) -> Pattern:
@@ -30,7 +30,7 @@ def pattern(cursor: Cursor) -> Pattern:
 def _sequence(cursor: Cursor) -> Pattern:
     items = [_repeated(cursor)]
     while cursor.peek() and cursor.word() not in (")", "|", "]"):
-        if cursor.take(","):  # the documentation's own examples have them
+        if cursor.take(","):  # examples in the documentation have commas
             continue
         items.append(_repeated(cursor))
     return _joined(items)
@@ -98,7 +98,7 @@ def _quantified(cursor: Cursor, item: Pattern, group: bool) -> Pattern:
 
 
 def _counted(cursor: Cursor, item: Pattern) -> Pattern:
-    """`{n}`, `{n,}`, `{n,m}`, `{,m}`; the report writes `[n]`."""
+    """`{n}`, `{n,}`, `{n,m}`, `{,m}`; the technical report writes `[n]`."""
     position = cursor.position
     close = "}" if cursor.word() == "{" else "]"
     cursor.at += 1

@@ -1,4 +1,4 @@
-"""EPL's create schema: events with attributes, which may be nested, and be those of other schemas."""
+"""EPL's create schema: events with attributes, which may be nested, or be events of other schemas."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from bridge.frontends.epl.expressions import TYPES
 from windows.schema import TypeMismatch, canonical_type, is_reserved, reserved_advice
 
 _REPRESENTATIONS = ("JSON", "MAP", "OBJECTARRAY", "AVRO")
-"""How Esper keeps events; here all are rows."""
+"""Esper's representations of events; here, all are rows."""
 
 
 @dataclasses.dataclass(frozen=True)
 class CreateSchema:
-    """`create schema S (a int, b Other[])`: names and types as written; what `Other` is shows when the others are known."""
+    """`create schema S (a int, b Other[])`: names and types as written.
+
+    `Other` is resolved when all schemas are known.
+    """
 
     name: str
     attributes: tuple[tuple[str, str], ...]
@@ -23,14 +26,14 @@ class CreateSchema:
 
 @dataclasses.dataclass(frozen=True)
 class CreateVariant:
-    """`create variant schema V as A, B`: a stream of the events of several."""
+    """`create variant schema V as A, B`: a stream of the events of several types."""
 
     name: str
     members: tuple[str, ...]
 
 
 def create_variant(cursor: Cursor) -> CreateVariant:
-    """Step over `variant schema V as A, B`, after `create`."""
+    """Steps over `variant schema V as A, B`, after `create`."""
     cursor.expect("VARIANT")
     cursor.expect("SCHEMA")
     name = cursor.name("a name for the stream")
@@ -50,7 +53,7 @@ def _names(cursor: Cursor) -> tuple[str, ...]:
 
 
 def create_schema(cursor: Cursor) -> CreateSchema:
-    """Step over `schema S (a int, b Other[])`, after `create`.
+    """Steps over `schema S (a int, b Other[])`, after `create`.
 
     >>> from bridge.frontends.epl.cursor import EplCursor
     >>> create_schema(EplCursor("schema Person (name string, address Address, tags string[])")).attributes
@@ -74,7 +77,7 @@ def create_schema(cursor: Cursor) -> CreateSchema:
 
 
 def attributes_in_parentheses(cursor: Cursor) -> tuple[tuple[str, str], ...]:
-    """Step over `(a int, b Other[])`; `( )` has none."""
+    """Steps over `(a int, b Other[])`; `( )` has no attributes."""
     cursor.expect("(", " (attributes with their types; other events and classes cannot be copied)")
     attributes = [] if cursor.word() == ")" else [_attribute(cursor, ())]
     while attributes and cursor.take(","):
@@ -97,7 +100,7 @@ def _attribute(cursor: Cursor, before: tuple[tuple[str, str], ...]) -> tuple[str
 
 
 def _type(cursor: Cursor) -> str:
-    """`string`, `Other`, `decimal(10, 2)`, `map(string, double)`, each perhaps with `[]`."""
+    """`string`, `Other`, `decimal(10, 2)`, `map(string, double)`, each optionally with `[]`."""
     position, start = cursor.position, cursor.at
     name = cursor.name("the type of an attribute")
     if cursor.word() == ".":

@@ -1,4 +1,4 @@
-"""A script of EPL: its statements one after the other, named windows, tables and schemas put in where they are read."""
+"""A script of EPL: its statements in order, with named windows, tables and schemas in place of their names."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class _Streams:
         return list(self.schemas)
 
     def free(self, name: str) -> str:
-        """The name; whether it is used twice shows when all statements are read."""
+        """The name; whether it is used twice is checked after all statements are parsed."""
         return name
 
 
 def script(text: str) -> list[Plain | CreateTable]:
-    """The statements of a script, separated by `;`; what is called by `@name('…')` has that name.
+    """The statements of a script, separated by `;`. A statement with `@name('…')` has that name.
 
     >>> found = script("create schema S (v int); @name('high') select * from S where v > 9; insert into T select v from S")
     >>> [getattr(statement, "name", None) for statement in found]
@@ -70,9 +70,9 @@ def script(text: str) -> list[Plain | CreateTable]:
 def _named(
     effects: Sequence[Effect], name: str | None, before: Sequence[Plain | CreateTable]
 ) -> Iterator[Plain | CreateTable]:
-    """The statements that one statement comes to, the last of them under its `name`.
+    """The statements that one statement becomes, the last of them with its `name`.
 
-    What inserts into a stream has that stream's name alone; what changes a table is called after that.
+    A statement that inserts into a stream has the name of that stream; one that changes a table is named after it.
     """
     inserted = [effect.name for effect in effects if isinstance(effect, (CreateQuery, Insertion))]
     for effect in effects:
@@ -90,7 +90,7 @@ def _named(
 
 
 def _free(name: str, before: Sequence[object]) -> str:
-    """The name, with a number where a statement before has it."""
+    """The name, with a number if an earlier statement has it."""
     taken = {str(getattr(statement, "name", "")).lower() for statement in before}
     found, number = name, 1
     while found.lower() in taken:

@@ -1,4 +1,4 @@
-"""EPL's SELECT: its clauses in order, from its text to query objects, and what it refuses."""
+"""EPL's SELECT: its clauses in order, from text to query objects, and its refusals."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ _REFUSED = {
 }
 
 _LATER = (COLUMN_PREFIX, BEFORE)
-"""The beginnings of the names of columns for sub-queries, and for values of earlier events."""
+"""The prefixes of the names of columns for sub-queries, and for values of earlier events."""
 
 
 def select(cursor: Cursor, by: Item | None = None, within: Context | None = None) -> Node:
-    """`select … from …`; the events of `by` ask for it, where there is one, and it may stand in a context."""
+    """`select … from …`; it may be triggered by the events of `by`, and be in a context."""
     start = cursor.at
     node = with_early_values(_selected(cursor, by, within))
     asks_types = any(token.text.lower() == "typeof" for token in cursor.tokens[start : cursor.at])
@@ -87,7 +87,7 @@ def _selected(cursor: Cursor, by: Item | None, within: Context | None) -> Node:
     summed = any(column.find(exp.AggFunc) for column in columns) or isinstance(node, Correlate)
     node, columns = _with_leaving(cursor, which, position, node, columns, within)
     where = resolve(cursor, [condition(cursor, subqueries.expressions)], names) if cursor.take("WHERE") else ()
-    # An event that such a condition leaves out is not an earlier event, either.
+    # An event that such a condition omits is not an earlier event, either.
     first = is_filter(node) and not any(one.name.startswith(_LATER) for one in _columns_in(where))
     later = () if first else variables_of(where)
     if isinstance(node, Correlate):
@@ -114,9 +114,9 @@ def _selected(cursor: Cursor, by: Item | None, within: Context | None) -> Node:
 def _with_leaving(
     cursor: Cursor, which: str, position: int, node: Node, columns: tuple[exp.Expr, ...], within: Context | None
 ) -> tuple[Node, tuple[exp.Expr, ...]]:
-    """What `rstream` and `irstream` report of single rows, and the columns with the mark of the latter.
+    """The rows that `rstream` and `irstream` report without aggregates, and the columns, for irstream with its mark.
 
-    Aggregates and joins report by themselves what leaves.
+    Aggregates and joins report themselves what leaves.
     """
     aggregating = any(column.find(exp.AggFunc) for column in columns)
     if isinstance(node, Correlate) and which in ("RSTREAM", "IRSTREAM") and not aggregating:
@@ -159,7 +159,7 @@ def _projected(
     known_variables: tuple[str, ...],
     stream_keyword: str,
 ) -> Node:
-    """The list of columns, and what follows it; the rows have the values of `known_variables` already."""
+    """The list of columns and the clauses after it; the rows already have the values of `known_variables`."""
     keys: tuple[exp.Expr, ...] = context.keys
     grouped = cursor.take("GROUP BY")
     if grouped and cursor.word() in ("ROLLUP", "CUBE", "GROUPING SETS", "GROUPING"):
@@ -200,7 +200,7 @@ def _aggregated(
     stream_keyword: str,
     position: int,
 ) -> Node:
-    """The aggregates that are requested; `changing`: HAVING's condition, if any, where variables that change are read."""
+    """The requested aggregates. `changing`: HAVING's condition, if variables that change are read."""
     if changing is not None:
         parts = SplitColumns.of(cursor, of.columns, changing, clauses, position)
         _refuse_lookups(cursor, node, parts.inner, position)
@@ -246,12 +246,12 @@ def _reported_before(
 
 
 def _columns_in(expressions: Sequence[exp.Expr]) -> Iterator[exp.Column]:
-    """All columns that they name."""
+    """All columns that the expressions name."""
     return (column for expression in expressions for column in expression.find_all(exp.Column))
 
 
 def _refuse_unnamed(cursor: Cursor, columns: tuple[exp.Expr, ...], cut: Subqueries, priors: PreviousValues) -> None:
-    """A column with a sub-query, a method on a list, or a value of an event before, has no name of its own."""
+    """Refuses a column without a name if it has a sub-query, a method of a list, or a value of an earlier event."""
     places: dict[str, int | None] = {one.name: one.position for one in cut.calls}
     places |= {one.name: one.position for one in cut.each.calls}
     places |= {one.name: one.position for one in priors.calls}
@@ -262,7 +262,7 @@ def _refuse_unnamed(cursor: Cursor, columns: tuple[exp.Expr, ...], cut: Subqueri
 
 
 def _refuse_repeated(cursor: Cursor, node: Node, region: Region, columns: tuple[exp.Expr, ...]) -> None:
-    """`select *` of a pattern that repeats an event."""
+    """Refuses `select *` from a pattern that repeats an event."""
     patterns = (below for below in walk(node) if isinstance(below, TemporalMatch))
     found = (
         tag
@@ -276,7 +276,7 @@ def _refuse_repeated(cursor: Cursor, node: Node, region: Region, columns: tuple[
 
 
 def _refuse_lookups(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], position: int) -> None:
-    """What a sub-query finds is known as an event arrives; a window would ask again as it leaves."""
+    """Refuses sub-queries where rows leave a window, as their values are known only when an event arrives."""
     below, looks_up = node, False
     while isinstance(below, (Filter, SubqueryColumn, PreviousRow, Enumeration)):
         looks_up, below = looks_up or not isinstance(below, Filter), below.input
@@ -295,7 +295,10 @@ def _refuse_lookups(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], p
 
 
 def _refuse_arranged(cursor: Cursor, what: str, has_having: bool, clauses: OutputClauses, position: int | None) -> None:
-    """Of what leaves, too, all is reported at once: `what` is `rstream of a join`, say."""
+    """Refuses other output clauses where rows leave, as these are all reported at once.
+
+    `what`: for example `rstream of a join`.
+    """
     if has_having or clauses.rate is not None or clauses.is_arranged or clauses.distinct:
         cursor.fail(
             f"{what} with having, output, order by, limit or distinct is not supported: insert {what.split()[0]} into "

@@ -1,4 +1,4 @@
-"""EPL, the event processing language of Esper: one statement, to query objects.
+"""EPL, the event processing language of Esper: parses one statement to query objects.
 
 >>> print(parse("select id, v * 2 as twice from S(v > 1) as s where s.id != 'x'")[0].node)
 SELECT id, v * 2 AS twice FROM (SELECT * FROM S WHERE v > 1) WHERE id <> 'x'
@@ -87,9 +87,9 @@ def parse(
     variables: Mapping[str, Variable] = MappingProxyType({}),
     contexts: Mapping[str, Context] = MappingProxyType({}),
 ) -> Sequence[Statement]:
-    """The result of reading a statement: streams to register, queries with a name of their own, and the one without.
+    """The result of parsing a statement: streams to register, queries with a name of their own, and the unnamed query.
 
-    `variables` are the values that it may name, and `contexts` those that it may stand in, by their names in lower case.
+    `variables`: the values that it may name; `contexts`: those that it may be in; both by name in lower case.
 
     >>> [type(found).__name__ for found in parse("insert into High select * from S where v > 9")]
     ['CreateQuery', 'Query']
@@ -113,7 +113,7 @@ def reading(
     variables: Mapping[str, Variable] = MappingProxyType({}),
     contexts: Mapping[str, Context] = MappingProxyType({}),
 ) -> Iterator[EplCursor]:
-    """The cursor of a text, which has something in it."""
+    """The cursor of a text, which must not be empty."""
     try:
         cursor = EplCursor(text, RESERVED, variables, contexts)
         if not cursor.tokens:
@@ -124,7 +124,7 @@ def reading(
 
 
 def annotation_name(cursor: Cursor) -> str | None:
-    """Step over annotations; gives the name in @name."""
+    """Steps over annotations; returns the name in @name."""
     name = None
     while cursor.take("@"):
         annotation = cursor.word()
@@ -142,7 +142,7 @@ def annotation_name(cursor: Cursor) -> str | None:
 
 
 def statements_of(cursor: EplCursor) -> Sequence[Statement]:
-    """Step over a statement; what it comes to."""
+    """Steps over a statement; returns the statements that it becomes."""
     within = take_context(cursor, cursor.contexts)
     word = cursor.word()
     if word in _STATEMENTS:
@@ -216,7 +216,7 @@ def _column_names(cursor: Cursor) -> list[str]:
 
 
 def _renamed(cursor: Cursor, node: Node, names: list[str]) -> Node:
-    """The columns of a list in other words: `insert into S (a, b) select x, y`."""
+    """The node with other names for its columns: `insert into S (a, b) select x, y`."""
     if isinstance(node, (OrderLimitDistinct, Throttle)) or (
         isinstance(node, Window) and isinstance(node.input, Aggregate)
     ):
@@ -232,7 +232,7 @@ def _renamed(cursor: Cursor, node: Node, names: list[str]) -> Node:
 
 
 def _in_context(cursor: Cursor, within: Context | None, read: Callable[[Context | None], Node]) -> Node:
-    """The result of `read` here; in a context of categories the statement is read, and runs, for each of them."""
+    """The result of `read` here; in a context of categories the statement is parsed, and runs, for each category."""
     if within is None:
         return read(None)
     start, nodes = cursor.at, list[Node]()

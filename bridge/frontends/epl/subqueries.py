@@ -1,6 +1,6 @@
 """Sub-queries of EPL in the list of columns and in WHERE: `exists (select …)`, `v in (select …)`, `(select max(v) …)`.
 
-Each is cut out and stands as a column, which a SubqueryColumn then gives the rows.
+Each is cut out and replaced by a column, which a SubqueryColumn then adds to the rows.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from bridge.query.nodes import Node, Stream, Window
 from windows.aggregates import AGGREGATES, aggregate_of
 
 COLUMN_PREFIX = "sub."
-"""The beginning of the names of sub-queries' columns."""
+"""The prefix of the names of columns for sub-queries."""
 
 _KINDS = {"EXISTS": "exists", "IN": "in"}
 
 _HAS_ROW = exp.GTE(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(0))
-"""Whether an aggregate without groups has a row: always, also of an empty window."""
+"""The condition that is true for an aggregate without groups, which always has a row, even over an empty window."""
 
 _AGGREGATES = [aggregate for aggregate in AGGREGATES if aggregate.parts is not None]
 
 
 @dataclasses.dataclass
 class _Subquery:
-    """One sub-query: the column it stands as, what it selects, from where; `operand` is what stands before IN."""
+    """One sub-query: the column that replaces it, its value and its source. `operand`: the expression before IN."""
 
     name: str
     kind: str
@@ -55,18 +55,18 @@ class Subqueries:
     def __init__(self, cursor: Cursor, change: Callable[[exp.Expr], exp.Expr]) -> None:
         self.cursor = cursor
         self.change = change
-        """A further change of each expression."""
+        """A further change to apply to each expression."""
         self.calls: list[_Subquery] = []
         self.each = Enumerations(cursor)
         self._numbers = itertools.count(1)
 
     def expressions(self, region: Region, what: str) -> tuple[exp.Expr, ...]:
-        """The expressions of a region, sub-queries among them as columns."""
+        """The expressions of a region, with columns in place of sub-queries."""
         marked, region = self._marked(region)
         return epl_scalars.expression_list(marked, region, what, self._with_operands)
 
     def over(self, node: Node, names: Qualifiers, context: ContextSource) -> Node:
-        """The node with what they find, of the same keys in a context."""
+        """The node with the values of the sub-queries; in a context, for the same keys."""
         node = self.each.over(node, names)
         for cut in self.calls:
             operand = None if cut.operand is None else resolve(self.cursor, [cut.operand], names)[0]
@@ -76,9 +76,9 @@ class Subqueries:
         return node
 
     def _resolved(self, part: exp.Expr | None, cut: _Subquery, outer: Qualifiers) -> exp.Expr | None:
-        """Names without an input are the sub-query's own, others those of the statement.
+        """An expression with resolved names. Names without an input are the sub-query's own, others the statement's.
 
-        Of inputs whose names differ in case alone, as `A` and `a`, each is meant by its own.
+        If the names of inputs differ only in case, such as `A` and `a`, each is found by its exact name.
         """
         if part is None:
             return None
@@ -100,7 +100,7 @@ class Subqueries:
     # Reading ------------------------------------------------------------------------------------------------------------
 
     def _marked(self, region: Region) -> tuple[Cursor, Region]:
-        """The cursor with one name for each sub-query of a region, and what of the region is left."""
+        """The cursor with a name in place of each sub-query of a region, and the remaining region."""
         marked = copy.copy(self.cursor)
         index, left = region.start, list[Token]()
         while index < region.end:
@@ -121,7 +121,7 @@ class Subqueries:
         return marked, Region(region.start, region.start + len(left))
 
     def _cut(self, opening: int) -> tuple[_Subquery, int]:
-        """Reads the sub-query in these parentheses; gives the place after them, too."""
+        """Parses the sub-query in these parentheses; also returns the place after them."""
         cursor = copy.copy(self.cursor)
         before = word_of(cursor.tokens[opening - 1])
         if before in ("ANY", "ALL", "SOME"):
@@ -137,7 +137,7 @@ class Subqueries:
         if isinstance(source, TemporalMatch):
             cursor.fail("a sub-query reads a stream: insert into names a pattern's results", at)
         is_window = isinstance(source, Window) and not source.extent.jumps
-        if not is_window and not isinstance(source, Stream):  # which may be a named window
+        if not is_window and not isinstance(source, Stream):  # it may be a named window
             cursor.fail("a sub-query wants a window: write #keepall for all events, or #time(…), #length(…)", at)
         condition = None
         if cursor.take("WHERE"):
@@ -163,7 +163,7 @@ class Subqueries:
         return value
 
     def _with_operands(self, column: exp.Expr) -> exp.Expr:
-        """`v in "sub.1"` is what the column says."""
+        """The expression in which `v in "sub.1"` becomes the column itself."""
         holder = exp.Paren(this=column)
         for node in list(holder.find_all(exp.In)):
             field = node.args.get("field")
@@ -176,6 +176,6 @@ class Subqueries:
 
 
 def _in_place(marked: Cursor, name: str, start: int, end: int) -> Token:
-    """The token of a name that stands for a piece of the text, which it takes the place of."""
+    """The token of a name that replaces a piece of the text."""
     marked.bare = marked.bare[:start] + f'"{name}"'.ljust(end + 1 - start) + marked.bare[end + 1 :]
     return Token(TokenType.IDENTIFIER, name, start=start, end=end)

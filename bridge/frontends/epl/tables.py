@@ -1,4 +1,4 @@
-"""EPL's named windows: create window, and what begins with on."""
+"""EPL's named windows: create window, and statements that begin with on."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from windows.schema import Attribute, Schema, TypeMismatch
 
 @dataclasses.dataclass(frozen=True)
 class CreateWindow:
-    """`create window W#keepall as S`: a window of rows like those of a stream, perhaps one for each of some keys.
+    """`create window W#keepall as S`: a window of rows like those of a stream, optionally one per key.
 
-    `columns` are those of `create window W#keepall as (k string, v int)`, which is like no stream. `chosen`: the columns of
-    `create window W#keepall as select k as key from S`, by their names in the window.
+    `columns`: those of `create window W#keepall as (k string, v int)`, which is not like a stream. `chosen`: the
+    columns of `create window W#keepall as select k as key from S`, by their names in the window.
     """
 
     name: str
@@ -36,7 +36,7 @@ class CreateWindow:
 
 
 def create_window(cursor: Cursor) -> CreateWindow:
-    """Step over `window W#keepall as S`, `… as select k, v from S`, or `… as (k string, v int)`, after `create`."""
+    """Steps over `window W#keepall as S`, `… as select k, v from S`, or `… as (k string, v int)`, after `create`."""
     position = cursor.expect("WINDOW")
     name = cursor.name("a name for the window")
     view = view_of(cursor)
@@ -53,7 +53,7 @@ def create_window(cursor: Cursor) -> CreateWindow:
 
 
 def _chosen_columns(cursor: Cursor) -> tuple[tuple[str, str], ...]:
-    """Step over `select k, v as w from`; the columns by their names in the window."""
+    """Steps over `select k, v as w from`; returns the columns by their names in the window."""
     cursor.expect("SELECT")
     chosen = list[tuple[str, str]]()
     while True:
@@ -66,7 +66,7 @@ def _chosen_columns(cursor: Cursor) -> tuple[tuple[str, str], ...]:
 
 
 def trigger(cursor: Cursor) -> Item:
-    """Step over `B(…) as b`, or `pattern [ … ]`, after `on`."""
+    """Steps over `B(…) as b`, or `pattern [ … ]`, after `on`."""
     found = item(cursor)
     sets = cursor.word() == "SET"
     if not isinstance(found.node, (Stream, Filter)) and not (sets and isinstance(found.node, TemporalMatch)):
@@ -98,7 +98,7 @@ class CreateTable:
 
 @dataclasses.dataclass(frozen=True)
 class ChangeRows:
-    """`on B as b update W as w set v = b.v where w.k = b.k`: what the events of `trigger` do to a window, or a table."""
+    """`on B as b update W as w set v = b.v where w.k = b.k`: how the events of `trigger` change a window or a table."""
 
     target: str
     trigger: Node
@@ -110,7 +110,7 @@ class ChangeRows:
 
 
 def create_table(cursor: Cursor) -> CreateTable:
-    """Step over `table T (k string primary key, total double)`, after `create`.
+    """Steps over `table T (k string primary key, total double)`, after `create`.
 
     >>> from bridge.frontends.epl.cursor import EplCursor
     >>> create_table(EplCursor("table T (k string primary key, total double)")).table.key
@@ -136,7 +136,7 @@ def create_table(cursor: Cursor) -> CreateTable:
 
 
 def _column(cursor: Cursor) -> tuple[Attribute, bool, str]:
-    """A column, whether it is of the key, and the aggregate that it holds."""
+    """A column, whether it belongs to the key, and the aggregate that it stores."""
     name = cursor.name("a column")
     position = cursor.position
     kind = cursor.name("the type of a column")
@@ -153,7 +153,7 @@ def _column(cursor: Cursor) -> tuple[Attribute, bool, str]:
 
 
 def change_rows(cursor: Cursor, by: Item, start: int) -> ChangeRows:
-    """Step over what stands after `on B as b`; `start`: where the statement begins."""
+    """Steps over the clauses after `on B as b`. `start`: the offset of the statement."""
     verb = cursor.word()
     cursor.at += 1
     if verb != "UPDATE":
@@ -167,7 +167,7 @@ def change_rows(cursor: Cursor, by: Item, start: int) -> ChangeRows:
 
 @dataclasses.dataclass
 class _ChangeReader:
-    """Reads the clauses of a change, whose names are those of the event and of the row."""
+    """Parses the clauses of a change, whose names refer to the event and to the row."""
 
     cursor: Cursor
     alias: str
@@ -272,7 +272,7 @@ class _ChangeReader:
         return Qualifiers(None, (self.alias, self.row, *[INITIAL] * initial))
 
     def _region(self, stops: Collection[str]) -> Region:
-        """Everything up to one of these words; those of CASE are its own."""
+        """Everything up to one of these words; the words inside a CASE belong to the CASE."""
         cursor, start, depth = self.cursor, self.cursor.at, 0
         while cursor.peek():
             word = cursor.word()
@@ -283,10 +283,10 @@ class _ChangeReader:
         return Region(start, cursor.at)
 
 
-# EPL's into table: a statement's aggregates kept in a table, a row for each of its groups
+# EPL's into table: the aggregates of a statement, stored in a table with a row per group
 
 _OF_VALUES = {"sum": None, "min": "", "max": "", "avg": "DOUBLE", "stddev": "DOUBLE", "median": "DOUBLE"}
-"""The aggregates of a table's columns: the type of each; "": that of its values. A sum of whole numbers is BIGINT."""
+"""The aggregates in a table's columns, with their types; "": that of the values. Sums of integers are BIGINT."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -299,7 +299,7 @@ class IntoTableStatement:
 
 
 def aggregate_column(cursor: Cursor, function: str, position: int) -> tuple[str, str]:
-    """Step over `(double)` of `sum(double)`, the type of a column: its own type, and the aggregate in SQL's words.
+    """Steps over `(double)` in `sum(double)`, the type of a column; returns its own type, and the aggregate in SQL.
 
     >>> from bridge.frontends.epl.cursor import EplCursor
     >>> aggregate_column(EplCursor("(int)"), "sum", 0), aggregate_column(EplCursor("(*)"), "count", 0)
@@ -325,7 +325,7 @@ def aggregate_column(cursor: Cursor, function: str, position: int) -> tuple[str,
 
 
 def into_table(cursor: Cursor, name: str, node: Node, start: int, position: int) -> IntoTableStatement:
-    """The statement after `into table T`; `position`: where `into` stands."""
+    """The statement after `into table T`. `position`: the offset of `into`."""
     if not isinstance(node, Aggregate) or node.having is not None:
         cursor.fail(
             "into table wants aggregates of one stream or join, without having, output and order by: into table T "
@@ -335,13 +335,13 @@ def into_table(cursor: Cursor, name: str, node: Node, start: int, position: int)
     return IntoTableStatement(name, node, cursor.slice(Region(start, cursor.at)))
 
 
-# Tables that hold a statement's aggregates (EPL's into table): a row for each group, as it is then
+# Tables that store a statement's aggregates (EPL's into table): a row per group, always up to date
 
 EVENT, ROW = "result", "row"
 
 
 def stored_aggregates(table: StateTable, node: Aggregate) -> Node:
-    """The results of an aggregate, each put into the table as it comes, under the key that its groups are.
+    """The results of an aggregate, each put into the table on arrival, under the key of its group.
 
     >>> from bridge.query.nodes import Stream, Window
 
@@ -386,7 +386,7 @@ def _name(column: exp.Expr) -> str:
 
 
 def _target_column(table: StateTable, name: str, value: exp.Expr) -> str:
-    """The table's column that has this aggregate."""
+    """The column of the table for this aggregate."""
     known = {column.lower(): (column, function) for column, function in table.aggregates}
     column, function = known.get(name.lower(), ("", ""))
     if not isinstance(value, exp.AggFunc) or value.sql_name() != function:

@@ -1,4 +1,4 @@
-"""The timers of EPL's patterns: timer:interval, timer:at and timer:schedule. Calendars are those of UTC."""
+"""The timers of EPL's patterns: timer:interval, timer:at and timer:schedule. Calendars are in UTC."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _UNITS = {"W": 604_800_000, "D": 86_400_000, "H": 3_600_000, "M": 60_000, "S": 1
 
 
 def timer(cursor: Cursor, name: str, position: int) -> TimerInterval | At:
-    """The arguments of a timer.
+    """Steps over the arguments of a timer.
 
     >>> from bridge.frontends.epl.cursor import EplCursor
     >>> timer(EplCursor("(30 sec)"), "interval", 0)
@@ -166,7 +166,7 @@ def _iso(cursor: Cursor, text: str, position: int) -> Dates:
 
 
 def _once(cursor: Cursor, date: int | None, interval: int | None, position: int) -> Dates:
-    """One date: the period after the date arguments, or after the start."""
+    """One date: the period after the given date, or after the start."""
     if date is None and interval is None:
         cursor.fail("a date or a period is expected", position)
     return Dates(date + interval) if date is not None and interval is not None else Dates(date, interval, 1)

@@ -1,4 +1,4 @@
-"""Values of variables, where expressions of EPL name them."""
+"""Values of variables, in expressions of EPL that name them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from sqlglot import exp
 from bridge.query.epl_state import CURRENT, Variable
 
 NAME = "variable"
-"""Where a value keeps the name by which an expression reads it."""
+"""The key in `meta` for the name by which an expression reads a value."""
 
 
 def with_values(expression: exp.Expr, known: Mapping[str, Variable], read: set[str]) -> exp.Expr:
-    """The expression with the values of variables; `known` has them by their names in lower case.
+    """The expression with the values of variables. `known`: the variables, by name in lower case.
 
-    The value of one that events set is a column; of others it stands in the expression, and `read` notes that.
+    The value of a variable that events set is a column. Other values become part of the expression, noted in `read`.
 
     >>> most = Variable("Most", "INTEGER", exp.Literal.number(3))
     >>> print(with_values(exp.condition("v > most"), {"most": most}, set()).sql())
@@ -38,7 +38,7 @@ def with_values(expression: exp.Expr, known: Mapping[str, Variable], read: set[s
 
 
 def named_by_variable(column: exp.Expr) -> exp.Expr:
-    """A column of a list under its variable's name, if it is one alone, or as it was written with one that changes."""
+    """A column of a list with the name of its variable, if it is one alone; with a changing variable, its text."""
     if NAME in column.meta:
         return exp.alias_(column, column.meta[NAME], quoted=True)
     if isinstance(column, exp.Alias) or not any(part.name.startswith(CURRENT) for part in column.find_all(exp.Column)):

@@ -1,4 +1,4 @@
-"""EPL's variables: create variable, on … set, and how statements ask for values that may change."""
+"""EPL's variables: create variable, on … set, and how statements read values that may change."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class OnSet:
 
 @dataclasses.dataclass(frozen=True)
 class Constants:
-    """The names of variables whose values stand in the statements of a text, so that they cannot change."""
+    """The names of variables whose values are part of statements, so that they cannot change any more."""
 
     names: frozenset[str]
 
 
 def after(known: Mapping[str, Variable], statements: Iterable[object], read: Iterable[str]) -> dict[str, Variable]:
-    """The variables, by their names in lower case, after these statements of a script; `read`: those that are constants."""
+    """The variables, by name in lower case, after these statements of a script. `read`: the names read as constants."""
     found = dict(known)
     for name in read:
         found[name] = dataclasses.replace(found[name], is_read=True)
@@ -60,7 +60,7 @@ def after(known: Mapping[str, Variable], statements: Iterable[object], read: Ite
 
 
 def create_variable(cursor: Cursor) -> CreateVariable:
-    """Step over `constant variable int most = 3`, after `create`.
+    """Steps over `constant variable int most = 3`, after `create`.
 
     >>> from bridge.frontends.epl.cursor import EplCursor
     >>> found = create_variable(EplCursor("variable double most = 3")).variable
@@ -87,7 +87,7 @@ def create_variable(cursor: Cursor) -> CreateVariable:
 
 
 def _is_of(value: exp.Expr, kind: str) -> bool:
-    """Whether a literal is of a type as it stands."""
+    """Whether a literal has a type without conversion."""
     if isinstance(value, exp.Boolean):
         return kind == "BOOLEAN"
     if not isinstance(value, exp.Literal):
@@ -99,7 +99,7 @@ def _is_of(value: exp.Expr, kind: str) -> bool:
 
 
 def on_set(cursor: Cursor, by: Item, start: int) -> OnSet:
-    """Step over `set most = s.v, n = n + 1`, after `on S as s`; `start`: where the statement begins."""
+    """Steps over `set most = s.v, n = n + 1`, after `on S as s`. `start`: the offset of the statement."""
     cursor.expect("SET")
     before = cursor.variables
     changed = {name.lower(): _settable(cursor, name, at) for name, at in _names(cursor)}
@@ -125,7 +125,7 @@ def on_set(cursor: Cursor, by: Item, start: int) -> OnSet:
 
 
 def _names(cursor: Cursor) -> list[tuple[str, int]]:
-    """The variables that are set, each with its place, the cursor left where it is: values may name all of them."""
+    """The variables that are set, with their offsets. The cursor does not move, as values may name all of them."""
     start, found = cursor.at, list[tuple[str, int]]()
     while True:
         position = cursor.position
@@ -157,24 +157,24 @@ def _settable(cursor: Cursor, name: str, position: int) -> Variable:
 
 
 def variables_of(expressions: Iterable[exp.Expr]) -> tuple[str, ...]:
-    """The variables that these expressions ask for."""
+    """The variables that these expressions read."""
     return tuple(dict.fromkeys(name for one in expressions for name in variables_in(one)))
 
 
 def with_variables(node: Node, names: Iterable[str], early: bool = False) -> Node:
-    """The rows with the values that variables have as a statement takes them, or before the event (`early`)."""
+    """The rows with the values of variables as of their statement, or as before the event (`early`)."""
     for name in names:
         node = with_variable(node, name, early)
     return node
 
 
 def is_filter(node: Node) -> bool:
-    """Whether a condition on a node's rows is one on the events of a stream, which are filtered as they come."""
+    """Whether a condition on a node's rows is one on the events of a stream, which are filtered on arrival."""
     return isinstance(without_filters(node), Stream)
 
 
 def with_early_values(node: Node) -> Node:
-    """The tree with filters of streams, and of a pattern's events, over the values that variables have before the event.
+    """The tree, in which filters of streams and of a pattern's events read values of variables from before the event.
 
     >>> condition = exp.GT(this=exp.column("v"), expression=exp.column("variable.most"))
     >>> print(with_early_values(Filter(Stream("S"), condition)))
@@ -197,7 +197,7 @@ def with_early_values(node: Node) -> Node:
 
 
 def _occurrence(event: Occurrence, names: tuple[str, ...]) -> Occurrence:
-    """An event of a pattern; with the values that any event of its stream asks for, as they are one input."""
+    """An event of a pattern, with the values that any event of its stream reads, as these share an input."""
     condition = None if event.condition is None else over_early_values(event.condition)
     return dataclasses.replace(
         event, input=with_variables(with_early_values(event.input), names, early=True), condition=condition
@@ -206,9 +206,9 @@ def _occurrence(event: Occurrence, names: tuple[str, ...]) -> Occurrence:
 
 @dataclasses.dataclass(frozen=True)
 class SplitColumns:
-    """A list of columns, and HAVING, of values that aggregates have, and of variables: the `inner` columns are the former.
+    """A list of columns and HAVING, split: the `inner` columns are aggregates, the others combine these with variables.
 
-    The values of variables are those at the moment at which the aggregates are reported.
+    Variables have the values of the time at which the aggregates are reported.
     """
 
     inner: tuple[exp.Expr, ...]
@@ -219,7 +219,7 @@ class SplitColumns:
     def of(
         cls, cursor: Cursor, columns: Sequence[exp.Expr], having: Sequence[exp.Expr], clauses: OutputClauses, at: int
     ) -> SplitColumns:
-        """Takes the list and HAVING apart."""
+        """Splits the list of columns and HAVING."""
         if clauses.is_arranged or clauses.distinct:
             cursor.fail(
                 "a variable that changes beside aggregates in an order, or each once, is not supported: insert into names "
@@ -251,6 +251,6 @@ class SplitColumns:
         return cls(inner, outer, wanted)
 
     def over(self, node: Node) -> Node:
-        """The results of an aggregate of the inner columns."""
+        """The results over an aggregate of the inner columns."""
         node = with_variables(node, variables_of((*self.columns, *([self.having] if self.having is not None else []))))
         return Map(node if self.having is None else Filter(node, self.having), self.columns)

@@ -1,4 +1,4 @@
-"""EPL's windows: what stands after a stream with # (or .win:), to the general windows of the bridge.
+"""EPL's windows: from the views after a stream, with # (or .win:), to the windows of the bridge.
 
 >>> from bridge.frontends.epl.cursor import EplCursor
 >>> view = view_of(EplCursor("#groupwin(k)#length(5)"))
@@ -52,18 +52,18 @@ _INSTEAD = {
 
 @dataclasses.dataclass(frozen=True)
 class View:
-    """A window as it is written: its extent, and the keys that have one each."""
+    """A window as written: its extent, and the keys with a window each."""
 
     extent: Extent
     keys: tuple[exp.Expr, ...] = ()
 
 
 def window_over(cursor: Cursor, node: Node, view: View, alias: str) -> Window:
-    """The window of a node whose columns are perhaps called `alias.column`."""
+    """The window over a node whose columns may be named `alias.column`."""
     names = Qualifiers(alias, ())
     extent = view.extent.with_expressions(lambda expression: resolve(cursor, [expression], names)[0])
     if isinstance(extent, Trailing) and extent.of is not None:
-        # An event without a time is in no window of Esper's; WINDOW(TRAILING) of the bridge's own SQL it empties.
+        # In Esper, an event without a time is in no window; in the bridge's SQL, it empties a WINDOW(TRAILING).
         node = Filter(node, exp.Not(this=exp.Is(this=extent.of.copy(), expression=exp.null())))
     return Window(node, extent, resolve(cursor, view.keys, names))
 
@@ -103,7 +103,7 @@ def _name(cursor: Cursor, position: int) -> str:
 
 
 def _grouped(cursor: Cursor, view: View, keys: tuple[exp.Expr, ...], position: int) -> View:
-    """The window, one for each key."""
+    """The window, one per key."""
     if view.extent.begins_with_query:
         cursor.fail("groupwin with this window is not supported: its time begins once, not for every key", position)
     return View(view.extent, (*keys, *view.keys))
@@ -144,7 +144,7 @@ def _length_batch(cursor: Cursor) -> View:
 
 
 def _time_batch(cursor: Cursor) -> View:
-    """Batches count from the first event, or from 0 where that is said."""
+    """Batches count from the first event, or from 0 if that is written."""
     size = period(cursor)
     if not cursor.take(","):
         return View(Range(size, size, first=True))
@@ -155,14 +155,14 @@ def _time_batch(cursor: Cursor) -> View:
 
 
 def _external(cursor: Cursor) -> View:
-    """The time of `ext_timed` is an attribute's, or every event's own; events leave as others come."""
+    """The time of `ext_timed` is an attribute, or the time of the event; events leave when others come."""
     of = _time_of(cursor)
     cursor.expect(",", " (how long events stay)")
     return View(Trailing(period(cursor), None, of))
 
 
 def _external_batch(cursor: Cursor) -> View:
-    """`ext_timed_batch(v, 5 sec, 0)`: batches count from the first event's time, or from the one that is said."""
+    """`ext_timed_batch(v, 5 sec, 0)`: batches count from the first event's time, or from the given time."""
     of = _time_of(cursor)
     cursor.expect(",", " (how long a batch is)")
     size = period(cursor)
@@ -171,7 +171,7 @@ def _external_batch(cursor: Cursor) -> View:
 
 
 def _time_of(cursor: Cursor) -> exp.Expr | None:
-    """An attribute, or something of it; None for the events' own time."""
+    """An expression over an attribute; None for the time of the event."""
     if cursor.take("CURRENT_TIMESTAMP"):
         cursor.take("(", ")")
         return None
@@ -183,14 +183,14 @@ def _expiring(cursor: Cursor) -> View:
 
 
 def _sort(cursor: Cursor) -> View:
-    """`sort(3, v desc, w)`: of equal events the oldest leaves first."""
+    """`sort(3, v desc, w)`: among equal events the oldest leaves first."""
     count = whole(cursor, "the number of events")
     cursor.expect(",", " (what the events are sorted by)")
     return View(Top(count, _order(cursor)))
 
 
 def _rank(cursor: Cursor) -> View:
-    """`rank(k, 3, v desc)`: of each k the last event, of those the first three."""
+    """`rank(k, 3, v desc)`: the last event of each k, and the first three of these."""
     keys = [_argument(cursor)]
     while cursor.take(",") and not cursor.word().isdigit():
         keys.append(_argument(cursor))
@@ -252,7 +252,7 @@ def _refuse(cursor: Cursor, name: str, position: int) -> NoReturn:
     cursor.fail(f"the window {name} is not supported: {instead}", position)
 
 
-# EPL's #expr: the conditions for which the oldest event stays that a window of the bridge can say
+# EPL's #expr: those conditions on the oldest event that a window of the bridge can express
 
 _EXPECTED = (
     "expr is supported for current_count <= 20, for oldest_timestamp > newest_timestamp - 2000, and for both with and"
@@ -261,7 +261,7 @@ _MIRRORED: dict[type[exp.Expr], type[exp.Expr]] = {exp.GT: exp.LT, exp.GTE: exp.
 
 
 def expiring_extent(cursor: Cursor) -> Rows | Trailing:
-    """Step over the condition of `#expr(…)`."""
+    """Steps over the condition of `#expr(…)`."""
     position, region = cursor.position, cursor.until(())
     condition = epl_scalars.single_expression(cursor, region, "a condition")
     sizes, counts = list[int](), list[int]()
@@ -298,7 +298,7 @@ def _size(part: exp.Expr) -> int | None:
 
 
 def _both_ways(part: exp.Expr) -> list[tuple[type[exp.Expr], exp.Expr, exp.Expr]]:
-    """A comparison read from either side."""
+    """The comparison, read from both sides."""
     while isinstance(part, exp.Paren):
         part = part.this
     if type(part) not in _MIRRORED:

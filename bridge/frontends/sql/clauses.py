@@ -1,7 +1,7 @@
-"""The clauses of the bridge's own: inline schemas, durations, WINDOW ( … ) and MATCHING ( … ).
+"""The bridge's own clauses: inline schemas, durations, WINDOW ( … ) and MATCHING ( … ).
 
-A clause is read before its input's alias is known (`s WINDOW(…) AS x`), so each gives a function that is applied to
-the input when the whole FROM item has been read.
+A clause is parsed before its input's alias is known (`s WINDOW(…) AS x`), so it becomes a function that is applied to
+the input after the whole FROM item was parsed.
 """
 
 from __future__ import annotations
@@ -162,14 +162,14 @@ _EXTENTS: dict[str, Callable[[Cursor], Extent]] = {
     "RANGE": _range, "ROWS": _rows, "UNBOUNDED": _unbounded, "NOW": _now, "START": batch, "FIRST": _first,
     "SESSION": _session, "TRAILING": _trailing, "TUMBLING": _tumbling,
 }  # fmt: skip
-"""The reader of each kind of window, by its first word."""
+"""The parser of each kind of window, by its first word."""
 
 
 # MATCHING -------------------------------------------------------------------------------------------------------------
 
 
 class _SymbolName(NamedTuple):
-    """A name and where it stands; the tree keeps names only, so what they refer to is checked while reading."""
+    """A name with its place. The tree has only names, so references are checked while parsing."""
 
     text: str
     position: int
@@ -205,7 +205,7 @@ def matching(cursor: Cursor) -> Clause:
 
 
 def _pattern_text(cursor: Cursor) -> Region:
-    # Not by parentheses: an open group is for the pattern's own parser to point at. A symbol `within` is quoted.
+    # Parentheses do not end it, as the pattern's own parser should point at an open group. A symbol `within` is quoted.
     start = cursor.at
     while cursor.peek() and cursor.word() not in ("WITHIN", "MEASURES", "DEFINE", ";"):
         cursor.at += 1
@@ -225,7 +225,7 @@ def _pattern(cursor: Cursor, region: Region, names: list[str]) -> Pattern:
 
 
 def _definitions(cursor: Cursor) -> list[_SymbolDefinition]:
-    # The paper's listing has no commas between its definitions.
+    # The paper's listing has no commas between definitions.
     defined = [_symbol_definition(cursor)]
     while cursor.take(",") or cursor.has_name():
         defined.append(_symbol_definition(cursor))
@@ -240,7 +240,7 @@ def _symbol_definition(cursor: Cursor) -> _SymbolDefinition:
 
 def _assignments(cursor: Cursor) -> Iterable[tuple[_SymbolName, exp.Expr]]:
     yield _assignment(cursor)
-    # After a comma the next assignment or the next definition follows.
+    # After a comma comes the next assignment or the next definition.
     while cursor.word() == "," and cursor.word(2) == "=":
         cursor.expect(",")
         yield _assignment(cursor)

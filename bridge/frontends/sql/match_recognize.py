@@ -1,6 +1,6 @@
 """MATCH_RECOGNIZE ( … ) of SQL:2016 (feature R010), from its text to a RowPattern.
 
-The clauses are read first and in order; what they name is checked when all of them are known. Ours beyond the standard:
+The clauses are parsed first, in order; references are checked when all clauses are known. Extensions of the standard:
 WITHIN after the pattern, and WITH TIMED OUT MATCHES.
 """
 
@@ -33,7 +33,7 @@ _TIMED_OUT = "WITH TIMED OUT MATCHES"
 
 
 def match_recognize(cursor: Cursor) -> RowPattern:
-    """Step over `MATCH_RECOGNIZE ( … )`.
+    """Steps over `MATCH_RECOGNIZE ( … )`.
 
     >>> clause = match_recognize(Cursor("MATCH_RECOGNIZE (PATTERN (a b+) DEFINE b AS price > PREV(b.price))"))
     >>> print(clause)
@@ -51,7 +51,7 @@ def match_recognize(cursor: Cursor) -> RowPattern:
 
 
 def _input_name(cursor: Cursor) -> str:
-    """The name before the clause, or before the column list of a correlation name."""
+    """The name before the clause, or before the column list of an alias."""
     at = cursor.at - 1
     depth = 0
     while at > 0 and (word_of(cursor.tokens[at]) == ")" or depth):
@@ -96,7 +96,7 @@ def _partition_column(cursor: Cursor, input_name: str) -> exp.Column:
 
 
 def _leave_away(input_name: str, expression: exp.Expr) -> None:
-    """Takes the name of the input from its columns, which need none."""
+    """Removes the name of the input from its columns, which do not need it."""
     for column in expression.find_all(exp.Column):
         if column.table.lower() == input_name.lower() and column.args.get("db") is None:
             column.set("table", None)
@@ -137,7 +137,7 @@ def _measure(cursor: Cursor) -> tuple[NameToken, exp.Expr]:
 
 
 def _is_named(cursor: Cursor, region: Region) -> bool:
-    """Whether a measure's name follows its value without AS, as some databases have it."""
+    """Whether a measure's name follows its value without AS, as some databases allow."""
     words = [word_of(token) for token in cursor.tokens[region.start : region.end]]
     return len(words) > 1 and is_name(words[-1]) and (words[-2] == ")" or is_name(words[-2]))
 
@@ -200,7 +200,7 @@ def _pattern(cursor: Cursor, read: PatternClauses) -> None:
 
 
 def _pattern_region(cursor: Cursor) -> Region:
-    # Not by parentheses alone: an open group is for the pattern's own parser to point at.
+    # Parentheses alone do not end it, as the pattern's own parser should point at an open group.
     start, depth = cursor.at, 0
     while cursor.peek() and cursor.word() not in (*ROW_PATTERN_WORDS, ";") and (depth or cursor.word() != ")"):
         depth += (cursor.word() == "(") - (cursor.word() == ")")
@@ -287,7 +287,7 @@ def _listed(cursor: Cursor, one: Callable[[Cursor], _T]) -> tuple[_T, ...]:
 
 
 def _region(cursor: Cursor, what: str, *stops: str) -> Region:
-    """The region of one expression; where the next clause begins instead, `what` is missing."""
+    """The region of one expression. If the next clause begins instead, `what` is reported as missing."""
     if _opens(cursor) or cursor.word() == "AS":
         cursor.fail(f"{what} is expected, not {cursor.next_text()}")
     region = cursor.until((*stops, *_STOPS))
@@ -297,7 +297,7 @@ def _region(cursor: Cursor, what: str, *stops: str) -> Region:
 
 
 def _opens(cursor: Cursor) -> bool:
-    """Whether a clause begins here; those of its words that the standard does not reserve may be columns, too."""
+    """Whether a clause begins here. Words of clauses that the standard does not reserve may also be columns."""
     word = cursor.word()
     return word in _ALONE or (word in _FOLLOWED and cursor.word(1) == _FOLLOWED[word])
 
@@ -316,4 +316,4 @@ def _variable(cursor: Cursor, what: str) -> NameToken:
     return NameToken(text if quoted else text.upper(), position)
 
 
-# What the clauses say of one another ----------------------------------------------------------------------------------
+# Rules between clauses ------------------------------------------------------------------------------------------------

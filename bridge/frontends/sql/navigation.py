@@ -1,6 +1,6 @@
-"""Expressions of MATCH_RECOGNIZE: read by sqlglot, its functions of row patterns made alike, the standard's rules checked.
+"""Expressions of MATCH_RECOGNIZE: sqlglot parses them, and the standard's rules for them are checked here.
 
-`rowwise` reads an expression before the variables are known, since MEASURES stands before PATTERN; `check` completes it.
+`rowwise` parses an expression before the variables are known, as MEASURES comes before PATTERN; `check` completes it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _OPPOSITE = {"PREV": "NEXT", "NEXT": "PREV"}
 _WORDS = """AND OR NOT XOR BETWEEN IN LIKE ILIKE RLIKE GLOB SIMILAR IS ISNULL NOTNULL ESCAPE CASE WHEN THEN ELSE END AS
     DIV MOD COLLATE AT"""
 _OPERATORS = frozenset(_WORDS.split())
-"""Words that cannot be the name of a function: before them RUNNING and FINAL are columns."""
+"""Words that cannot be a function's name; RUNNING and FINAL before them are columns."""
 
 _AROUND: dict[type[exp.Expr], str] = {
     exp.Filter: "FILTER is not supported here: give the aggregate a CASE WHEN … END",
@@ -37,7 +37,7 @@ _AROUND: dict[type[exp.Expr], str] = {
 
 
 def rowwise(cursor: Cursor, region: Region, what: str) -> exp.Expr:
-    """The expression of a region just stepped over, its functions of row patterns as RowPattern says.
+    """The expression of a region just passed, with functions of row patterns in the form of RowPattern.
 
     >>> cursor = Cursor("FINAL LAST(a.price, 1)")
     >>> print(rowwise(cursor, cursor.until(()), "a value").sql())
@@ -47,7 +47,7 @@ def rowwise(cursor: Cursor, region: Region, what: str) -> exp.Expr:
     marked = copy.copy(cursor)
     for place in modes.values():
         marked.bare = _without(marked.bare, cursor.tokens[place])
-    # Below a node of our own, so that the root is replaced like any other.
+    # Placed below a node of ours, so that the root is replaced like any other node.
     holder = exp.Paren(this=single_expression(marked, region, what))
     _refuse_calls_of_modes(cursor, holder)
     calls = list(holder.find_all(exp.Func))
@@ -59,7 +59,7 @@ def rowwise(cursor: Cursor, region: Region, what: str) -> exp.Expr:
 
 
 def is_name(word: str) -> bool:
-    """Whether a word between two others is a name, not an operator of SQL.
+    """Whether a word between two others is a name, and not an operator of SQL.
 
     >>> is_name("LAST"), is_name("AND")
     (True, False)
@@ -68,7 +68,7 @@ def is_name(word: str) -> bool:
 
 
 def _modes(cursor: Cursor, region: Region) -> Iterator[tuple[int, int]]:
-    """Where a function's name stands after RUNNING or FINAL, and where that word does, by index."""
+    """The indexes of functions' names after RUNNING or FINAL, and of these words."""
     for index in range(region.start, region.end - 1):
         before, word, after = (word_of(cursor.tokens[at]) for at in (index - 1, index, index + 1))
         qualified = index > region.start and before in (".", "AS")
@@ -94,7 +94,7 @@ def _refuse_calls_of_modes(cursor: Cursor, holder: exp.Expr) -> None:
 
 
 def _call(cursor: Cursor, calls: list[exp.Func], index: int) -> exp.Func | None:
-    """The call whose name is the token at `index`; sqlglot does not keep the place of every function."""
+    """The call whose name is the token at `index`, as sqlglot does not store the place of every function."""
     start = cursor.tokens[index].start
     end = _closing(cursor, index + 1)
     placeless = (call for call in calls if isinstance(call, exp.AggFunc) and "start" not in call.meta)
@@ -140,7 +140,10 @@ def _anonymous(name: str, start: int | None) -> exp.Anonymous:
 
 
 def check(cursor: Cursor, expression: exp.Expr, variables: Collection[str], *, defining: bool = False) -> None:
-    """Fold the variables' names in an expression of `rowwise`, and refuse what the standard does; outermost first."""
+    """Folds the names of variables in an expression of `rowwise`, and refuses what the standard refuses.
+
+    Outermost first.
+    """
     for column in list(expression.find_all(exp.Column)):
         _check_column(cursor, column, variables)
     for node in expression.walk():
@@ -157,7 +160,7 @@ def check(cursor: Cursor, expression: exp.Expr, variables: Collection[str], *, d
 
 
 def refuse_functions(cursor: Cursor, expression: exp.Expr, where: str) -> None:
-    """Refuse functions of row patterns, aggregates and qualifiers where they have no meaning yet."""
+    """Refuses functions of row patterns, aggregates and qualifiers where they have no meaning."""
     for node in expression.walk():
         if isinstance(node, exp.Column) and node.table:
             cursor.fail(f"the input has no name inside MATCH_RECOGNIZE: leave out {node.table!r}", _place(node))
@@ -260,7 +263,7 @@ def _check_one_variable(cursor: Cursor, call: exp.Expr, what: str) -> None:
 
 
 def _name(node: exp.Expr | None) -> str:
-    """The name of a function of row patterns, and of others that sqlglot does not know."""
+    """The name of a function of row patterns, or of another function that sqlglot does not know."""
     return node.name if isinstance(node, exp.Anonymous) else ""
 
 
@@ -270,13 +273,13 @@ def _is_aggregate(node: exp.Expr) -> bool:
 
 
 def _calls(call: exp.Expr) -> Iterator[exp.Expr]:
-    """The navigation and the aggregates inside a call."""
+    """The navigation calls and the aggregates inside a call."""
     inside = (node for node in call.walk() if node is not call)
     return (node for node in inside if _name(node) in NAVIGATION or _is_aggregate(node))
 
 
 def _qualifiers(call: exp.Expr) -> list[tuple[str, int | None]]:
-    """The variable of each column and CLASSIFIER in a call, in the order of the text; nothing stands for all rows."""
+    """The variable of each column and CLASSIFIER in a call, in the order of the text; "" stands for all rows."""
     found = []
     for node in call.walk():
         if _name(node) == "CLASSIFIER":

@@ -1,4 +1,4 @@
-"""Windows as the streaming SQL of other products writes them: refused, with what gives the same here."""
+"""Windows in the streaming SQL of other products: refused, with the equivalent here."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ def refuse_in_from(cursor: Cursor) -> None:
 
 
 def refuse_in_group_by(cursor: Cursor, name: str | None) -> None:
-    """Refuses `GROUP BY TUMBLE(ts, INTERVAL '10' SECOND)` and the like; `name`: the stream, where it has a name."""
+    """Refuses `GROUP BY TUMBLE(ts, INTERVAL '10' SECOND)` and the like.
+
+    `name`: the name of the stream, if it has one.
+    """
     start, keys, found = cursor.at, list[str](), None
     region = cursor.until(("HAVING", "EMIT", "UNION"))
     for at in range(region.start, region.end):

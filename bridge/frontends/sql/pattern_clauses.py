@@ -1,4 +1,4 @@
-"""The clauses of MATCH_RECOGNIZE as they are read, and the rules by which one clause restricts another."""
+"""The clauses of MATCH_RECOGNIZE as parsed, and the rules by which one clause restricts another."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nfa.pattern import Empty, Pattern, symbols
 
 
 class NameToken(NamedTuple):
-    """A name and where it stands; the clause keeps names only, so what they refer to is checked while reading."""
+    """A name with its place. The clause has only names, so references are checked while parsing."""
 
     text: str
     position: int
@@ -28,10 +28,10 @@ class Subset(NamedTuple):
 
 @dataclasses.dataclass
 class PatternClauses:
-    """The clauses as read; the places are those of words that other clauses may forbid."""
+    """The clauses as parsed. Fields of type `int | None` are the offsets of words that other clauses may forbid."""
 
     input_name: str = ""
-    """The correlation name or the name of the input; empty if it has none."""
+    """The alias or the name of the input; "" if it has none."""
     partition_by: tuple[exp.Column, ...] = ()
     order_by: tuple[exp.Ordered, ...] = ()
     measures: tuple[tuple[NameToken, exp.Expr], ...] = ()

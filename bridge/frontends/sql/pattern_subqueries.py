@@ -1,7 +1,7 @@
 """Sub-queries in MEASURES and DEFINE of an on-demand MATCH_RECOGNIZE: their values do not depend on the rows that match.
 
-A call of the same length stands for each while the clause is read, so offsets do not change; its value is computed once,
-before the rows are matched, and takes the place of the call.
+While the clause is parsed, each is replaced by a call of the same length, so offsets do not change. Its value is
+computed once, before the rows are matched, and then replaces the call.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from bridge.frontends.cursor import Cursor, word_of
 from bridge.query.row_pattern import RowPattern, Subquery
 
 CALL = "_cep"
-"""The function whose calls stand for sub-queries; its argument is their number."""
+"""The function whose calls replace sub-queries; its argument is the number of the sub-query."""
 _BEGINS = ("SELECT", "WITH", "VALUES")
 
 
 def without_subqueries(text: str, place: int) -> tuple[str, dict[str, Subquery]]:
-    """The text with a call for each sub-query in MEASURES and DEFINE of the clause at a token, and these by their numbers.
+    """The text with a call for each sub-query in MEASURES and DEFINE of the clause at a token.
+
+    And the sub-queries by number.
 
     >>> text, found = without_subqueries("t MATCH_RECOGNIZE (PATTERN (A) DEFINE A AS x > (SELECT MAX(y) FROM u))", 1)
     >>> text, found["1"].text
@@ -53,7 +55,7 @@ def without_subqueries(text: str, place: int) -> tuple[str, dict[str, Subquery]]
 
 
 def _closing(cursor: Cursor, at: int) -> int:
-    """The index of the parenthesis that closes the one at `at`, or that of the last token."""
+    """The index of the parenthesis that closes the one at `at`, or the index of the last token."""
     depth, place = 0, at
     while place < len(cursor.tokens) - 1:
         word = word_of(cursor.tokens[place])
@@ -65,7 +67,7 @@ def _closing(cursor: Cursor, at: int) -> int:
 
 
 def _replaced(text: str, cursor: Cursor, opening: int, closing: int, found: dict[str, Subquery]) -> str:
-    """The text with a call in place of one sub-query, which is entered in `found`; IN keeps its parentheses."""
+    """The text with a call in place of one sub-query, which is added to `found`; IN keeps its parentheses."""
     before = word_of(cursor.tokens[opening - 1])
     word = before if before in ("IN", "EXISTS") else ""
     inside = cursor.tokens[opening].end + 1, cursor.tokens[closing].start
@@ -79,7 +81,7 @@ def _replaced(text: str, cursor: Cursor, opening: int, closing: int, found: dict
 
 
 def with_values(clause: RowPattern, value_of: Callable[[exp.Expr], exp.Expr]) -> RowPattern:
-    """A clause in which `value_of` a call that stands for a sub-query, or of the IN around it, is in its place."""
+    """A clause in which each call that replaces a sub-query, or the IN around it, is replaced by its `value_of`."""
 
     def changed(node: exp.Expr) -> exp.Expr:
         inner = node.expressions[0] if isinstance(node, exp.In) and len(node.expressions) == 1 else node
@@ -93,13 +95,13 @@ def with_values(clause: RowPattern, value_of: Callable[[exp.Expr], exp.Expr]) ->
 
 
 def number_of(node: exp.Expr) -> str:
-    """The number of the sub-query that a call stands for; "" for any other node."""
+    """The number of the sub-query that a call replaces; "" for any other node."""
     is_call = isinstance(node, exp.Anonymous) and node.name.lower() == CALL and len(node.expressions) == 1
     return node.expressions[0].name if is_call else ""
 
 
 def value(node: exp.Expr, subquery: Subquery, rows: Sequence[Sequence[Any]]) -> exp.Expr:
-    """The replacement of a call, or of the IN around it, given the rows of its sub-query."""
+    """The replacement of a call, or of the IN around it, for the rows of its sub-query."""
     if subquery.word == "EXISTS":
         return exp.Boolean(this=bool(rows))
     if any(len(row) != 1 for row in rows):

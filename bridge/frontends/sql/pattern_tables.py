@@ -17,7 +17,7 @@ _STANDIN = "_cep_match_{}"
 
 
 def pattern_tables(sql: str, dialect: str = "") -> tuple[str, list[PatternTable]]:
-    """The text with a name in place of each input table and its clause, and the tables those names stand for, in order.
+    """The text with a name in place of each input table and clause, and the tables of these names, in order.
 
     >>> text, (table,) = pattern_tables("SELECT * FROM t MATCH_RECOGNIZE (ORDER BY a PATTERN (X)) AS m")
     >>> " ".join(text.split()), table.input
@@ -63,7 +63,7 @@ def _cut(text: str, place: int, tables: list[PatternTable], dialect: str) -> str
 
 
 def _table_before(cursor: Cursor, place: int) -> tuple[int, int]:
-    """The indexes of the first token of a clause's input table, and of its alias or, without one, of the clause."""
+    """The indexes of the first token of a clause's input table, and of its alias (without an alias, of the clause)."""
     if place == 0 or word_of(cursor.tokens[place - 1]) in _BEFORE_TABLE:
         cursor.fail("MATCH_RECOGNIZE stands after the table whose rows it matches: FROM trades MATCH_RECOGNIZE ( … )")
     first = _factor(cursor, place)
@@ -75,7 +75,7 @@ def _table_before(cursor: Cursor, place: int) -> tuple[int, int]:
 
 
 def _column_list(cursor: Cursor, end: int) -> tuple[int, Sequence[str]]:
-    """The column names of a correlation name, `AS v (a, b)`, up to the token `end`, and their offset."""
+    """The column names of an alias, `AS v (a, b)`, up to the token `end`, and their offset."""
     cursor.take("AS")
     if cursor.at + 1 >= end:
         return 0, ()
@@ -89,7 +89,7 @@ def _column_list(cursor: Cursor, end: int) -> tuple[int, Sequence[str]]:
 
 
 def _factor(cursor: Cursor, end: int) -> int:
-    """The index of the first token of the table before `end`: a name, a sub-query, a call, or a stream with its WINDOW."""
+    """The index of the first token of the table before `end`: a name, a sub-query, a call, or a stream's window."""
     at = end - 1
     if word_of(cursor.tokens[at]) == ")":
         at = _opening(cursor, at)

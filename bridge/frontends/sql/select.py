@@ -1,6 +1,6 @@
 """SELECT: its clauses, the inputs in FROM, joins, common table expressions and UNION ALL.
 
-The clauses are found by their words; sqlglot reads the expressions only, so nothing it would overlook gets lost.
+The clauses are found by their words; sqlglot parses only the expressions, so nothing that it would ignore gets lost.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ REFUSED = {
     "INTO": "INTO is not supported: CREATE QUERY name AS SELECT … names a result",
     "RECURSIVE": "a recursive WITH is not supported: a query reads streams that are there before it",
 }
-"""Clauses of SQL that a continuous query lacks, by their first word: why, and the way out."""
+"""Clauses of SQL that a continuous query lacks, by their first word, with the reason and the alternative."""
 
 _STOPS = frozenset(
     ("FROM", "WHERE", "GROUP BY", "HAVING", "EMIT", "UNION", "JOIN", "INNER", "CROSS", *REFUSED)
@@ -78,11 +78,11 @@ _CLAUSES: dict[str, Callable[[Cursor], Clause]] = {
 }
 
 Results = Mapping[str, tuple[str, Node]]
-"""The common table expressions: by the name in lower case, the name as written and its tree."""
+"""The common table expressions: by name in lower case, the name as written and the tree."""
 
 
 class _FromItem(NamedTuple):
-    """One input of FROM; `alias` is None where neither an alias nor a name is written."""
+    """One input of FROM. `alias` is None if neither an alias nor a name is written."""
 
     alias: str | None
     node: Node
@@ -94,7 +94,7 @@ class _FromItem(NamedTuple):
 
 
 def select(cursor: Cursor, results: Results | None = None) -> Node:
-    """Step over `[WITH …] SELECT … [UNION ALL …]`; what follows it must be a closing parenthesis, `;` or the end."""
+    """Steps over `[WITH …] SELECT … [UNION ALL …]`; a closing parenthesis, `;` or the end must follow."""
     known = _with(cursor, results or {}) if cursor.take("WITH") else results or {}
     nodes = [_term(cursor, known)]
     while cursor.take("UNION"):
@@ -176,7 +176,7 @@ def _projected(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], names:
     keys = _grouping(cursor, node) if grouped else ()
     position = cursor.position
     having: tuple[exp.Expr, ...] = (_condition(cursor),) if cursor.take("HAVING") else ()
-    # what only the database knows may be an aggregate, too
+    # a function that only the database knows may be an aggregate, too
     kinds = (exp.AggFunc, exp.Anonymous) if having or cursor.word() == "EMIT" else (exp.AggFunc,)
     if grouped or any(column.find(*kinds) for column in columns + having):
         keys, having = resolve(cursor, keys, names), resolve(cursor, having, names)
@@ -203,7 +203,7 @@ def _on_change(cursor: Cursor) -> dict[str, bool]:
 
 def _grouping(cursor: Cursor, node: Node) -> tuple[exp.Expr, ...]:
     refuse_in_group_by(cursor, source_name(node))
-    if cursor.take("(", ")"):  # the standard's empty grouping: one group of all, whatever functions the list has
+    if cursor.take("(", ")"):  # the standard's empty grouping: all rows are one group, whatever functions the list has
         return ()
     region = cursor.until(_STOPS)
     for token in cursor.tokens[region.start : region.end]:

@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 
 
 def parse(text: str, dialect: str = "") -> Node:
-    """The tree of one SELECT; `dialect` is sqlglot's name of the SQL of its expressions.
+    """The tree of one SELECT. `dialect`: sqlglot's name of the SQL of its expressions.
 
     >>> parse("SELECT * FROM trades")
     Stream(name='trades', schema=None)
@@ -57,7 +57,7 @@ def _guarded(text: str, dialect: str, read: Callable[[Cursor], _T]) -> _T:
 
 
 def _missing_separator(error: QueryError, cursor: Cursor) -> QueryError:
-    """The error before the statement that begins at its place without a `;` before it, or else the same error."""
+    """The error, moved before a statement that begins at its place without a preceding `;`; else unchanged."""
     last = next((at for at, token in enumerate(cursor.tokens) if token.start == error.position), 0)
     for at in range(last, max(last - 2, 0), -1):  # CREATE may have been taken for an alias
         word, after = word_of(cursor.tokens[at]), word_of(cursor.tokens[min(at + 1, len(cursor.tokens) - 1)])
@@ -119,7 +119,7 @@ _CREATED = {
     "VIEW": ": CREATE QUERY name AS SELECT … names the results, which other queries read",
     "TABLE": ": CREATE STREAM name (a INTEGER, …) declares events, and FROM TABLE reads them from a table of the database",
 }
-"""Hints for what other products create."""
+"""Hints for other things that other products create."""
 
 
 def _create(cursor: Cursor) -> Statement:
@@ -142,7 +142,7 @@ def _create(cursor: Cursor) -> Statement:
 
 
 def _into(cursor: Cursor) -> tuple[str, int | None]:
-    """`INTO TABLE name KEEP 7 D`: the table, and the milliseconds for which a row is kept."""
+    """`INTO TABLE name KEEP 7 D`: the table, and the milliseconds for which a row stays in it."""
     cursor.expect("TABLE")
     table = cursor.name("a name for the table of results")
     if not cursor.take("KEEP"):
@@ -151,7 +151,7 @@ def _into(cursor: Cursor) -> tuple[str, int | None]:
 
 
 def _time_rules(cursor: Cursor) -> TimeRules:
-    """`IDLE AFTER 30 S MAX AHEAD 1 MIN`, in either order; each may be left out."""
+    """`IDLE AFTER 30 S MAX AHEAD 1 MIN`, in either order; both are optional."""
     rules = TimeRules()
     while True:
         if cursor.take("IDLE", "AFTER"):

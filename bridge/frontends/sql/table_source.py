@@ -7,7 +7,7 @@ from bridge.query.table_source import BEGINNING, NOW, UNITS, TableSource
 
 
 def table_source(cursor: Cursor) -> TableSource:
-    """Reads the source of a stream after FROM.
+    """Parses the source of a stream after FROM.
 
     >>> print(table_source(Cursor("TABLE shop.orders (POSITION id, TIMESTAMP created_at UNIT S, SINCE 17)")))
     TABLE shop.orders (POSITION id, TIMESTAMP created_at UNIT S, SINCE 17)

@@ -25,14 +25,14 @@ from windows.schema import Schema
 class Deployment:
     """The streams and queries of scripts, for one bridge.
 
-    What is there unchanged stays as it is. A changed query is replaced (rule D7), one that no script has any more is removed.
+    Unchanged definitions stay. A changed query is replaced (rule D7); a query that is in no script any more is removed.
 
     Args:
         cep: The bridge.
-        scripts: The scripts; each may read what those before it declare.
+        scripts: The scripts. Each may read streams and queries of the scripts before it.
         into: Tables of results, by query.
-        on_error: What happens to a push in which a query fails, as `create_query` has it.
-        note: Called with a sentence on each change.
+        on_error: The effect of a query's error on a push, as for `create_query`.
+        note: Called with a sentence about each change.
 
     >>> import tempfile
     >>> from bridge.engine.connect import connect
@@ -54,22 +54,27 @@ class Deployment:
     ) -> None:
         self._cep, self._scripts, self._on_error, self._note = cep, scripts, on_error, note
         self.lost: dict[str, tuple[str, ...]] = {}
-        """By changed query in lower case, the operators whose state is not kept, in words."""
+        """By changed query, in lower case, descriptions of the operators whose state is not kept."""
         self.anew: set[str] = set()
-        """The queries, in lower case, that were removed because they read a changed one, and created again if they are there."""
+        """The queries, in lower case, that were removed because they read a changed one.
+
+        They are created again if a script has them.
+        """
         self._into = {name.lower(): table for name, table in (into or {}).items()}
         refuse_duplicates(scripts)
         if unknown := self._into.keys() - self._names:
             raise QueryError(f"no script has a query {min(unknown)!r} whose results could be in a table")
 
     def deploy(self, removes: bool = True) -> None:
-        """Registers and creates what is new or has changed, in one transaction. `removes`: and removes what no script has.
+        """Registers and creates everything that is new or changed, in one transaction.
 
-        After an error nothing is deployed, and the bridge is to be closed.
+        `removes`: removes what no script has.
+
+        After an error nothing is deployed, and the bridge has to be closed.
 
         Raises:
             QueryError: A query is wrong.
-            NameTaken: A stream of this name is there with other attributes, or of another table.
+            NameTaken: A stream of this name exists with other attributes, or reads another table.
         """
         with session_of(self._cep).all_or_nothing():
             self._deploy(removes)
@@ -100,12 +105,15 @@ class Deployment:
             self._register_table(stream)
 
     def _has_other(self, name: str, script: ReplayScript) -> bool:
-        """Whether another script declares the stream: this one only says in a query which attributes it expects."""
+        """Whether another script declares the stream.
+
+        This one only names, in a query, the attributes that it expects.
+        """
         others = (other for other in self._scripts if other is not script and name not in script.streams)
         return any(name.lower() in _streams_of(other) for other in others)
 
     def _register_table(self, stream: CreateTableStream) -> None:
-        """Registers the stream of a table. One that is there keeps its attributes if the table has got further columns."""
+        """Registers the stream of a table. An existing one keeps its attributes if columns were added to the table."""
         session = session_of(self._cep)
         known = session.catalogue.streams.get(stream.name.lower())
         schema, is_kept = schema_of_table(stream, known, session.database)
@@ -119,7 +127,7 @@ class Deployment:
     def _remove_streams(self) -> None:
         declared = {name for script in self._scripts for name in _streams_of(script)}
         for name in [name for name in self._cep.streams if name.lower() not in declared]:
-            with contextlib.suppress(InUse):  # a query that still has to deliver results reads it
+            with contextlib.suppress(InUse):  # a query that still has results to deliver reads it
                 self._cep.remove_stream(name)
                 self._note(f"the stream {name} is removed")
 
@@ -138,7 +146,7 @@ class Deployment:
                     self.lost[name.lower()] = session_of(self._cep).lost
 
     def _replace(self, name: str, node: Any) -> None:
-        """Creates or replaces a query. The queries that read a changed one are removed first, and come again later."""
+        """Creates or replaces a query. Queries that read a changed one are removed first, and created again later."""
         options: dict[str, Any] = {"replace": True, "on_error": self._on_error}
         create = functools.partial(self._cep.create_query, name, node, into=self._into.get(name.lower()), **options)
         try:
@@ -157,7 +165,7 @@ class Deployment:
             create()
 
     def _readers(self, name: str) -> Iterator[str]:
-        """The queries that read a query, and those that read them, in the order of their creation."""
+        """The queries that read a query, directly or through others, in the order of their creation."""
         found = {name.lower()}
         for query in self._cep.queries:
             readers = {other.lower() for read in found for other in session_of(self._cep).catalogue.readers(read)}
@@ -166,7 +174,7 @@ class Deployment:
                 yield query
 
     def _remove_queries(self) -> None:
-        """Removes the queries that no script has, but those that are read, or whose results are still to be delivered."""
+        """Removes the queries that no script has, unless they are read or still have results to deliver."""
         for name in self._obsolete:
             if not waits(self._cep, name):
                 with contextlib.suppress(InUse):
@@ -181,7 +189,7 @@ class Deployment:
 
     @property
     def _obsolete(self) -> list[str]:
-        """The queries that no script has, readers before what they read."""
+        """The queries that no script has; readers come before the queries that they read."""
         return [name for name in reversed(self._cep.queries) if name.lower() not in self._names]
 
     @property
@@ -189,13 +197,13 @@ class Deployment:
         return {name.lower() for script in self._scripts for name in script.queries}
 
     def _logged(self, name: str) -> tuple[str, str] | None:
-        """What a query is defined by, and its table of results."""
+        """The text that defines a query, and its result table."""
         entry = session_of(self._cep).catalogue.queries.get(name.lower())
         return None if entry is None else (entry.text, repr(entry.resolved.node))
 
 
 def refuse_other(name: str, known: StreamEntry | None, schema: Schema, source: TableSource | None = None) -> None:
-    """Raises `NameTaken` if a stream that is `known` is declared otherwise, of pushed events (None) or of a table."""
+    """Raises `NameTaken` if the declaration differs from the `known` stream, of a table or (None) of pushed events."""
     if known is not None and (other := known.difference(schema, source)):
         raise NameTaken(
             f"there is a stream {name!r} already, {other}: under another name it is a new stream, and the one of before is "
@@ -204,11 +212,11 @@ def refuse_other(name: str, known: StreamEntry | None, schema: Schema, source: T
 
 
 def schema_of_table(stream: CreateTableStream, known: StreamEntry | None, database: Database) -> tuple[Schema, bool]:
-    """The attributes of the stream of a table, and whether they are those of a `known` stream though its table has others.
+    """The attributes of a table's stream, and whether they are the `known` stream's though the table has changed.
 
     Raises:
-        SchemaError: The table is not there, or a column.
-        NameTaken: The known stream is another one.
+        SchemaError: The table or a column does not exist.
+        NameTaken: The known stream is a different one.
     """
     columns = TableColumns(stream.source, database)
     schema, is_kept = schema_of_stream(columns, stream.name, stream.schema, stream.source, known)

@@ -18,23 +18,26 @@ if TYPE_CHECKING:
     from bridge.sources.source import EventSource
 
 EVENTS = 3_000_000
-"""A slice that is by itself has about as many events."""
+"""The approximate number of events in a slice that is independent of others."""
 
 EVENTS_IN_SEQUENCE = 1_000_000
-"""A slice after which matchers go on with the next one has about as many: more take more memory, and are no faster."""
+"""The approximate number of events in a slice that matchers continue after.
+
+More take more memory, and are no faster.
+"""
 
 
 NUMBERS = 2**63
-"""The events of a slice have numbers below this one."""
+"""The numbers of the events in a slice are below this one."""
 
 
 @dataclasses.dataclass(frozen=True)
 class FileSlice:
     """A slice of the files of each stream; see `bridge.history.slices.Slice`.
 
-    `rows`: the events. `back`: how far their results look back; where it is None, the slice before has left what they look
-    back at. `is_alone`: its bridge computes no other slice. `read`: the number of rows of each stream up to its end, without
-    those of the slices before it.
+    `rows`: the events. `back`: how far their results look back; None: the previous slice has left the rows that they
+    need. `is_alone`: its bridge computes no other slice. `read`: the number of rows of each stream up to the end of the
+    slice, without those of earlier slices.
     """
 
     files: Mapping[str, ParquetInPlace]
@@ -60,7 +63,7 @@ class FileSlice:
         rows = session_of(cep).database.fetch_arrow(
             f"SELECT * FROM ({file.select(begin, self.rows.last)}) ORDER BY seq"
         )
-        assert rows is not None  # the database is one that reads the file
+        assert rows is not None  # this database reads the file
         for start in range(0, rows.num_rows, ROWS):
             yield {stream: rows.slice(start, ROWS).drop_columns(["seq"])}
 
@@ -71,9 +74,9 @@ class FileSlice:
 
 
 def file_slices(sources: Mapping[str, EventSource], back: int | None, end: int | None) -> Iterator[FileSlice] | None:
-    """The slices of the events up to the timestamp `end`; None if they are not in files that a database can read.
+    """The slices of the events up to the timestamp `end`; None if they are not in files that the database can read.
 
-    `back`: how far results look back; None where each slice goes on from the one before it.
+    `back`: how far results look back; None: each slice continues from the previous one.
     """
     if len(sources) != 1 and back is None:
         return None  # a slice would have to number its events after those of the slices before it
@@ -94,7 +97,10 @@ def file_slices(sources: Mapping[str, EventSource], back: int | None, end: int |
 
 
 def _by_time(files: Mapping[str, ParquetInPlace], end: int | None) -> list[Stretch]:
-    """The stretches of all files up to the timestamp `end`, in the order of their ends; the first one begins first."""
+    """The stretches of all files up to the timestamp `end`, in the order of their ends.
+
+    The first one has the earliest begin.
+    """
     found = [stretch for file in files.values() for stretch in file.stretches if end is None or stretch.first <= end]
     found = [stretch if end is None else dataclasses.replace(stretch, last=min(end, stretch.last)) for stretch in found]
     found.sort(key=lambda stretch: stretch.last)
@@ -115,7 +121,7 @@ def _slices(files: Mapping[str, ParquetInPlace], parts: list[Stretch], back: int
 
 
 def _numbered(texts: Mapping[str, str], files: Mapping[str, ParquetInPlace], first: int) -> Mapping[str, str]:
-    """SELECTs that number the events of all streams by time; at one time by stream, and those of a stream by their rows.
+    """SELECTs that number the events of all streams: by time, then by stream, then in the order of the stream's rows.
 
     `first` is the earliest timestamp.
     """
@@ -129,5 +135,5 @@ def _numbered(texts: Mapping[str, str], files: Mapping[str, ParquetInPlace], fir
 
 
 def _numbers_per_time(files: Mapping[str, ParquetInPlace]) -> int:
-    """How many numbers the events of one timestamp have: as many per stream as the longest has rows, and one."""
+    """The number of event numbers per timestamp: for each stream one more than the rows of the longest stream."""
     return len(files) * (1 + max(file.rows_until(None) for file in files.values()))

@@ -1,7 +1,7 @@
 """Results as lines of NDJSON.
 
-`ts` is milliseconds, dates and timestamps are ISO 8601 texts, decimals are texts with all digits, and NaN and the infinities,
-which JSON does not have, are null.
+`ts` is in milliseconds, dates and timestamps are ISO 8601 texts, decimals are texts with all digits. NaN and the
+infinities, which JSON does not have, are null.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from windows.arrow import values_of
 
 
 def refuse_keys(query: str, columns: Iterable[str], keys: Sequence[str]) -> None:
-    """Raises BridgeError for a column of a query that has the name of another key of its lines.
+    """Raises BridgeError for a column of a query that has the name of another key in its lines.
 
     >>> refuse_keys("q", ["query", "a"], ("query", "result_id"))
     Traceback (most recent call last):

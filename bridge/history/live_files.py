@@ -25,9 +25,9 @@ def file_source(
     """Opens a file of events for `push_events`, which reads it batch by batch.
 
     Args:
-        path: The path, or a pattern of several files such as `logs/*.csv`. The format is that of the ending (.csv, .ndjson,
-            .parquet), else that of the first bytes; CSV and NDJSON may be compressed by gzip, bzip2 or xz.
-        schema: The attributes and their types, as `register_stream` takes them. By default those of the file.
+        path: The path, or a pattern of several files such as `logs/*.csv`. The format is given by the ending (.csv,
+            .ndjson, .parquet), or else by the first bytes. CSV and NDJSON may be compressed by gzip, bzip2 or xz.
+        schema: The attributes and their types, as for `register_stream`. By default those of the file.
         timestamp, timestamp_unit, sort: The column with the timestamps, their unit, and whether to order the events by them,
             as for `bridge.replay`.
 
@@ -35,7 +35,7 @@ def file_source(
         Arrow batches of `ts`, in milliseconds, and the attributes.
 
     Raises:
-        SourceError: For a file that cannot be read or lacks a column; while the batches are read, for a row that does not fit.
+        SourceError: The file cannot be read or lacks a column; or, while batches are read, a row does not fit.
 
     >>> import bridge, pathlib
     >>> size = pathlib.Path("calls.csv").write_text("ts,caller,seconds\\n1000,ann,5\\n2000,bob,7\\n")
@@ -62,7 +62,7 @@ def file_source(
 
 
 def _schema_of(path: str | os.PathLike[str], schema: Any) -> Schema | None:
-    """The schema that is declared for a file, if one is. Raises SourceError."""
+    """The schema that is declared for a file; None without one. Raises SourceError."""
     try:
         return None if schema is None else Schema.of(schema)
     except TypeMismatch as error:
@@ -77,14 +77,16 @@ def file_sink(path: str | os.PathLike[str]) -> FileSink:
     """Opens a file for the results of a query, as an output processor with `batch=True`.
 
     Args:
-        path: The file, whose ending is its format: .csv, .ndjson or .parquet. An existing file is replaced.
+        path: The file, whose ending tells its format: .csv, .ndjson or .parquet. An existing file is replaced.
 
     Returns:
-        A function that takes Arrow tables, and a context manager that closes the file. CSV and NDJSON have the results of
-        each push as soon as it is done. Parquet is complete after `close`. Without results there is no file.
+        A function that takes Arrow tables, and a context manager that closes the file. A CSV or NDJSON file has the
+        results of
+        each push as soon as the push is done; a Parquet file is complete after `close`. Without results there is no
+        file.
 
     Raises:
-        SourceError: For another ending, and where the file cannot be written.
+        SourceError: The ending is another one, or the file cannot be written.
 
     >>> import bridge, pathlib
     >>> cep = bridge.connect()

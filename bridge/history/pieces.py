@@ -1,7 +1,7 @@
-"""How a query can be computed in pieces: by time, if its results look back a bounded time, or by key.
+"""How a query can be computed in pieces: by time, if its results look back for a bounded time, or by key.
 
-A slice of time begins as much earlier as its results look back. Slices need no key, and skew of keys does not matter. Keys
-serve queries that look back without bound, if every operator works on the rows of each key separately.
+A slice of time begins earlier by the time that its results look back. Slices need no key, and skewed keys do not
+matter. Keys serve queries that look back without bound, if every operator works on the rows of each key separately.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from windows.sql import conjuncts
 from windows.types import Struct, is_nested, shape
 
 Path = tuple[str, ...]
-"""A column or a part of an object: `home.city` is `("home", "city")`."""
+"""A column, or a part of an object: `home.city` is `("home", "city")`."""
 
 KEYS = 3
-"""The largest number of columns of a combined key. More would not spread rows better."""
+"""The largest number of columns in a combined key; more would not distribute rows better."""
 
 
 class Reach(NamedTuple):
-    """How far results reach into the past, in milliseconds; None is without bound.
+    """How far results reach into the past, in milliseconds. None: without bound.
 
-    `back`: the age of the oldest event that a result depends on. `lasts`: how long after its `ts` a result stays in the
-    windows of the queries that read it.
+    `back`: the age of the oldest event that a result depends on. `lasts`: how long a result stays, after its `ts`, in
+    the windows of the queries that read it.
 
     >>> Reach(5, 10).after
     15
@@ -48,12 +48,12 @@ class Reach(NamedTuple):
 
     @property
     def after(self) -> int | None:
-        """The age of the oldest event that matters to a result over all rows that still last."""
+        """The age of the oldest event that matters to a result over all rows that are still in the window."""
         return None if self.back is None or self.lasts is None else self.back + self.lasts
 
 
 class PartitionKey(NamedTuple):
-    """A column of each input stream, by which the rows can be partitioned; `outputs`: the output columns equal to it."""
+    """A column of each input stream that partitions the rows. `outputs`: the output columns equal to it."""
 
     columns: frozenset[tuple[str, Path]]
     outputs: frozenset[Path]
@@ -64,9 +64,9 @@ class Partitioning:
     """How one query can be computed in pieces.
 
     `look_back`: the milliseconds by which each slice of time begins earlier; None if results look back without bound.
-    `keys`: the columns of each stream (in lower case) to partition by, in the same order for all streams.
-    `reason`: why neither is possible, for `explain`. `unordered_keys`: the `keys` that would do if results of several keys
-    with one timestamp needed no order among them.
+    `keys`: the columns of each stream (in lower case) to partition by, in the same order for all streams. `reason`: why
+    neither is possible, for `explain`. `unordered_keys`: the `keys` that would suffice if results of several keys with
+    one timestamp did not need an order.
     """
 
     look_back: int | None
@@ -76,12 +76,12 @@ class Partitioning:
 
 
 def look_back(name: str, catalogue: Catalogue) -> int | None:
-    """How far back the results of a query look, in milliseconds, as in `Partitioning`; None is without bound."""
+    """How far the results of a query look back, in milliseconds, as in `Partitioning`; None: without bound."""
     return _Analysis(catalogue).reach(catalogue.query_entry(name).resolved.node).back
 
 
 def partitioning(name: str, catalogue: Catalogue) -> Partitioning:
-    """How a continuous query can be computed in pieces."""
+    """The ways in which a continuous query can be computed in pieces."""
     analysis = _Analysis(catalogue)
     entry = catalogue.query_entry(name)
     back = analysis.reach(entry.resolved.node).back
@@ -96,7 +96,7 @@ def partitioning(name: str, catalogue: Catalogue) -> Partitioning:
 
 
 def key_description(keys: Mapping[str, tuple[Path, ...]]) -> str:
-    """A text on how rows are partitioned.
+    """A description of how rows are partitioned.
 
     >>> key_description({"trades": (("symbol",), ("home", "city"))})
     'by key: trades by symbol, home.city'
@@ -106,7 +106,7 @@ def key_description(keys: Mapping[str, tuple[Path, ...]]) -> str:
 
 
 def _combined_key(keys: Iterable[PartitionKey], sources: frozenset[str]) -> dict[str, tuple[Path, ...]]:
-    """The columns of each stream that make up one key of all partition keys, at most KEYS of them."""
+    """The columns of each stream that form one key from all partition keys, at most KEYS of them."""
     distinct: dict[frozenset[tuple[str, Path]], None] = {key.columns: None for key in keys}
     columns = [dict(key) for key in sorted(distinct, key=sorted)[:KEYS]]
     return {stream: tuple(key[stream] for key in columns) for stream in sorted(sources)} if columns else {}
@@ -138,7 +138,7 @@ class _Analysis:
         self.catalogue = catalogue
 
     def has_row_pattern(self, node: Node) -> bool:
-        """Whether a tree, or a query it reads, has MATCH_RECOGNIZE, some of whose matches only the end decides."""
+        """Whether a tree, or a query that it reads, has MATCH_RECOGNIZE, whose last matches only the end decides."""
         for below in query.walk(node):
             other = self.catalogue.queries.get(below.name.lower()) if isinstance(below, query.Stream) else None
             if isinstance(below, query.MatchRecognize) or (
@@ -261,7 +261,7 @@ class _Analysis:
 
     @partition_keys.register
     def _(self, node: query.TemporalMatch) -> list[PartitionKey]:
-        """Only in a context by keys: without one, events of all keys make up one pattern."""
+        """A pattern has keys only in a context by keys; otherwise events of all keys take part in one pattern."""
         common = []
         for columns in zip(*(event.keys for event in node.events), strict=True):
             inputs = [
@@ -288,9 +288,9 @@ class _Analysis:
 def _common(
     inputs: Sequence[tuple[list[PartitionKey], Callable[[Path], Path]]], equal: Callable[[Path, Path], bool]
 ) -> list[PartitionKey]:
-    """The partition keys of all inputs together: one key of each, where these are equal wherever rows are joined.
+    """The partition keys of all inputs together: one key of each input, if these are equal wherever rows are joined.
 
-    With its keys, each input has a function from an output column of its own to one of the operator; () is none.
+    Each input has its keys, and a function from its own output columns to those of the operator; () means none.
     """
     common = []
     for keys in itertools.product(*(keys for keys, _ in inputs)):
@@ -305,7 +305,7 @@ def _common(
 
 
 def scalar_paths(attribute: Attribute) -> Iterator[Path]:
-    """The attribute, or those parts of an object that have no parts themselves; lists and maps have no path.
+    """The attribute, or the innermost parts of an object; lists and maps have no path.
 
     >>> list(scalar_paths(Attribute("home", "STRUCT(city VARCHAR, geo STRUCT(lat DOUBLE), tags VARCHAR[])")))
     [('home', 'city'), ('home', 'geo', 'lat')]
@@ -320,7 +320,7 @@ def scalar_paths(attribute: Attribute) -> Iterator[Path]:
 
 
 def _path(node: exp.Expr) -> Path:
-    """The path of a column or a part of one; () for any other expression."""
+    """The path of a column or of a part of one; () for any other expression."""
     if isinstance(node, exp.Column):
         return (node.name,)
     part = nested_part(node)
@@ -331,7 +331,7 @@ def _path(node: exp.Expr) -> Path:
 
 
 def _relative_to(key: Path) -> Callable[[Path], Path]:
-    """A function from a path at or below `key` to the rest of it, below a common name; () for any other path."""
+    """A function from a path at or below `key` to its remainder after a common name; () for any other path."""
     return lambda path: ("key", *path[len(key) :]) if path[: len(key)] == key else ()
 
 
@@ -354,7 +354,7 @@ def _output_paths(columns: Iterable[exp.Expr], key: PartitionKey) -> frozenset[P
 
 
 def _equalities(condition: exp.Expr | None) -> dict[Path, set[Path]]:
-    """The paths that are equal wherever a condition holds: each with all paths that it is equal to."""
+    """For each path, the paths that are equal to it wherever a condition holds."""
     classes: dict[Path, set[Path]] = {}
     for part in [] if condition is None else conjuncts(condition):
         left, right = (_path(part.this), _path(part.expression)) if isinstance(part, exp.EQ) else ((), ())
@@ -365,6 +365,6 @@ def _equalities(condition: exp.Expr | None) -> dict[Path, set[Path]]:
 
 
 def _longest(lengths: Iterable[int | None]) -> int | None:
-    """The maximum; None, without bound, if one of them is."""
+    """The maximum; None (without bound) if one of them is None."""
     known = list(lengths)
     return None if None in known else max((length for length in known if length is not None), default=0)

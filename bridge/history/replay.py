@@ -79,7 +79,7 @@ def replay(
 
 
 def _check_options(out: object, **mappings: object) -> None:
-    """Raises BridgeError for a directory or a mapping that is none."""
+    """Raises BridgeError if `out` is not a directory, or another argument is not a mapping."""
     for option, value in mappings.items():
         if value is not None and not isinstance(value, Mapping):
             raise BridgeError(f"{option}= is a mapping by names, not {value!r}")
@@ -88,7 +88,7 @@ def _check_options(out: object, **mappings: object) -> None:
 
 
 def _push(cep: Bridge, script: ReplayScript, source: Any, results: ResultTables, end: int | None, final: bool) -> None:
-    """Pushes one iterable of (stream, payload, timestamp)."""
+    """Pushes an iterable of (stream, payload, timestamp)."""
     refuse_unknown(script, cep, ())
     script.install(cep, {})
     results.begin(cep, script.queries)
@@ -107,8 +107,8 @@ def install_queries(
 ) -> Workers | None:
     """Creates the queries and attaches `results` to them. Returns workers if all cores can compute them.
 
-    `relations` are all tables that the bridge's database had before. None: it may have others, and there are no workers.
-    `is_last`: no other queries follow, on-demand ones either.
+    `relations`: all tables that the bridge's database had before. None: it may have others; then there are no workers.
+    `is_last`: whether no other queries follow, on-demand queries included.
     """
     is_replay = is_last and not any(source.waits for source in sources.values())
     inferred = inferred_schemas(script, sources)
@@ -150,9 +150,9 @@ def feed(
 ) -> None:
     """Pushes the events of all sources up to the timestamp `end` into `cep`, or into the bridges of `workers`.
 
-    Events are merged by time; those with equal timestamps are in the order of `sources`. `progress` is called with the number
-    of events so far. Unless `final`, more events may follow later. A SourceError is raised after all events before the wrong
-    row in time were pushed.
+    Events are merged by time; events with equal timestamps are in the order of `sources`. `progress` is called with the
+    number of events so far. Unless `final`, more events may follow later. A SourceError is raised after all events that
+    come before the wrong row in time were pushed.
     """
     from bridge.history.file_slices import file_slices
     from bridge.history.slices import End, StateNeeded, slices
@@ -187,7 +187,7 @@ def _note_taken(sources: Mapping[str, EventSource], progress: Callable[[int], No
 
 
 def _with_progress(chunks: Iterator[Chunk], progress: Callable[[int], None]) -> Iterator[Chunk]:
-    """The same chunks. When the next one is asked for, `progress` is called with the number of events before it."""
+    """The same chunks. Before the next one is read, `progress` is called with the number of earlier events."""
     from bridge.sources.merge import row_count
 
     count = 0
@@ -206,7 +206,7 @@ def _finish(cep: Bridge, end: int | None, final: bool) -> None:
 
 
 def _warn_of_dead_letters(cep: Bridge) -> None:
-    """Warns of rows that did not reach their data store; a database in memory forgets them."""
+    """Warns of rows that did not reach their data store, as a database in memory forgets them."""
     from bridge.stores.outbox import ATTEMPTS
 
     waiting, dead = min(cep.deliver() for _ in range(ATTEMPTS)), cep.dead_letters()
@@ -218,7 +218,7 @@ def _warn_of_dead_letters(cep: Bridge) -> None:
 
 
 def _by_time(events: Iterable[Any]) -> list[Any]:
-    """(stream, payload, timestamp) in the order of time; those with equal timestamps stay in their order."""
+    """(stream, payload, timestamp) in the order of time; equal timestamps stay in their original order."""
     return sorted(events, key=lambda event: milliseconds(_triple(event)[2]))
 
 

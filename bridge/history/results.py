@@ -1,6 +1,6 @@
 """The results of queries: as Arrow tables, as files, or as lines of NDJSON.
 
-In CSV objects and lists are texts of JSON.
+In CSV files, objects and lists are JSON texts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TIME = "ts"
 
 
 def file_name(name: str, format: str) -> str:
-    """The name of the file with a query's results. Characters that are not safe in file names become `_`.
+    """The name of the file for a query's results. Characters that are not safe in file names become `_`.
 
     >>> file_name("dip/1", "parquet")
     'dip_1.parquet'
@@ -39,7 +39,7 @@ def file_name(name: str, format: str) -> str:
 
 
 def refuse_equal_files(names: Iterable[str]) -> None:
-    """Raises BridgeError for two queries whose results would be in the same file.
+    """Raises BridgeError if the results of two queries would be in the same file.
 
     >>> refuse_equal_files(["dip/1", "dip:1"])
     Traceback (most recent call last):
@@ -55,7 +55,7 @@ def refuse_equal_files(names: Iterable[str]) -> None:
 
 
 class ResultTables:
-    """The results of each query as Arrow tables. `counts` has the number of results per query."""
+    """The results of each query as Arrow tables. `counts`: the number of results per query."""
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
@@ -64,7 +64,7 @@ class ResultTables:
         self._problem: BridgeError | None = None
 
     def attach(self, cep: Bridge, queries: Iterable[str]) -> None:
-        """Adds itself as an output processor of these queries."""
+        """Adds itself as an output processor to these queries."""
         for name in queries:
             self._handles.append(cep.add_output_processor(name, functools.partial(self.take, name), batch=True))
 
@@ -85,7 +85,7 @@ class ResultTables:
         self._parts[name] = [empty]
 
     def add(self, name: str, table: pa.Table) -> None:
-        """Called with the results of each push, per query."""
+        """Called with the results of each push, once per query."""
         self._parts[name].append(table)
 
     @property
@@ -94,7 +94,7 @@ class ResultTables:
         return {name: _concatenate(parts) for name, parts in self._parts.items()}
 
     def close(self, keep: bool = True) -> None:
-        """Ends the results; without `keep` they are removed."""
+        """Ends the results. Unless `keep`, they are removed."""
 
     @property
     def total(self) -> int:
@@ -116,13 +116,13 @@ class ResultTables:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close(keep=kind is None)
         if kind is not None and self._problem is not None:
-            raise self._problem from None  # in place of the error that wraps what a processor raises
+            raise self._problem from None  # instead of the error that wraps the processor's
 
 
 class ResultLines(ResultTables):
     """Writes results as lines of NDJSON with the keys `query`, `ts` and the columns, as soon as they are reported.
 
-    Raises BridgeError for a column `query`, as no key can be in a line twice.
+    Raises BridgeError for a column named `query`, as a key can be in a line only once.
     """
 
     def __init__(self, write: Callable[[str], Any]) -> None:
@@ -137,9 +137,9 @@ class ResultLines(ResultTables):
 
 
 class ResultFiles(ResultTables):
-    """Writes one file per query into a directory, in `format`. Each appears under its name when it is complete.
+    """Writes one file per query into a directory, in `format`. A file gets its name when it is complete.
 
-    `others`: the names of other files there, which no query may have.
+    `others`: the names of other files there, which must not be used for a query.
 
     >>> ResultFiles(Path("results"), "parquet").path("dip").name
     'dip.parquet'
@@ -152,12 +152,15 @@ class ResultFiles(ResultTables):
         self._closed = False
         try:
             directory.mkdir(parents=True, exist_ok=True)
-        except (OSError, ValueError) as error:  # a path with a NUL
+        except (OSError, ValueError) as error:  # raised for a path with a NUL
             reason = getattr(error, "strerror", None) or error
             raise SourceError(f"results cannot be written to {directory}: {reason}") from None
 
     def begin(self, cep: Bridge, queries: Iterable[str]) -> None:
-        """Starts a file for each of these queries. Raises BridgeError for one that would be another file there."""
+        """Starts a file for each of these queries.
+
+        Raises BridgeError for a query whose file would replace another one.
+        """
         names = list(queries)
         refuse_equal_files(names)
         for name in names:
@@ -205,7 +208,7 @@ class ResultFiles(ResultTables):
 
 
 class ParquetTables(Mapping[str, pa.Table]):
-    """The tables of Parquet files, by query. A file is read each time its query is looked up.
+    """The tables in Parquet files, by query. A file is read each time its query is looked up.
 
     >>> ParquetTables({"dip": Path("dip.parquet")})
     Files(dip=dip.parquet)
@@ -230,7 +233,7 @@ class ParquetTables(Mapping[str, pa.Table]):
 
 
 class _FileWriter:
-    """A file of results, in the types of the first results. `title`: its name when it is complete."""
+    """A file of results, in the types of the first results. `title`: its name after it is complete."""
 
     def __init__(self, path: Path, schema: pa.Schema, title: str) -> None:
         self.path, self.schema, self._title = path, schema, title
@@ -276,12 +279,12 @@ class _Parquet(_FileWriter):
         import pyarrow.parquet as pq
 
         others = [name for name in self.schema.names if name != TIME]
-        steps = {TIME: "DELTA_BINARY_PACKED"}  # a third of the time of a dictionary, and almost no space
+        steps = {TIME: "DELTA_BINARY_PACKED"}  # takes a third of the time of a dictionary, and hardly more space
         self._under = self.path.open("wb")  # a path with a colon would be read as a URI
         self._file = pq.ParquetWriter(
             self._under,
             self.schema,
-            use_dictionary=others,  # type: ignore[arg-type]  # names are taken, too
+            use_dictionary=others,  # type: ignore[arg-type]  # names are accepted, too
             column_encoding=steps,
         )
 
@@ -302,7 +305,7 @@ class _Csv(_FileWriter):
         self._file = arrow_csv.CSVWriter(self._under, self._with_texts(self.schema.empty_table()).schema)
 
     def _with_texts(self, table: pa.Table) -> pa.Table:
-        """The table with texts of JSON for objects and lists, which CSV does not have."""
+        """The table with JSON texts for objects and lists, which CSV does not have."""
         for place in self._nested:
             column = table.column(place)
             texts = [
@@ -337,7 +340,7 @@ _WRITERS: dict[str, type[_FileWriter]] = {"parquet": _Parquet, "csv": _Csv, "ndj
 
 
 class FileSink:
-    """A file of results, which is called with Arrow tables. `bridge.file_sink` creates it."""
+    """A file of results, which is called with Arrow tables; `bridge.file_sink` creates it."""
 
     def __init__(self, path: str) -> None:
         self._path, self._format = Path(path), Path(path).suffix.removeprefix(".").lower()
@@ -347,7 +350,7 @@ class FileSink:
         self._has_written = self._closed = False
 
     def __call__(self, table: pa.Table) -> None:
-        """Writes the results of a push. Raises BridgeError after `close`, SourceError where the file cannot be written."""
+        """Writes the results of a push. Raises BridgeError after `close`, SourceError if the file cannot be written."""
         if self._closed:
             raise BridgeError(f"{self._path} is closed: it takes no more results")
         try:
@@ -362,7 +365,7 @@ class FileSink:
         self._has_written = True
 
     def close(self) -> None:
-        """Completes the file. A second call does nothing. Raises SourceError where it cannot be written."""
+        """Completes the file. A second call does nothing. Raises SourceError if it cannot be written."""
         if self._writer is not None and not self._closed:
             try:
                 self._writer.close()
@@ -384,7 +387,7 @@ def _not_written(path: Path, error: OSError) -> SourceError:
 
 
 def _concatenate(parts: list[pa.Table]) -> pa.Table:
-    """The parts as one table. A column has the widest type among the parts."""
+    """The parts as one table. Each column has the widest type among the parts."""
     with contextlib.suppress(pa.ArrowException):
         return pa.concat_tables(parts, promote_options="permissive")
     return pa.concat_tables([parts[0].slice(0, 0).cast(parts[-1].schema), *parts[1:]], promote_options="permissive")

@@ -41,18 +41,21 @@ class ReplayScript:
     language: str = "sql"
     """The language of the texts."""
     readable: list[str] | None = None
-    """The tables that the queries may read, where they are not trusted."""
+    """The tables that the queries may read, if they are not trusted."""
     time_rules: dict[str, TimeRules] = dataclasses.field(default_factory=dict)
-    """The rules for the times of declared streams, for live events: a replay merges all events by time."""
+    """The rules for the times of declared streams.
+
+    They apply to live events only, as a replay merges all events by time.
+    """
     table_streams: list[CreateTableStream] = dataclasses.field(default_factory=list)
-    """Streams of tables. In a replay their events come from where those of other streams come from."""
+    """Streams of tables. In a replay, their events come from sources like those of other streams."""
 
     @classmethod
     def of(cls, source: Any, unnamed: str = "result", language: str = "sql", dialect: str = "duckdb") -> ReplayScript:
         """Reads a script, or a mapping of names to texts or query objects. A ReplayScript is returned unchanged.
 
-        `unnamed`: the name of a query without one. `language`: that of the texts, "sql", "epl" or "cpl". `dialect`:
-        sqlglot's name of the SQL that the database computes. Raises QueryError.
+        `unnamed`: the name of a query without one. `language`: the language of the texts: "sql", "epl" or "cpl".
+        `dialect`: sqlglot's name of the database's SQL. Raises QueryError.
         """
         if isinstance(source, cls):
             return source
@@ -68,17 +71,17 @@ class ReplayScript:
         return dataclasses.replace(script, language=language)
 
     def add(self, name: str, text: str, language: str, dialect: str) -> None:
-        """Adds the statements of one text of a mapping, whose query gets the name `name`."""
+        """Adds the statements of one text in a mapping; its query gets the name `name`."""
         script = _script_of_text(text, name, _parser(language, dialect))
         self.streams.update(script.streams)
         self.queries.update(script.queries)
         self.tables += script.tables
-        if name not in script.queries and script.queries:  # it inserts into a stream of another name
+        if name not in script.queries and script.queries:  # the text inserts into a stream of another name
             self.queries[name] = (objects.Stream(list(script.queries)[-1]), text)
 
     @property
     def nodes(self) -> Iterator[objects.Stream]:
-        """All streams that the queries name."""
+        """All streams that the queries read."""
         for node, _ in self.queries.values():
             yield from (below for below in objects.walk(node) if isinstance(below, objects.Stream))
 
@@ -100,7 +103,7 @@ class ReplayScript:
         """Registers the streams that the bridge does not have, and creates the queries. Errors point into the text."""
         for name, schema in {**inferred, **self.streams}.items():
             known = {there.lower(): its for there, its in cep.streams.items()}
-            if known.get(name.lower()) != schema:  # the bridge refuses another schema for a stream it has
+            if known.get(name.lower()) != schema:  # the bridge refuses another schema for a stream that it has
                 cep.register_stream(name, schema)
         untrusted, readable = self.readable is not None, self.readable or ()
         for table in self.tables:
@@ -121,13 +124,13 @@ def refuse_unnamed(source: Any) -> None:
 
 
 _IN_PYTHON = "as relations={{{!r}: table}}, the attributes of a stream by schemas="
-"""How a table and a stream are named in Python."""
+"""How a table and a stream are given in Python."""
 
 
 def refuse_unknown(script: ReplayScript, cep: Bridge, sources: Iterable[str], way_out: str = _IN_PYTHON) -> None:
-    """Raises QueryError for a name that a query reads and that is neither a stream nor a table.
+    """Raises QueryError for a name in a query that is neither a stream nor a table.
 
-    `way_out` says how to add a table; the braces in it become the name.
+    `way_out` tells how to add a table; the braces in it are replaced by the name.
     """
     known = [*sources, *script.declared, *cep.streams, *script.queries, *cep.queries]
     lowered = set(map(str.lower, known))
@@ -144,7 +147,7 @@ def refuse_unknown(script: ReplayScript, cep: Bridge, sources: Iterable[str], wa
 def sources_of(
     script: ReplayScript, sources: Mapping[str, Any], options: HistoryOptions
 ) -> Iterator[tuple[str, Any, Schema | None, ReadOptions]]:
-    """For each stream: its name in the script, its source, the declared schema, and how it is read."""
+    """For each stream: its name in the script, its source, the declared schema, and the options for reading."""
     for name, source in sources.items():
         schema = next((s for n, s in script.declared.items() if n.lower() == name.lower()), None)
         yield stream_name(name, script), source, schema, options.of(name)
@@ -208,7 +211,7 @@ def _script_of_text(text: str, unnamed: str, read: Callable[[str], Sequence[Stat
 
 
 def _name_of(statement: Query, name: str) -> str:
-    """The name of a query without one: `name`, or `result` where it reads a stream of that name."""
+    """The name of a query without one: `name`, or `result` if it reads a stream of that name."""
     streams = (node.name.lower() for node in objects.walk(statement.node) if isinstance(node, objects.Stream))
     return "result" if name.lower() in streams else name
 

@@ -1,7 +1,7 @@
-"""A replay on all cores: bridges of their own compute slices of time at once, and the results are put in order.
+"""A replay on all cores: bridges compute slices of time in parallel, and the results are put in order.
 
-A result that looks back a bounded time depends only on the events of that time. So each slice is pushed after the events
-that its results look back at, and only the results of its own time count (`bridge.history.pieces`).
+A result that looks back for a bounded time depends only on the events of that time. So each slice is pushed after the
+events that its results look back at, and only the results of its own time are taken (`bridge.history.pieces`).
 """
 
 from __future__ import annotations
@@ -39,17 +39,18 @@ EVENTS = 400_000
 
 QUEUE = 2
 """A new worker starts when every other one has this many slices. For cheap queries, where reading takes longest, one
-worker is enough."""
+worker suffices.
+"""
 
 COPIED = 2**26
-"""Relations of at most this many bytes are copied for each worker."""
+"""Relations up to this number of bytes are copied for each worker."""
 
 
 class Slice(Protocol):
-    """The events from the timestamp `first` to `until`, both included, and those before that their results look back at.
+    """The events from `first` to `until`, both included, and the earlier events that their results look back at.
 
-    `first` is None for the first slice. `until` is None for the slice at which reading ended; it is the `last` one unless
-    an error ended it.
+    `first` is None for the first slice. `until` is None for the slice at which reading ended; that is the `last` one
+    unless reading failed.
     """
 
     @property
@@ -60,10 +61,13 @@ class Slice(Protocol):
     def last(self) -> bool: ...
 
     def overlaps(self) -> bool:
-        """Whether it looks back at so many events that it should go on where the slice before it ended."""
+        """Whether it looks back at so many events that it should continue where the previous slice ended."""
 
     def chunks(self, cep: Bridge, begin: int | None) -> Iterator[Chunk]:
-        """The events of the slice after those before it, from the timestamp `begin` on. Raises StateNeeded where it cannot."""
+        """The events of the slice after earlier ones, from the timestamp `begin`.
+
+        Raises StateNeeded where that is impossible.
+        """
 
     def whole(self, cep: Bridge) -> HistoryEvents | None:
         """All of these events at once, for the statements of this bridge; None if there are none."""
@@ -95,7 +99,7 @@ class ChunkSlice(NamedTuple):
 
 
 def is_pure(cep: Bridge, script: ReplayScript) -> bool:
-    """Whether results depend on events alone, and no query writes."""
+    """Whether results depend only on events, and no query writes."""
     if script.tables or script.graphs or not script.queries:
         return False
     catalogue = session_of(cep).catalogue
@@ -104,7 +108,7 @@ def is_pure(cep: Bridge, script: ReplayScript) -> bool:
 
 
 def script_look_back(cep: Bridge, script: ReplayScript) -> int | None:
-    """How far back the results of all queries look, in milliseconds; None is without bound."""
+    """How far the results of all queries look back, in milliseconds; None: without bound."""
     catalogue = session_of(cep).catalogue
     backs = [look_back(name, catalogue) for name in script.queries]
     return None if None in backs else max(back for back in backs if back is not None)
@@ -119,7 +123,7 @@ def workers_for(
 ) -> Workers | None:
     """Workers for a script that is installed in `cep`, a bridge in memory; None if it has to be computed in one piece.
 
-    `inferred` are the schemas of streams that the script does not declare. `take(query, table)` receives the results.
+    `inferred`: the schemas of streams that the script does not declare. `take(query, table)` receives the results.
     """
     if not is_pure(cep, script):
         return None
@@ -148,7 +152,7 @@ def workers_for(
 def slices(chunks: Iterator[Chunk], streams: Iterable[str], back: int) -> Iterator[ChunkSlice]:
     """The history in slices, cut between two timestamps. An error of reading is raised after the slice before it.
 
-    `streams` is the order of events with equal timestamps.
+    `streams`: the order of events with equal timestamps.
 
     >>> def chunk(*times):
     ...     return {"s": pa.table({"ts": times})}
@@ -182,14 +186,14 @@ def slices(chunks: Iterator[Chunk], streams: Iterable[str], back: int) -> Iterat
 
 
 class End(NamedTuple):
-    """The end of a history: the `time` at which it ends, if that is given, and what is done at last with its bridge."""
+    """The end of a history: the `time` of the end, if given, and the last call for its bridge."""
 
     time: int | None
     finish: Callable[[Bridge], None]
 
 
 class StateNeeded(Exception):
-    """A slice cannot be computed at once, nor be pushed without the state that all events before it leave."""
+    """Raised if a slice can neither be computed at once, nor be pushed without the state of all earlier events."""
 
 
 class SliceResult(NamedTuple):
@@ -214,12 +218,12 @@ class Worker:
             cep.add_output_processor(name, tables.append, batch=True) for name, tables in self._results.items()
         ]
         self._lacks_state = False
-        """Whether a slice could not go on, so those after it cannot either."""
+        """Whether a slice could not be continued, so that later slices cannot be computed either."""
         self.history = session_of(cep).history_push(self._results, back is None)
-        """Computes a slice at once, without tables of state; None where that cannot be."""
+        """Computes a slice at once, without tables of state; None if that is impossible."""
 
     def submit(self, part: Slice, end: End) -> Future[SliceResult]:
-        """Queues a slice; the bridge is finished after the last one."""
+        """Queues a slice. The bridge is finished after the last one."""
         self._tasks = [task for task in self._tasks if not task.done()]
         self._tasks.append(self._thread.submit(self._run, part, end))
         return self._tasks[-1]
@@ -230,7 +234,7 @@ class Worker:
         return sum(not task.done() for task in self._tasks)
 
     def close(self) -> None:
-        """Ends the thread after the slice that it computes."""
+        """Ends the thread after its current slice."""
         self._thread.shutdown(cancel_futures=True)
         while self._handles:
             self.cep.remove_output_processor(self._handles.pop())
@@ -253,7 +257,10 @@ class Worker:
         return SliceResult(results, stop)
 
     def _compute(self, part: Slice, end: End) -> bool:
-        """Computes a slice at once, without state, if it does not depend on the slice before it; whether it has done so."""
+        """Computes a slice at once, without state, if it does not depend on the previous one.
+
+        Returns whether it did.
+        """
         if self.history is None or part.overlaps():
             return False
         until = end.time if part.last else part.until
@@ -262,7 +269,7 @@ class Worker:
             if events is not None:
                 session_of(self.cep).push_history(self.history, events, until, part.last)
         except (BridgeError, BudgetError, ExhaustedError):
-            return False  # pushed in chunks, it says which event was wrong
+            return False  # a push in chunks tells which event was wrong
         return events is not None
 
     def _push(self, part: Slice) -> None:
@@ -279,8 +286,8 @@ class Worker:
 class Workers:
     """Workers with the same queries, at most one per core: the first has the bridge `cep`, the others `new_bridge()`.
 
-    `take(query, table)` receives the results in their order. `back` is that of `script_look_back`; if it is None, the first
-    one goes on from slice to slice.
+    `take(query, table)` receives the results in order. `back`: that of `script_look_back`; if it is None, the first
+    worker continues from slice to slice.
     """
 
     def __init__(
@@ -310,10 +317,10 @@ class Workers:
         most: int | None = None,
         taken: Callable[[Slice], None] = lambda part: None,
     ) -> None:
-        """Computes the whole history, and finishes the bridge that has the end of it.
+        """Computes the whole history, and finishes the bridge that has its end.
 
-        `most`: the largest number of workers; None is one for each core. `taken` is called with each slice whose results
-        were taken. An error of reading or of a push is raised after the results before it were taken.
+        `most`: the largest number of workers; None: one per core. `taken` is called with each slice after its results
+        were taken. An error of reading or of a push is raised after earlier results were taken.
         """
         try:
             for part in parts:
@@ -325,7 +332,7 @@ class Workers:
                 taken(self._take_next())
 
     def take_rest(self) -> None:
-        """Takes the results of the first bridge as they come, without as many as were taken before."""
+        """Takes the results of the first bridge as they come, without the number that were taken before."""
         for name in self._queries:
             self._workers[0].cep.add_output_processor(name, functools.partial(self._take_later, name), batch=True)
 
@@ -336,7 +343,7 @@ class Workers:
             self._take(name, table.slice(known))
 
     def _take_next(self) -> Slice:
-        """Takes the results of the next slice; after an error, those of the following slices are dropped."""
+        """Takes the results of the next slice. After an error, the results of later slices are dropped."""
         part, future = self._pending[0]
         result = future.result()
         try:
@@ -353,13 +360,13 @@ class Workers:
         return part
 
     def _worker_for(self, part: Slice, most: int) -> Worker:
-        """The worker with the fewest slices, which may be a new one."""
+        """The worker with the fewest slices; it may be a new one."""
         if part.first is None or part.overlaps():
             return self._latest
         worker = min(self._workers, key=lambda each: (each.queued, each is not self._latest))
         if worker.queued >= QUEUE and len(self._workers) < most:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the first bridge has warned of the same queries
+                warnings.simplefilter("ignore")  # the first bridge has warned about the same queries
                 worker = Worker(self._new_bridge(), self._queries, self.back)
             self._workers.append(worker)
         self._latest = worker
@@ -372,7 +379,7 @@ class Workers:
         self.close()
 
     def close(self) -> None:
-        """Ends the threads after the slices that they compute, and closes all bridges but the first."""
+        """Ends the threads after their current slices, and closes all bridges except the first."""
         for worker in self._workers:
             worker.close()
         for worker in self._workers[1:]:
@@ -380,7 +387,7 @@ class Workers:
 
 
 def _within(part: Slice, table: pa.Table) -> pa.Table:
-    """The results of a slice's own time, without those of the events that it only looks back at."""
+    """The results of a slice's own time, without results of the events that it only looks back at."""
     times = table.column(0).to_numpy()
     own = np.ones(len(times), np.bool_) if part.first is None else times >= part.first
     own &= True if part.until is None else times <= part.until

@@ -1,4 +1,4 @@
-"""Checks of ReadSQL, UpdateSQL and IntoTable: what their SQL is, and which columns they give."""
+"""Checks of ReadSQL, UpdateSQL and IntoTable: their SQL, and the columns that they give."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from windows.schema import is_reserved
 from windows.types import scale_of
 
 RESULT_ID = "result_id"
-"""The parameter of an UpdateSQL, and the column of a table of results, that is the result's own name."""
+"""The parameter of an UpdateSQL, and the column of a result table, for the id of the result."""
 
 RESULT_NUMBER = "result_number"
-"""The column of a table of results that numbers them."""
+"""The column of a result table that numbers the results."""
 
 
 _WHOLE = ("SMALLINT", "INTEGER", "BIGINT")
@@ -53,7 +53,7 @@ def _(node: ReadSQL, names: Namespace) -> ResolvedNode:
 
 
 def _result_fields(node: ReadSQL, columns: Sequence[tuple[str, str]], before: Sequence[Field]) -> list[Field]:
-    """The columns of the SELECT; one that the input has, too, is called `table_column`."""
+    """The columns of the SELECT. A column that the input also has is named `table_column`."""
     taken = {field.name.lower() for field in before}
     fields = []
     for name, kind in columns:
@@ -91,7 +91,7 @@ def _(node: UpdateSQL, names: Namespace) -> ResolvedNode:
 
 
 def parameter_of(parameter: exp.Expr, fields: Sequence[Field]) -> exp.Expr:
-    """A parameter of an UpdateSQL in normal form: an expression over the row, or the result's name."""
+    """A parameter of an UpdateSQL in normal form: an expression over the row, or the id of the result."""
     is_id = isinstance(parameter, exp.Column) and parameter.name.lower() == RESULT_ID
     if is_id and RESULT_ID not in {field.name.lower() for field in fields}:
         return exp.column(RESULT_ID, quoted=True)
@@ -108,7 +108,7 @@ def _(node: IntoTable, names: Namespace) -> ResolvedNode:
 
 
 def _check_columns(table: str, known: Mapping[str, str], fields: Sequence[Field]) -> None:
-    """Raises QueryError where a table lacks a column, or has it of a type that would change the query's values."""
+    """Raises QueryError if a table lacks a column, or has a type for it that would change the query's values."""
     words = [f"INTO TABLE {table}", f"INTO {table}", table]
     for field in fields:
         kind = known.get(field.name.lower())
@@ -127,7 +127,7 @@ def _check_columns(table: str, known: Mapping[str, str], fields: Sequence[Field]
 
 
 def _loses(given: str, kind: str) -> bool:
-    """Whether a column of a type cannot hold the values of another: a text as a number, 1.5 as a whole number."""
+    """Whether a column of one type cannot hold values of another: a text as a number, 1.5 as a whole number."""
     if family(given) == "text":
         return family(kind) == "number"
     return kind in _WHOLE and (given == "DOUBLE" or bool(scale_of(given)))

@@ -1,7 +1,7 @@
 """The transactional outbox: writes to data stores, kept in a table and delivered after the commit, in order, at least once.
 
-A write is deleted from the outbox when its store has accepted it. One that the store has refused `ATTEMPTS` times is moved to
-the table `dead_letters`, with the reason. Both tables stay when the bridge is closed, so no write is lost.
+A write is deleted from the outbox after its store has accepted it. A write that the store has refused `ATTEMPTS` times
+is moved to the table `dead_letters`, with the reason. Both tables stay when the bridge is closed, so no write is lost.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ AT_ONCE = 500
 
 
 class DeadLetter(NamedTuple):
-    """A write that its data store, or a result that its webhook, has refused for good.
+    """A write or a result that its data store or webhook has refused for good.
 
-    `id` identifies the row that was to be written, `timestamp` is its time in milliseconds, `attempts` the number of times that
-    it was tried, and `reason` the last error.
+    `id` identifies the row that was to be written, `timestamp` is its time in milliseconds, `attempts` the number of
+    attempts, and `reason` the last error.
 
     >>> letter = DeadLetter("bills/1000/7/0", "crm", "bills", "UPDATE t SET a = ?", [1], 1000, 5, "no such table: t")
     >>> letter.store, letter.parameters, letter.reason
@@ -69,13 +69,13 @@ class Outbox:
                 self.database.execute(f"CREATE TABLE {name} ({columns})")
 
     def close(self) -> None:
-        """Removes the tables that are empty."""
+        """Removes the tables if they are empty."""
         for name in (self._outbox, self._dead_letters):
             if self.database.has_own(name) and not self.database.fetch(f"SELECT 1 FROM {name} LIMIT 1"):
                 self.database.execute(f"DROP TABLE {name}")
 
     def find(self) -> None:
-        """Finds out whether writes of an earlier process still wait, as after a crash."""
+        """Finds out whether writes of an earlier process still wait, for example after a crash."""
         if self.database.has_own(self._outbox):
             self.waiting = bool(self.database.fetch(f"SELECT 1 FROM {self._outbox} LIMIT 1"))
 
@@ -130,7 +130,10 @@ class Outbox:
         return len(rows) == AT_ONCE
 
     def _singly(self, store: Store, rows: Sequence[tuple[Any, ...]]) -> bool:
-        """Delivers writes one by one, up to the first that the store refuses: that is tried again later, or a dead letter."""
+        """Delivers writes one by one, up to the first that the store refuses.
+
+        That one is tried again later, or becomes a dead letter.
+        """
         for row in rows:
             try:
                 self._write(store, [row])
@@ -191,6 +194,6 @@ def _dead_letter(row: tuple[Any, ...]) -> DeadLetter:
 
 
 def encoder_of(value: Any, there: Database) -> Convert | None:
-    """How a value is bound in this database, by the type that it has."""
+    """The conversion with which a value of this type is bound in this database."""
     kind = type_of_value(value)
     return there.encoder(Attribute("value", kind)) if kind else None

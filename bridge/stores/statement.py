@@ -1,4 +1,4 @@
-"""The SQL that a ReadSQL or UpdateSQL runs: read in the store's dialect, checked, and joined with many values at once."""
+"""The SQL of a ReadSQL or UpdateSQL: parsed in the store's dialect, checked, and joined with many values at once."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ _CHANGES = (exp.Insert, exp.Update, exp.Delete, exp.Merge)
 _NOT_ALONE = (
     "distinct", "group", "having", "limit", "offset", "order", "windows", "qualify", "with_", "sample", "locks", "fetch",
 )  # fmt: skip
-"""Clauses whose meaning is of the rows of one set of values: with these a statement is asked for each set."""
+"""Clauses that refer to the rows of one set of values; statements with them are run for each set."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Sql:
-    """A statement of the user's: its tree, in which columns `PARAMETER…` stand for `?`, and how many there are."""
+    """A statement of the user's: its tree, in which columns `PARAMETER…` replace `?`, and their number."""
 
     tree: exp.Expr
     count: int
 
     @property
     def tables(self) -> list[exp.Table]:
-        """The tables that it names."""
+        """The tables that the statement names."""
         return list(self.tree.find_all(exp.Table))
 
 
@@ -72,7 +72,7 @@ def without_values(sql: Sql) -> exp.Expr:
 
 
 def check_parameters(sql: Sql, given: int, position: int | None) -> None:
-    """As many values as there are `?`."""
+    """Raises QueryError unless there are as many values as `?`."""
     if sql.count != given:
         raise QueryError(f"the SQL has {sql.count} parameters (?), {given} are given", position=position)
 
@@ -88,7 +88,7 @@ def _shown(text: str) -> str:
 
 
 def _parsed(text: str, database: Database, position: int | None) -> Sql:
-    """The tree of one statement, each `?` replaced before parsing: so their order is that of the text."""
+    """The tree of one statement. Each `?` is replaced before parsing, so their order is that of the text."""
     try:
         tokens = sqlglot.tokenize(text, dialect=database.dialect)
         places = [token.start for token in tokens if token.token_type == TokenType.PLACEHOLDER and token.text == "?"]
@@ -131,7 +131,7 @@ def columns(
 
 
 def places(sql: Sql, requested: Sequence[str], database: Database) -> list[int]:
-    """At which place of a SELECT's rows each of these columns stands."""
+    """The places of these columns in the rows of a SELECT."""
     names = list(_given(sql, database, None))
     return [names.index(name) for name in requested]
 
@@ -144,7 +144,7 @@ def _type(kind: str | None) -> str | None:
 
 
 def _given(sql: Sql, database: Database, position: int | None) -> dict[str, str]:
-    """All columns of a SELECT, with their types where these are found."""
+    """All columns of a SELECT, with their types if known."""
     if not isinstance(sql.tree, exp.Select):
         return dict.fromkeys(sql.tree.named_selects, UNKNOWN)  # type: ignore[attr-defined]
     scope = StatementTables.of(sql.tree, database)
@@ -165,7 +165,7 @@ def _given(sql: Sql, database: Database, position: int | None) -> dict[str, str]
 
 @dataclasses.dataclass(frozen=True)
 class StatementTables:
-    """The tables in FROM by their aliases, each with its columns: name, type, and how it is read."""
+    """The tables in FROM by alias, with the name, the type and the reading expression of each column."""
 
     columns: Mapping[str, Mapping[str, tuple[str, exp.Expr]]]
 
@@ -183,7 +183,7 @@ class StatementTables:
         return cls(found)
 
     def find(self, column: exp.Column) -> tuple[str, str] | None:
-        """The alias and the exact name of a column, None where it is not one of these tables'."""
+        """The alias and the exact name of a column; None if it does not belong to these tables."""
         hits = [
             (alias, name)
             for alias, known in self.columns.items()
@@ -198,7 +198,7 @@ class StatementTables:
         return self.columns[found[0]][found[1]][0] if found else UNKNOWN
 
     def value(self, column: exp.Column) -> exp.Expr | None:
-        """How a statement of the bridge's reads a column."""
+        """The expression with which a statement of the bridge reads a column."""
         found = self.find(column)
         return qualify_columns(self.columns[found[0]][found[1]][1].copy(), found[0]) if found else None
 
@@ -213,7 +213,7 @@ class StatementTables:
 
 
 def gives_one(sql: Sql, database: Database) -> bool:
-    """Whether a SELECT gives one row at most for a set of values: it asks for all columns of a unique key of its table."""
+    """Whether a SELECT gives at most one row per set of values: these are all columns of a unique key of its table."""
     tree = sql.tree
     if not isinstance(tree, exp.Select) or tree.args.get("joins") or not isinstance(tree.args["from_"].this, exp.Table):
         return False
@@ -225,7 +225,7 @@ def gives_one(sql: Sql, database: Database) -> bool:
 
 
 def _equal(condition: exp.Expr, scope: StatementTables) -> list[str]:
-    """The column that a condition says to be equal to a value."""
+    """The column that a condition equates with a value, if any."""
     if not isinstance(condition, exp.EQ):
         return []
     sides = [condition.this, condition.expression]
@@ -240,7 +240,7 @@ def _equal(condition: exp.Expr, scope: StatementTables) -> list[str]:
 
 
 def joins(sql: Sql, left: bool) -> bool:
-    """Whether a SELECT may be joined with a table of values: it means the same for many sets of values as for each."""
+    """Whether a SELECT may be joined with a table of values: then its result for many sets is that for each of them."""
     tree = sql.tree
     if not isinstance(tree, exp.Select) or any(tree.args.get(clause) for clause in _NOT_ALONE):
         return False
@@ -261,9 +261,9 @@ def joined(
     database: Database,
     left: bool,
 ) -> exp.Select:
-    """The SELECT joined with a FROM item `alias` that holds the values as columns `PARAMETER…`.
+    """The SELECT joined with an item of FROM, `alias`, that has the values as columns `PARAMETER…`.
 
-    Its columns are those `requested`, by name; the caller adds those of the item.
+    Its columns are the `requested` ones, by name; the caller adds the columns of the item.
     """
     tree = sql.tree.copy()
     assert isinstance(tree, exp.Select)
@@ -297,7 +297,7 @@ def joined(
 
 
 def _expanded(tree: exp.Select, scope: StatementTables) -> exp.Select:
-    """The SELECT with its stars written out."""
+    """The SELECT with its stars written out as columns."""
     listed: list[exp.Expr] = []
     for item in tree.expressions:
         if item.is_star:
@@ -322,7 +322,7 @@ _KINDS: dict[str, tuple[type, Convert, Convert]] = {
 
 
 def converted(values: Sequence[Any], convert: Sequence[Convert | None]) -> list[Any]:
-    """Each value by its conversion; NULL stays NULL."""
+    """Each value after its conversion; NULL stays NULL."""
     return [
         change(value) if change is not None and value is not None else value
         for value, change in zip(values, convert, strict=True)
@@ -330,7 +330,7 @@ def converted(values: Sequence[Any], convert: Sequence[Convert | None]) -> list[
 
 
 def dumped(values: Sequence[Any]) -> str:
-    """Values as JSON from which `loaded` gives the same ones.
+    """Values as JSON, from which `loaded` restores the same values.
 
     >>> loaded(dumped([1, None, "x", 0.1, decimal.Decimal("1.20")]))
     [1, None, 'x', 0.1, Decimal('1.20')]
@@ -339,7 +339,7 @@ def dumped(values: Sequence[Any]) -> str:
 
 
 def loaded(text: str) -> list[Any]:
-    """The values of a JSON text that `dumped` gave."""
+    """The values in a JSON text made by `dumped`."""
     return [_value(value) for value in json.loads(text)]
 
 

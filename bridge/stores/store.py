@@ -1,4 +1,4 @@
-"""Data stores by name: connections that are opened when wanted, asked with many values at once, and waited for."""
+"""Data stores by name: connections that are opened when needed, queried for many sets of values, and waited for."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from windows.schema import is_storable
 from windows.sql import aliased, column_of
 
 FIRST_WAIT, LONGEST_WAIT = 0.1, 30.0
-"""Seconds until a store that does not answer is asked again: twice as long each time."""
+"""The seconds until a store that does not answer is tried again; they double each time."""
 
 SINGLY = 3
-"""The most sets of values that are queried one by one; for these few a table of values is not worth it."""
+"""The greatest number of sets of values that are queried one by one, as a table of values would not pay."""
 
 AT_ONCE = 10_000
-"""The most sets of values in one statement."""
+"""The greatest number of sets of values in one statement."""
 
 _VALUES = "cep_values"
 
@@ -32,7 +32,7 @@ Answers = dict[Values, list[Values]]
 
 
 class Unreachable(Exception):
-    """A data store does not answer: it is asked again later."""
+    """Raised if a data store does not answer; it is tried again later."""
 
 
 class Store:
@@ -48,11 +48,11 @@ class Store:
 
     @property
     def resting(self) -> bool:
-        """Whether it did not answer so lately that it is left alone."""
+        """Whether it recently did not answer, so that it is not tried for a while."""
         return self._clock() < self._again
 
     def database(self) -> Database:
-        """The connection, opened if it is not; Unreachable if that fails."""
+        """The connection, which is opened if necessary; raises Unreachable if that fails."""
         if self._database is None:
             try:
                 self._database = open_database(self._target)
@@ -63,7 +63,10 @@ class Store:
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[Database]:
-        """The database for a question; Unreachable where the connection is lost, Refused where it says no."""
+        """The database for a statement.
+
+        Raises Unreachable if the connection is lost, Refused if the database refuses.
+        """
         if self.resting:
             raise Unreachable(f"the data store {self.name!r} did not answer and is asked again later")
         database = self.database()
@@ -78,12 +81,12 @@ class Store:
         self._wait, self._again = FIRST_WAIT, 0.0
 
     def prepare(self, sql: Sql) -> None:
-        """Lets the store plan a statement, if it answers. Raises `Refused` for a name that it does not know."""
+        """Lets the store prepare a statement, if it answers. Raises `Refused` for a name that it does not know."""
         with contextlib.suppress(Unreachable), self.opened() as database:
             database.prepare(database.render(without_values(sql)))
 
     def close(self) -> None:
-        """Ends the connection; one that the caller gave stays open."""
+        """Ends the connection; a connection that the caller gave stays open."""
         database, self._database = self._database, None
         if database is not None and database is not self._target:
             with contextlib.suppress(Refused):
@@ -94,7 +97,7 @@ class Store:
         self._failed()
 
     def wake(self) -> None:
-        """Asks it again at once, however lately it failed."""
+        """Tries it again at once, even if it failed recently."""
         self._again = 0.0
 
     def _failed(self) -> None:
@@ -103,13 +106,13 @@ class Store:
 
 
 class Stores:
-    """All data stores of a bridge, and what waits for them."""
+    """All data stores of a bridge, and the steps that wait for them."""
 
     def __init__(self) -> None:
         self.known: dict[str, Store] = {}
 
     def add(self, name: str, target: Any) -> Store:
-        """Registers a store; it must answer now."""
+        """Registers a store, which must answer now."""
         if not isinstance(name, str) or not name.strip() or not is_storable(name):
             raise SchemaError(f"{name!r} cannot be a name")
         if name.lower() in self.known:
@@ -123,7 +126,7 @@ class Stores:
         return store
 
     def find(self, name: str) -> Store:
-        """The store of this name, as a query has it."""
+        """The store of this name."""
         found = self.known.get(name.lower())
         if found is None:
             hint = nearest(name, [store.name for store in self.known.values()])
@@ -138,7 +141,7 @@ class Stores:
 
 
 class Question:
-    """A SELECT that is asked for many sets of values: for all at once where it allows that, else for each."""
+    """A SELECT for many sets of values: asked for all of them at once if possible, else for each."""
 
     def __init__(self, sql: Sql, names: Sequence[str], kinds: Sequence[Any], database: Database, at_once: bool) -> None:
         self.at_once = at_once
@@ -150,7 +153,7 @@ class Question:
         self._count = sql.count
 
     def answers(self, sets: Sequence[Values], database: Database) -> Answers:
-        """The rows for each set of values, in the order of their values, or as the SELECT orders them."""
+        """The rows for each set of values, ordered by their values or as the SELECT orders them."""
         found: Answers = {}
         for start in range(0, len(sets), AT_ONCE):
             part = sets[start : start + AT_ONCE]
@@ -197,7 +200,7 @@ def _by_value(row: Values) -> list[tuple[bool, Any]]:
 
 
 def _array(values: Sequence[Any], kind: Any) -> Any:
-    """The values as Arrow; without a kind in the type that they have."""
+    """The values as Arrow; without a kind, in the type that they have."""
     import pyarrow as pa
 
     array = pa.array(values, kind)

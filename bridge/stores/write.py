@@ -1,4 +1,4 @@
-"""The steps of an UpdateSQL: in the bridge's own database a part of the push, else a write in the outbox."""
+"""The steps of an UpdateSQL: a part of the push in the bridge's own database, else a write in the outbox."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from windows.times import NEVER
 
 @dataclasses.dataclass
 class Update:
-    """Runs the statement for each row of this push, in order; with `counted`, notes how many rows it changed."""
+    """Runs the statement for each row of this push, in order. If `counted`, it notes how many rows it changed."""
 
     node: UpdateSQL
     table: str
@@ -45,10 +45,10 @@ class Update:
             database.insert(self.counted, len(noted[0]), noted)
 
     def forget(self) -> None:
-        """It remembers nothing."""
+        """Does nothing, as nothing is remembered."""
 
     def explained(self, pretty: Callable[[str], str]) -> str:
-        """The rows it runs for, and the SQL."""
+        """The rows that it runs for, and the SQL."""
         return f"-- for each of these rows: {' '.join(self.node.statement.split())}\n{pretty(self.arrived)};"
 
 
@@ -72,16 +72,16 @@ class Post:
         self.outbox.put(self.node.store or "", self.node.writer, self.node.statement, writes)
 
     def forget(self) -> None:
-        """It remembers nothing."""
+        """Does nothing, as nothing is remembered."""
 
     def explained(self, pretty: Callable[[str], str]) -> str:
-        """The rows it posts, and the SQL."""
+        """The rows that it posts, and the SQL."""
         intro = f"-- after the commit, at {self.node.store}, for each of these rows: {' '.join(self.node.statement.split())}"
         return f"{intro}\n{pretty(self.arrived)};"
 
 
 def result_id(row: Sequence[Any], writer: str) -> str:
-    """A name of a result that no other has, and that is the same when the same events come again.
+    """An id of a result that no other result has, and that is the same when the same events come again.
 
     >>> result_id((1000, 7, 0), "bills")
     'bills/1000/7/0'
@@ -92,7 +92,7 @@ def result_id(row: Sequence[Any], writer: str) -> str:
 def parameters(
     row: Sequence[Any], width: int, ids: Sequence[int], writer: str, decoders: Sequence[Convert | None] = ()
 ) -> list[Any]:
-    """The values of a statement's `?` for a row: those after its place and its columns."""
+    """The values for a statement's `?` for a row, which follow its place and its columns."""
     values = list(row[3 + width :])
     values = converted(values, decoders) if decoders else values
     for place in ids:
@@ -100,11 +100,14 @@ def parameters(
     return values
 
 
-# Tables that INSERT INTO TABLE fills
+# Tables filled by INSERT INTO TABLE
 
 
 def ensure_table(name: str, kinds: Mapping[str, str], database: Database) -> list[str]:
-    """Creates the table if it is missing, and returns its columns that rows of these columns and types fill."""
+    """Creates the table if it is missing.
+
+    Returns those of its columns that are filled by rows of these columns and types.
+    """
     schema = database.relation(name)
     if schema is not None:
         known = {column.lower() for column in kinds}

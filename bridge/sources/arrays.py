@@ -1,4 +1,4 @@
-"""Arrow arrays on their way into a stream: plain layouts, kinds of types, and casts that change no value."""
+"""Arrow arrays on their way into a stream: plain layouts, kinds of types, and casts that do not change values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Array = Any
 
 
 class Unfit(ValueError):
-    """Some value of a column does not fit its type."""
+    """Raised if some value of a column does not fit its type."""
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -40,7 +40,7 @@ def plain_array(column: Array) -> Array:
 
 
 def cast(values: Array, target: pa.DataType, safe: bool = True) -> Array:
-    """The values as an Arrow type. Raises Unfit if one of them would be changed, and `safe` is given."""
+    """The values as an Arrow type. If `safe`, raises Unfit for a value that would be changed."""
     try:
         return values if values.type == target else values.cast(target, safe=safe)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:

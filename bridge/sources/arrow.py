@@ -44,9 +44,9 @@ def milliseconds(timestamp: Any) -> int:
 
 
 def as_arrow(events: Any) -> Iterator[pa.Table] | None:
-    """The Arrow tables of a table, of record batches, of a pandas or polars frame (lazy ones, too), or of a DuckDB relation.
+    """The Arrow tables of a table, record batches, a pandas or polars frame (also a lazy one), or a DuckDB relation.
 
-    None for anything else.
+    None for any other object.
     """
     module = type(events).__module__.split(".")[0]
     if module not in ("pyarrow", "pandas", "polars", "duckdb", "_duckdb"):
@@ -59,14 +59,14 @@ def as_arrow(events: Any) -> Iterator[pa.Table] | None:
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             reason = "; ".join(str(part) for part in reversed(error.args))
             raise SchemaError(f"a column of the frame has values of several types: {reason}") from None
-        except ValueError as error:  # two columns of one name
+        except ValueError as error:  # two columns have the same name
             raise SchemaError(f"the frame cannot be read: {error}") from None
     if type(events).__name__ == "LazyFrame":
         events = events.collect()
     if module == "polars" and hasattr(events, "to_arrow") and hasattr(events, "columns"):
         return iter([events.to_arrow()])
     if module in ("duckdb", "_duckdb") and hasattr(events, "__arrow_c_stream__"):
-        return iter([pa.table(events)])  # whole: its connection may be the bridge's own
+        return iter([pa.table(events)])  # read at once: its connection may be the bridge's own
     if isinstance(events, pa.Table):
         return iter([events])
     if isinstance(events, pa.RecordBatch):
@@ -78,7 +78,7 @@ def as_arrow(events: Any) -> Iterator[pa.Table] | None:
 
 
 def _with_index(frame: Any) -> Any:
-    """A pandas frame whose index, if it has a name or times, is among the columns, as `reset_index` names it."""
+    """A pandas frame with its index as a column, if that has a name or contains times; named as by `reset_index`."""
     index = frame.index
     levels = [level for level, name in enumerate(index.names) if name is not None and name not in frame.columns]
     if index.nlevels == 1 and index.name is None and index.dtype.kind == "M":

@@ -17,12 +17,12 @@ from bridge.sources.layout import Conversion, Layout
 _DECIMAL_COMMA = re.compile(r"-?\d+,\d+")
 
 UNFIT = (Unfit, pa.ArrowException, OverflowError, UnicodeEncodeError)
-"""The errors of a conversion."""
+"""The errors that a conversion may raise."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """The reason why a row is rejected, and the place in the row, where there is one."""
+    """The reason why a row is rejected, and the place in the row, if there is one."""
 
     place: str | None
     reason: str
@@ -30,7 +30,10 @@ class Fault:
 
 @dataclasses.dataclass(frozen=True)
 class FittingRows:
-    """`table`: the rows of a block that fit. `numbers`: their numbers in the block. `faults`: why the others do not."""
+    """`table`: the rows of a block that fit. `numbers`: their numbers in the block.
+
+    `faults`: the reasons against the others.
+    """
 
     table: pa.Table
     numbers: Any
@@ -40,7 +43,7 @@ class FittingRows:
 class Block(abc.ABC):
     """Consecutive rows of a file, not yet converted, numbered from 0.
 
-    A row is malformed if it has no values at all; the others are also counted from 0, as `places`.
+    A row is malformed if it has no values at all. The other rows are also counted from 0, as `places`.
     """
 
     layout: Layout
@@ -59,7 +62,10 @@ class Block(abc.ABC):
 
     @abc.abstractmethod
     def values(self, column: str, start: int, stop: int) -> Array:
-        """A column's values at the places from `start` to before `stop`. Raises one of UNFIT if they have no type in common."""
+        """The values of a column at the places from `start` to before `stop`.
+
+        Raises one of UNFIT without a common type.
+        """
 
     @abc.abstractmethod
     def line(self, number: int) -> int:
@@ -78,7 +84,7 @@ class Block(abc.ABC):
         return f"column {column!r}"
 
     def fault(self, number: int, conversion: Conversion, error: Exception) -> Fault:
-        """Why a row's value does not fit, as `error` has it."""
+        """The reason why a row's value does not fit, from `error`."""
         text = self.text(number, conversion.column)
         value = text if len(text) <= 60 else text[:57] + "…"
         detail = f" ({error})" if isinstance(error, Unfit) and "Failed to parse" not in str(error) else ""
@@ -92,7 +98,10 @@ class Block(abc.ABC):
         return Fault(self.column_name(conversion.column), reason)
 
     def rows(self, until_fault: bool) -> FittingRows:
-        """The rows that fit, converted to `ts` and the attributes; with `until_fault` only those before the first fault."""
+        """The rows that fit, converted to `ts` and the attributes.
+
+        If `until_fault`, only those before the first fault.
+        """
         count = self.size + len(self.malformed)
         numbers, faults = np.delete(np.arange(count), list(self.malformed)), dict(self.malformed)
         limit = int(np.searchsorted(numbers, min(faults))) if until_fault and faults else self.size
@@ -114,8 +123,8 @@ class Block(abc.ABC):
 class FileReader(Protocol):
     """A file or table: its columns with their types, and its rows in blocks.
 
-    `typed`: the types are the file's own. `fraction`: the part that has been read, from 0 to 1; None if unknown. `waits`:
-    more rows may still be written while these are read.
+    `typed`: whether the types are the file's own. `fraction`: the part that has been read, from 0 to 1; None if
+    unknown. `waits`: whether more rows may still be written during reading.
     """
 
     file: str
@@ -134,9 +143,9 @@ class FileReader(Protocol):
 
 
 def _convert(block: Block, conversion: Conversion, count: int, until_fault: bool) -> tuple[Array, dict[int, Exception]]:
-    """The values at the first `count` places that fit, and the errors by the places of the others.
+    """The values that fit among the first `count` places, and the errors of the others, by place.
 
-    Places are halved until all values of a part fit, or one is left that does not.
+    Places are halved until all values of a part fit, or a single one is left that does not.
     """
     parts: list[Array] = []
     errors: dict[int, Exception] = {}
@@ -157,6 +166,6 @@ def _convert(block: Block, conversion: Conversion, count: int, until_fault: bool
 
 
 def _filter(values: Array, fits: Any) -> Array:
-    """The values at the places that fit; `fits` may have more places than there are values."""
+    """The values at the places that fit. `fits` may have more places than there are values."""
     mask = fits[: len(values)]
     return values if mask.all() else values.filter(pa.array(mask))

@@ -1,6 +1,6 @@
 """CSV: pyarrow reads the fields of a block as text, and each column is converted to its type.
 
-Quoting is RFC 4180's. A field that is empty without quotes is NULL, `""` is the empty text.
+Quoting follows RFC 4180. A field that is empty without quotes is NULL; `""` is the empty text.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class CsvReader(TextReader):
         self._pieces = source.rows(functools.partial(end_of_rows, self.delimiter))
         self._first, self._line, self._regular = next(self._pieces, (b"", 1, True))
         self.header = self._take_header()
-        if not self._first:  # the first row is longer than what is read at a time, or is still to be written
+        if not self._first:  # the first row is longer than one read, or is still to be written
             self._first, self._line, self._regular = next(self._pieces, (b"", self._line, True))
         self.columns = dict(zip(self.header, self._types(), strict=True))
 
@@ -86,7 +86,7 @@ class CsvReader(TextReader):
         return None
 
     def _refined(self, data: bytes, types: list[pa.DataType]) -> list[pa.DataType]:
-        """The types, where pyarrow does not see times, or takes whole numbers beyond 64 bits for DOUBLEs."""
+        """The types; corrected where pyarrow misses times, or takes whole numbers beyond 64 bits for DOUBLEs."""
         unsure = [n for n, kind in zip(self.header, types, strict=True) if pa.types.is_floating(kind) or is_text(kind)]
         if not unsure:
             return types
@@ -114,7 +114,7 @@ class CsvReader(TextReader):
         )
 
     def fault(self, row: re.Match[bytes]) -> Fault | None:
-        """Why a row is malformed; None if it is not."""
+        """The reason why a row is malformed; None if it is not."""
         text = row[0]
         if b"\0" in text:
             return Fault(None, "there is a NUL byte in the line")
@@ -142,7 +142,7 @@ class CsvBlock(Block):
         """The columns, as bytes if a value does not have its type; and the malformed rows."""
         texts: dict[str, Any] = dict.fromkeys(self._types, pa.binary())
         typed = {name: kind if _is_exact(kind) else pa.string() for name, kind in self._types.items()}
-        first = texts if "NaN" in self.reader.nulls else typed  # as a DOUBLE that is no NULL
+        first = texts if "NaN" in self.reader.nulls else typed  # as a DOUBLE that is not NULL
         for types in (first, texts) if self._regular else ():
             with contextlib.suppress(pa.ArrowInvalid):
                 return self._columns(self._data, types), {}
@@ -198,18 +198,18 @@ class CsvBlock(Block):
         return Fault(self.column_name(conversion.column), reason)
 
     def _field(self, number: int, column: str) -> str:
-        """A field; a byte that is not UTF-8 is a lone surrogate."""
+        """A field; a byte that is not UTF-8 becomes a lone surrogate."""
         text = self._rows[number][0].rstrip(b"\r\n").decode(errors="surrogateescape")
         return split(text, self.reader.delimiter)[self.reader.header.index(column)]
 
 
 def _is_exact(kind: pa.DataType) -> bool:
-    """Whether pyarrow reads values of a type from CSV exactly; it cuts DECIMALs, and TIMESTAMPs may have zones."""
+    """Whether pyarrow reads values of a type from CSV exactly; it truncates DECIMALs, and TIMESTAMPs may have zones."""
     return not (pa.types.is_decimal(kind) or pa.types.is_timestamp(kind) or pa.types.is_nested(kind))
 
 
 def _convert_text(text: Array, kind: pa.DataType, nulls: Sequence[str]) -> Array:
-    """Texts as values of a type, as pyarrow reads them from CSV: blanks may surround them. Raises ArrowInvalid."""
+    """Texts as values of a type, as pyarrow reads them from CSV, possibly between blanks. Raises ArrowInvalid."""
     if nulls and not pa.types.is_string(kind):
         text = pc.if_else(pc.is_in(text, pa.array(nulls)), None, text)
     if pa.types.is_string(kind) or pa.types.is_timestamp(kind):
@@ -234,7 +234,7 @@ def split(record: str, delimiter: bytes) -> list[str]:
 
 
 def _delimiter(header: bytes) -> bytes:
-    """The comma, unless the header has none and another one divides it."""
+    """The comma, unless the header contains no comma but another delimiter."""
     if b"," in header:
         return b","
     return next((mark for mark in (b"\t", b";", b"|") if mark in header), b",")
@@ -244,7 +244,7 @@ def _delimiter(header: bytes) -> bytes:
 
 
 def end_of_rows(delimiter: bytes, data: bytes, final: bool) -> tuple[int, bool]:
-    """The end of the last complete row, and whether all quotes enclose fields; with `final` nothing follows `data`.
+    """The end of the last complete row, and whether all quotes enclose fields. If `final`, nothing follows `data`.
 
     >>> end_of_rows(b",", b'a,"b\\nc"\\nd,"e\\n', final=False)
     (8, True)
@@ -259,7 +259,9 @@ def end_of_rows(delimiter: bytes, data: bytes, final: bool) -> tuple[int, bool]:
 
 
 def rows_of(delimiter: bytes, data: bytes, final: bool = True) -> Iterator[re.Match[bytes]]:
-    """The rows, each with its line end. A row whose group `wrong` is not None has a quote there that encloses no field.
+    """The rows, each with its line end.
+
+    If the group `wrong` of a row is not None, a quote there does not enclose a field.
 
     A wrong row ends with its line. Unless `final`, a field that is still open at the end of `data` ends the rows.
 
@@ -273,7 +275,7 @@ def rows_of(delimiter: bytes, data: bytes, final: bool = True) -> Iterator[re.Ma
 
 
 def _opening(delimiter: bytes) -> tuple[bytes, bytes]:
-    """Patterns of a quoted field without its last quote, and of the delimiters and line ends beside fields."""
+    """Patterns of a quoted field without its last quote, and of the delimiters and line ends next to fields."""
     edge = re.escape(delimiter) + rb"\r\n"
     return rb"(?<![^" + edge + rb'])"[^"]*+(?:""[^"]*+)*+', edge
 

@@ -1,4 +1,4 @@
-"""Columns that the folders of a file name, as Hive lays out tables: `sales/year=2024/shop=3/part.parquet`."""
+"""Columns given by the names of a file's folders, as in Hive: `sales/year=2024/shop=3/part.parquet`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class FolderValue(NamedTuple):
     type: pa.DataType
 
     def array(self, count: int) -> Array:
-        """The value `count` times."""
+        """An array that repeats the value `count` times."""
         value: Any = self.text
         if self.text is not None and pa.types.is_integer(self.type):
             value = int(self.text)
@@ -42,9 +42,9 @@ class FolderValue(NamedTuple):
 
 
 def folder_columns(path: str, paths: Sequence[str], schema: Schema | None) -> list[dict[str, FolderValue]]:
-    """The columns that the folders of each of the files of a path or pattern name, for `open_source`.
+    """The columns from the folders' names, for each of the files of a path or pattern, for `open_source`.
 
-    Without a schema they are those of the folders that the pattern leaves open, if all files have them.
+    Without a schema, these are the folders that the pattern leaves open, if all files have them.
 
     >>> folder_columns("a=1/b=*/*.csv", ["a=1/b=7/x.csv", "a=1/b=8/y.csv"], None)[1]
     {'b': FolderValue(text='8', type=DataType(int64))}
@@ -94,7 +94,7 @@ def _is_date(text: str) -> bool:
 
 
 class FolderReader:
-    """A file with further columns, each of one value. A column that the file has itself is read from it."""
+    """A file with further columns, each of one value. A column that the file itself has is read from the file."""
 
     def __init__(self, reader: FileReader, values: Mapping[str, FolderValue]) -> None:
         self._reader = reader
@@ -118,7 +118,7 @@ class FolderReader:
         return (FolderBlock(block, layout, self._values) for block in self._reader.blocks(self._within(layout)))
 
     def _within(self, layout: Layout) -> Layout:
-        """The layout of the columns that the file has, one at least."""
+        """The layout of the columns that the file has, at least one."""
         attributes = tuple(each for each in layout.attributes if each[1] not in self._values)
         timestamp = None if layout.timestamp in self._values else layout.timestamp
         if not attributes and timestamp is None:

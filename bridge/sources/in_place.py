@@ -1,4 +1,4 @@
-"""Files of Parquet that a database reads itself: only their timestamps are read here, to see that they are in order."""
+"""Parquet files that a database reads itself: only their timestamps are read here, to check that they are in order."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ _WIDENED = {
     pa.string(): (pa.large_string(),),
     pa.timestamp("us"): (pa.timestamp("ms"), pa.timestamp("s")),
 }
-"""The types of attributes, and those of files whose values they have unchanged."""
+"""The types of attributes, with the types in files whose values are equal without conversion."""
 
 _UNCHANGED = (pa.bool_(), pa.date32(), *_WIDENED)
-"""The types whose values in a file are those of an attribute of this type."""
+"""The types for which values in a file are those of an attribute of the same type."""
 
 _ROW_NUMBER = "file_row_number"
-"""DuckDB's option, and column, for the number of a row in its file, from 0."""
+"""DuckDB's option and column for the number of a row in its file, from 0."""
 
 _WHOLE = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32())
 
 
 class NotInPlaceError(Exception):
-    """A row has to be converted, or does not fit, or a file cannot be read: all are read here, row by row."""
+    """Raised if a row has to be converted or does not fit, or a file cannot be read. Then all rows are read here."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Stretch:
 class TimeColumn:
     """A column of timestamps: whole numbers of a `unit`, or (None) of a timestamp type.
 
-    `is_plain`: of the type TIMESTAMP, by whose values DuckDB knows the parts of a file that it need not read.
+    `is_plain`: whether it is of the type TIMESTAMP, by which DuckDB knows the parts of a file that it need not read.
 
     >>> TimeColumn('"at"', "us").value
     '(CAST("at" AS BIGINT) - ((CAST("at" AS BIGINT) % 1000) + 1000) % 1000) // 1000'
@@ -79,7 +79,7 @@ class TimeColumn:
         return f"({whole} - (({whole} % {divisor}) + {divisor}) % {divisor}) // {divisor}"
 
     def bounds(self, first: int | None, until: int | None) -> Iterator[str]:
-        """Conditions that hold from `first` to `until` (ms), both included, by which files are read in part."""
+        """Conditions that hold from `first` to `until` (ms), inclusive, with which files are read in part."""
         if self.unit is None and not self.is_plain:
             yield from (f"{self.value} {sign} {at}" for sign, at in ((">=", first), ("<=", until)) if at is not None)
             return
@@ -101,7 +101,7 @@ class ParquetFile:
     stretches: Sequence[Stretch]
 
     def select(self, before: int, first: int | None, until: int | None) -> str:
-        """A SELECT for DuckDB of `ts`, `seq` and the attributes; `before`: the number of rows in the files before it."""
+        """A SELECT for DuckDB of `ts`, `seq` and the attributes. `before`: the number of rows in earlier files."""
         columns = [f"{self.time.value} AS ts", f"{_ROW_NUMBER} + {before + 1} AS seq"]
         columns += [f"{_quoted(column)} AS {_quoted(name)}" for name, column in self.columns.items()]
         bounds = " AND ".join(self.time.bounds(first, until))
@@ -112,7 +112,7 @@ class ParquetFile:
 
 @dataclasses.dataclass(frozen=True)
 class ParquetInPlace:
-    """Files whose rows, one file after the other, are in the order of time, and need no conversion."""
+    """Files whose rows, one file after the other, are in the order of time and need no conversion."""
 
     files: Sequence[ParquetFile]
 
@@ -126,7 +126,7 @@ class ParquetInPlace:
         return sum(stretch.rows for stretch in self.stretches if last is None or stretch.last <= last)
 
     def select(self, first: int | None, until: int | None) -> str:
-        """A SELECT for DuckDB of `ts`, `seq` and the attributes of the rows from `first` to `until`, both included."""
+        """A SELECT for DuckDB of `ts`, `seq` and the attributes of the rows from `first` to `until`, inclusive."""
         found: list[str] = []
         before = 0
         for file in self.files:
@@ -138,14 +138,14 @@ class ParquetInPlace:
 
 
 def in_order(files: Sequence[ParquetFile]) -> ParquetInPlace | None:
-    """These files but those without rows; None if there is none, or time goes back in them, or from one to the next."""
+    """These files without empty ones; None if none is left, or time goes back within them or from one to the next."""
     found = ParquetInPlace([file for file in files if file.stretches])
     follows = all(before.last <= after.first for before, after in itertools.pairwise(found.stretches))
     return found if found.files and follows else None
 
 
 def parquet_file(reader: FileReader, layout: Layout | None) -> ParquetFile:
-    """A file in this layout. Raises NotInPlaceError where a row has to be converted, or does not fit."""
+    """A file in this layout. Raises NotInPlaceError if a row has to be converted or does not fit."""
     if not isinstance(reader, ParquetReader) or layout is None or layout.timestamp is None:
         raise NotInPlaceError
     names = [*map(str.lower, reader.columns), _ROW_NUMBER]
@@ -173,11 +173,11 @@ def _time_column(name: str, kind: pa.DataType, unit: TimeUnit) -> TimeColumn:
 
 
 def _stretches(path: str, timestamp: str, unit: TimeUnit) -> list[Stretch]:
-    """All rows of a file, of which no timestamp is missing, out of range, or before the one of the row before it."""
+    """All rows of a file whose timestamps are complete, in range, and in order; else raises NotInPlaceError."""
     import pyarrow.parquet as pq
 
     try:
-        metadata = pq.read_metadata(path)  # once: every reader of a row group needs it
+        metadata = pq.read_metadata(path)  # read once, as every reader of a row group needs it
 
         def times(group: int, rows: int) -> Iterator[Array]:
             """The timestamps of a row group, in batches of `rows`."""
@@ -188,7 +188,7 @@ def _stretches(path: str, timestamp: str, unit: TimeUnit) -> list[Stretch]:
         batches = itertools.chain.from_iterable(times(group, 1) for group in groups)
         if (first := next(batches, None)) is None:
             return []
-        unit.to_times(first)  # the unit may be that of the first timestamp
+        unit.to_times(first)  # the unit may be derived from the first timestamp
         with ThreadPoolExecutor(pa.cpu_count()) as threads:
             parts = list(
                 threads.map(lambda group: [_stretch(unit.to_times(each)) for each in times(group, ROWS)], groups)
@@ -206,9 +206,9 @@ def _stretch(times: Array) -> Stretch:
 
 
 def cuts(stretches: Sequence[Stretch], rows: int) -> Iterator[Stretch]:
-    """Stretches of about `rows` rows, of which one ends with all rows of a timestamp.
+    """Stretches of about `rows` rows, each of which ends with all rows of a timestamp.
 
-    A stretch begins with the timestamp after the last one of the stretch before it, unless it is the first.
+    A stretch, unless it is the first, begins with the timestamp after the end of the previous stretch.
 
     >>> list(cuts([Stretch(3, 10, 20), Stretch(3, 20, 30), Stretch(3, 31, 40)], 5))
     [Stretch(rows=6, first=10, last=30), Stretch(rows=3, first=31, last=40)]

@@ -1,4 +1,4 @@
-"""The types of columns that have none: of texts, of JSON, of Python values, and of several files together."""
+"""The types of columns without types: of texts, of JSON, of Python values, and of several files together."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ UNFIT = (pa.ArrowException, OverflowError, UnicodeEncodeError)
 
 
 def type_of_texts(texts: Array, kind: pa.DataType, place: str) -> pa.DataType:
-    """The type of a CSV column that pyarrow reads as `kind`: it takes whole numbers beyond 64 bits for DOUBLE.
+    """The type of a CSV column that pyarrow reads as `kind`.
+
+    Whole numbers beyond 64 bits, for example, are DOUBLE there.
 
     Warns of a DOUBLE that cannot keep all digits; `place` names the column.
 
@@ -42,7 +44,7 @@ def type_of_texts(texts: Array, kind: pa.DataType, place: str) -> pa.DataType:
 
 
 def type_of_values(values: list[Any], place: str) -> pa.DataType:
-    """The type of JSON or Python values: that of most of them, if they are of several kinds.
+    """The type of JSON or Python values; if they are of several kinds, that of most of them.
 
     Texts that are all dates or all times have the type of dates or times. `place` names the column in a warning.
 
@@ -98,7 +100,7 @@ def _warn_of_digits(place: str) -> None:
 
 
 def common_types(all_columns: list[Mapping[str, pa.DataType]], are_texts: bool) -> dict[str, pa.DataType]:
-    """The type of each column of several files; `are_texts`: a column of several kinds is text.
+    """The type of each column of several files. `are_texts`: whether a column of several kinds is text.
 
     >>> print(common_types([{"v": pa.int64()}, {"v": pa.float64()}], False)["v"])
     double
@@ -112,7 +114,7 @@ def common_types(all_columns: list[Mapping[str, pa.DataType]], are_texts: bool) 
 
 
 def _common(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    """The type that has the values of two types; None if they are of several kinds."""
+    """The type that includes the values of two types; None if they are of different kinds."""
     one, other = (kind.value_type if pa.types.is_dictionary(kind) else kind for kind in (one, other))
     if one == other or pa.types.is_null(other) or (is_text(one) and is_text(other)):
         return one
@@ -137,5 +139,5 @@ def _common_number(one: pa.DataType, other: pa.DataType) -> pa.DataType:
 
 
 def _size(kind: pa.DataType) -> tuple[int, int]:
-    """The digits of an exact number, and those after its point."""
+    """The number of digits of an exact number, and the number of them after its point."""
     return (kind.precision, kind.scale) if pa.types.is_decimal(kind) else (20 if pa.types.is_uint64(kind) else 19, 0)

@@ -1,4 +1,4 @@
-"""The layout of a file: which column has the timestamps, which an attribute, and which are left out."""
+"""The layout of a file: the column with the timestamps, the columns of attributes, and the columns left out."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Conversion:
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """The columns of the timestamps, which a relation does not have, and of each attribute. `file` is for messages.
+    """The columns of the timestamps (a relation has none) and of each attribute. `file` is for messages.
 
-    `unit`: that of timestamps that are numbers. `inferred`: the types of the attributes are those of the first rows.
+    `unit`: the unit of numeric timestamps. `inferred`: whether the types of the attributes come from the first rows.
 
     >>> layout = Layout("f.csv", "time", ((Attribute("a", "BIGINT"), "A"),))
     >>> layout.conform(pa.table({"time": [1], "A": [2]})).to_pylist()
@@ -72,7 +72,7 @@ class Layout:
             yield Conversion(attribute.name, column, attribute.type, convert)
 
     def _values(self, values: Array, attribute: Attribute, column: str) -> Array:
-        """An attribute's values; where the column has the timestamps, too, a number may be written as a time."""
+        """The values of an attribute. If its column also has the timestamps, a number may be written as a time."""
         number = attribute.type not in ("VARCHAR", "DATE", "TIMESTAMP")
         return to_attribute(self.unit.to_times(values) if number and column == self.timestamp else values, attribute)
 
@@ -89,7 +89,7 @@ def layout_of(
     """The layout of a file with these columns. Without a schema, the attributes are those of the columns.
 
     `typed`: the columns have types of their own (Parquet, a frame), which must be of the attribute's kind.
-    `unit`: that of timestamps that are numbers.
+    `unit`: the unit of numeric timestamps.
     Raises SourceError for an unknown timestamp column, and for a column that is missing or of another kind.
     """
     time = (
@@ -190,7 +190,7 @@ def _column_of(file: str, attribute: Attribute, columns: Mapping[str, pa.DataTyp
 
 
 def _find(name: str, columns: Iterable[str]) -> str | None:
-    """The column of this name, else the first of this name in another case."""
+    """The column with this name, or else the first column with this name in another case."""
     names = list(columns)
     return name if name in names else next((column for column in names if column.lower() == name.lower()), None)
 

@@ -13,14 +13,14 @@ from bridge.sources.infer import UNFIT, WIDEST, type_of_values
 
 
 def is_mapping(row: Any) -> bool:
-    """Whether a row has its values by the names of its columns."""
+    """Whether a row is a mapping from the names of its columns to values."""
     return isinstance(row, Mapping) or hasattr(row, "_mapping")
 
 
 def table_of_mappings(name: str, rows: Iterable[Any]) -> pa.Table:
-    """The rows as a table with the columns of all of them; a key that a row leaves out is NULL.
+    """The rows as a table with the columns of all of them. A key that a row lacks is NULL.
 
-    Raises SourceError for a row that is not a mapping, and for the first value of another kind than most of its column.
+    Raises SourceError for a row that is not a mapping, and for a value of another kind than most of its column.
 
     >>> table_of_mappings("s", [{"ts": 1, "a": "x"}, {"ts": 2, "b": 0.5}]).to_pylist()
     [{'ts': 1, 'a': 'x', 'b': None}, {'ts': 2, 'a': None, 'b': 0.5}]

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 BYTES = 2**26
-"""The largest number of bytes of a chunk, unless a chunk is larger from the start."""
+"""The largest size of a chunk in bytes, unless a single one is larger."""
 
 Chunk = dict[str, pa.Table]
 """Tables by stream. All their rows precede all rows of later chunks."""
@@ -42,7 +42,7 @@ def drop_before(chunks: Iterable[Chunk], begin: int) -> Iterator[Chunk]:
 def combine(chunks: Iterable[Chunk], streams: Iterable[str], events: int, size: int) -> Iterator[Chunk]:
     """The same rows in fewer chunks, each of at most `events` rows and `size` bytes unless it was larger before.
 
-    `streams` is the order of rows with equal timestamps. An error of reading is raised after all rows before it were given.
+    `streams`: the order of rows with equal timestamps. An error of reading is raised after all rows before it.
 
     >>> one, two = {"b": pa.table({"ts": [1]})}, {"a": pa.table({"ts": [2]})}
     >>> for chunk in combine([one, two, two], "ab", 2, 1_000):
@@ -70,7 +70,7 @@ def combine(chunks: Iterable[Chunk], streams: Iterable[str], events: int, size: 
 
 
 def prefetch(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
-    """The same chunks. Each is read while the one before it is used.
+    """The same chunks. Each is read while the previous one is used.
 
     >>> [row_count(chunk) for chunk in prefetch(iter([{"a": pa.table({"ts": [1]})}]))]
     [1]
@@ -99,7 +99,7 @@ def _concatenate(chunks: list[Chunk], order: list[str]) -> Chunk:
 def merge(streams: Mapping[str, Iterator[pa.Table]]) -> Iterator[Chunk]:
     """Merges streams of tables by `ts`. Rows with equal timestamps are in the order of the streams.
 
-    It keeps one table per stream in memory. An error of a stream is raised after all rows before it in time were given.
+    It keeps one table per stream in memory. An error of a stream is raised after all rows that are earlier in time.
 
     >>> one, two = pa.table({"ts": [1, 4]}), pa.table({"ts": [2, 3]})
     >>> for chunk in merge({"a": iter([one]), "b": iter([two])}):
@@ -135,7 +135,7 @@ class _Head:
         self.times = np.array([], "int64") if self.table is None else _times(self.table)
 
     def take(self, newest: int, equal: bool) -> pa.Table:
-        """Removes and returns the rows before `newest`; with `equal` also those at it."""
+        """Removes and returns the rows before `newest`; if `equal`, also the rows at `newest`."""
         count = int(np.searchsorted(self.times, newest, side="right" if equal else "left"))
         rows: pa.Table = self.table.slice(0, count)
         self.table, self.times = self.table.slice(count), self.times[count:]

@@ -1,4 +1,4 @@
-"""NDJSON: one JSON object per line. A key that a line leaves out is NULL; NaN and Infinity are numbers."""
+"""NDJSON: one JSON object per line. A key that a line lacks is NULL; NaN and Infinity are numbers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _IN_JSON = {
     "BOOLEAN": pa.bool_(), "SMALLINT": pa.int64(), "INTEGER": pa.int64(), "BIGINT": pa.int64(), "DOUBLE": pa.float64(),
     "VARCHAR": pa.string(), "DATE": pa.string(), "TIMESTAMP": pa.string(),
 }  # fmt: skip
-"""The types that values of attributes have in JSON, where Arrow reads them as Python does."""
+"""The types of attributes' values in JSON, if Arrow reads them as Python does."""
 
 
 class NdjsonReader(TextReader):
@@ -60,7 +60,7 @@ class NdjsonReader(TextReader):
 
 
 class JsonBlock(Block):
-    """Complete lines of an NDJSON file. With a `schema`, Arrow reads them if all are of this schema."""
+    """Complete lines of an NDJSON file. Given a `schema`, Arrow reads them if all have this schema."""
 
     def __init__(self, layout: Layout, data: bytes, line: int, schema: pa.Schema | None) -> None:
         self.layout, self._data, self._line = layout, data, line
@@ -108,7 +108,7 @@ class JsonBlock(Block):
 
 
 def _schema(columns: Mapping[str, pa.DataType], layout: Layout) -> pa.Schema | None:
-    """The types of a layout's columns in JSON; None if only Python reads one of them."""
+    """The types of a layout's columns in JSON; None if only Python can read one of them."""
     types: dict[str, Any] = {}
     for conversion in layout.conversions():
         kind = _IN_JSON.get(conversion.type)
@@ -121,7 +121,7 @@ def _schema(columns: Mapping[str, pa.DataType], layout: Layout) -> pa.Schema | N
 
 
 def _read(data: bytes, schema: pa.Schema) -> pa.Table | None:
-    """The objects in `data` as Arrow reads them; None if a value has another type, or a line is not one object."""
+    """The objects in `data`, read by Arrow; None if a value has another type, or a line is not one object."""
     lines = data.strip(b"\n")
     count = lines.count(b"\n") + 1
     if not lines.startswith(b"{") or not lines.endswith(b"}") or lines.count(b"}\n{") != count - 1:
@@ -138,7 +138,7 @@ def _read(data: bytes, schema: pa.Schema) -> pa.Table | None:
 
 
 def _fault(line: bytes) -> Fault:
-    """Why a line is not a JSON object."""
+    """The reason why a line is not a JSON object."""
     try:
         _DECODE(line.decode())
     except json.JSONDecodeError as error:
@@ -170,7 +170,7 @@ def _is_object(item: Any) -> bool:
 
 
 def _array(values: list[Any], attribute: Attribute | None) -> Array:
-    """Values of one kind as Arrow: numbers, texts or booleans. Those of an `attribute` are checked one by one."""
+    """Values of one kind as Arrow: numbers, texts or booleans. For an `attribute`, each value is checked."""
     if attribute is not None:
         try:
             check = checker(attribute)
@@ -179,7 +179,7 @@ def _array(values: list[Any], attribute: Attribute | None) -> Array:
         except TypeMismatch as error:
             raise Unfit(str(error)) from None
     if bool in (kinds := set(map(type, values))) and not kinds <= {bool, type(None)}:
-        raise Unfit("booleans and others")  # Arrow takes True for 1.0 beside another float
+        raise Unfit("booleans and others")  # Arrow takes True for 1.0 next to a float
     try:
         return pa.array(values)
     except (OverflowError, pa.ArrowInvalid):  # whole numbers beyond 64 bits may be DOUBLEs

@@ -1,4 +1,4 @@
-"""How the events of streams are read: the options of `bridge.replay`, `file_source` and the command."""
+"""The options for reading the events of streams, for `bridge.replay`, `file_source` and the command."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(frozen=True)
 class ReadOptions:
-    """How the events of one stream are read.
+    """The options for reading the events of one stream.
 
-    `timestamp`: the column with the timestamps; None to guess it. `timestamp_unit`: one of `times.UNITS`, or None.
-    `sort`: order the events by time. `format`: the format of files, if their ending does not say.
+    `timestamp`: the column with the timestamps; None: it is guessed. `timestamp_unit`: one of `times.UNITS`, or None.
+    `sort`: whether to order the events by time. `format`: the format of files, if their ending does not tell.
     """
 
     timestamp: str | None = None
@@ -32,7 +32,7 @@ DEFAULTS = ReadOptions()
 
 @dataclasses.dataclass(frozen=True)
 class HistoryOptions:
-    """How the events of several streams are read: an option applies to all of them, or is a mapping by stream.
+    """The options for reading the events of several streams. An option is for all of them, or is a mapping by stream.
 
     >>> HistoryOptions({"a": "time"}, "s").of("a")
     ReadOptions(timestamp='time', timestamp_unit='s', sort=False, format=None)
@@ -44,7 +44,7 @@ class HistoryOptions:
     format: str | None = None
 
     def of(self, stream: str) -> ReadOptions:
-        """The options of one stream. Raises BridgeError for an unknown unit, and for what is not a column."""
+        """The options of one stream. Raises BridgeError for an unknown unit, and for a column that is not a name."""
         unit, timestamp = unit_of(_of_stream(self.timestamp_unit, stream)), _of_stream(self.timestamp, stream)
         if timestamp is not None and not isinstance(timestamp, str):
             raise BridgeError(f"timestamp= is the name of a column, not {timestamp!r}")

@@ -1,4 +1,4 @@
-"""The order of time and the rejected rows of a stream: an error for the first of them, or a file with all."""
+"""Checks the order of time, and handles rejected rows of a stream: an error for the first, or a file with all."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SORT = "to sort the history: --sort (sort=True in Python)"
 
 @dataclasses.dataclass(frozen=True)
 class Reject:
-    """A rejected row: its file, line and place, the reason, and the text of the row; `unit` is what `line` counts.
+    """A rejected row: its file, line and place, the reason, and the text of the row. `unit`: what `line` counts.
 
     >>> print(Reject("t.csv", 3, "column 2, 'price'", "'x' is not a DOUBLE", "1,x"))
     t.csv:3: column 2, 'price': 'x' is not a DOUBLE
@@ -38,7 +38,7 @@ class Reject:
 
 
 class Rejects:
-    """Writes rejected rows to a file per stream, one JSON object per line. A file appears with its first row.
+    """Writes rejected rows to a file per stream, one JSON object per line. A file is created at its first row.
 
     >>> Rejects({"trades": Path("trades.csv.rejects.ndjson")}).counts
     {}
@@ -74,8 +74,8 @@ class Rejects:
 class Checker:
     """Converts the blocks of one stream to tables in the order of time, and reports the rows that do not fit.
 
-    `rejects` takes these rows; without it, the first raises SourceError, after the rows before it were given.
-    `newest` is the newest timestamp so far (rule T2). `any_order`: time may go back.
+    `rejects` takes these rows; without it, the first one raises SourceError, after the rows before it were given.
+    `newest`: the newest timestamp so far (rule T2). `any_order`: whether time may go back.
     """
 
     stream: str
@@ -84,7 +84,7 @@ class Checker:
     any_order: bool = False
 
     def tables(self, block: Block) -> Iterator[pa.Table]:
-        """The rows that fit, at most one table."""
+        """The rows that fit, as at most one table."""
         rows = self._in_order(block, block.rows(until_fault=self.rejects is None))
         if rows.table.num_rows:
             self.newest = int(rows.table.column(0)[-1].as_py())
@@ -96,7 +96,7 @@ class Checker:
             self.rejects.add(self.stream, reject)
 
     def _in_order(self, block: Block, rows: FittingRows) -> FittingRows:
-        """The rows that are not older than a row before them, with the older ones as faults."""
+        """The rows that are not older than a row before them; the older ones become faults."""
         times = rows.table.column(0).to_numpy()
         if self.any_order or not len(times):
             return rows

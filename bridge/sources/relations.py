@@ -23,7 +23,7 @@ from windows.databases import Database, Refused
 from windows.schema import Attribute, Schema, TypeMismatch, relation_schema, type_of_arrow
 
 NULLS = tuple(csv.ConvertOptions().null_values or ())
-"""Words for NULL in a relation's columns that are not text, such as NA."""
+"""The words for NULL in a relation's columns that are not text, such as NA."""
 
 
 def create_relation(database: Database, name: str, data: Any) -> None:
@@ -55,7 +55,7 @@ def _create_table(database: Database, name: str, schema: Schema, whole: pa.Table
 
 
 def whole_table(name: str, data: Any) -> pa.Table:
-    """The rows of an Arrow table, a frame or a file as one Arrow table. Raises SourceError for anything else."""
+    """The rows of an Arrow table, a frame or a file, as one Arrow table. Raises SourceError for another object."""
     if isinstance(data, (str, os.PathLike)):
         return read_relation(name, os.fspath(data))
     tables = as_arrow(data)
@@ -65,9 +65,9 @@ def whole_table(name: str, data: Any) -> pa.Table:
 
 
 def read_relation(name: str, path: str) -> pa.Table:
-    """A relation's rows from a CSV, NDJSON or Parquet file. Text files are read as those of events.
+    """The rows of a relation from a CSV, NDJSON or Parquet file. Text files are read in the same way as events.
 
-    Raises SourceError for a file that cannot be read, and for the first row that does not fit.
+    Raises SourceError if the file cannot be read, and for the first row that does not fit.
     """
     try:
         reader = open_file(path, nulls=NULLS)
@@ -93,7 +93,7 @@ def read_relation(name: str, path: str) -> pa.Table:
 
 @contextlib.contextmanager
 def temporary_relation(database: Database, name: str, data: Any) -> Iterator[None]:
-    """Within it the table `name` has the rows of an Arrow table or frame; only this connection sees it."""
+    """A context in which the table `name` has the rows of an Arrow table or frame; only this connection sees it."""
     whole = whole_table(name, data)
     if database.zero_copy_arrow:
         with database.registered(whole, name):
@@ -115,7 +115,7 @@ def drop_relation(database: Database, name: str) -> None:
 
 
 def _create(database: Database, name: str, schema: Schema) -> str:
-    """The CREATE TABLE. SQLite keeps any type's name, and the bridge reads values by it."""
+    """The CREATE TABLE statement. SQLite stores the name of any type, and the bridge reads values by it."""
     kinds = [a.type if database.dialect == "sqlite" else database.column_type(a) for a in schema]
     columns = (f"{_quoted(database, a.name)} {kind}" for a, kind in zip(schema, kinds, strict=True))
     return f"CREATE TABLE {_quoted(database, name)} ({', '.join(columns)}){database.table_options}"

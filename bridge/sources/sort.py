@@ -14,16 +14,16 @@ from bridge.errors import SourceError
 from bridge.sources.merge import merge
 
 RUN = 2**28
-"""The bytes of a run, which is sorted in memory."""
+"""The size in bytes of a run, which is sorted in memory."""
 
 ROWS = 50_000
-"""The rows of a run that are read again at a time."""
+"""The number of rows of a run that are read at a time."""
 
 
 def sort_by_time(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
     """The same rows by `ts`, the first column; rows with equal timestamps stay in their order.
 
-    What exceeds RUN is written to a directory for temporary files, which is removed afterwards.
+    Rows beyond RUN bytes are written to a directory for temporary files, which is removed afterwards.
 
     >>> parts = iter([pa.table({"ts": [3, 1], "a": [1, 2]}), pa.table({"ts": [1], "a": [3]})])
     >>> pa.concat_tables(sort_by_time(parts)).to_pydict()
@@ -57,7 +57,7 @@ def _sorted(tables: list[pa.Table]) -> pa.Table:
 
 
 def _on_disk(run: pa.Table, path: Path, files: contextlib.ExitStack) -> Iterator[pa.Table]:
-    """Writes a run, and reads it again part by part. `files` closes it."""
+    """Writes a run to a file, and reads it part by part. `files` closes the file."""
     try:
         with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, run.schema) as writer:
             writer.write_table(run, max_chunksize=ROWS)

@@ -36,7 +36,7 @@ FORMATS = ("csv", "ndjson", "parquet")
 """The formats of files."""
 
 SAMPLE = 2**18
-"""The bytes of a text file by which the types of several files are inferred."""
+"""The number of bytes of a text file from which the types of several files are inferred."""
 
 _ENDINGS = {
     ".csv": "csv", ".tsv": "csv", ".txt": "csv", ".ndjson": "ndjson", ".jsonl": "ndjson", ".json": "ndjson",
@@ -47,8 +47,8 @@ _ENDINGS = {
 class EventSource:
     """The events of one stream, from one or several files or tables, which are opened one after the other.
 
-    `schema` is declared, or inferred from the first of them, whose columns may have other `types`. `paths`: those of
-    the files, where all columns are in them.
+    `schema`: the declared schema, or that of the first file or table, whose columns may have other `types`. `paths`:
+    the paths of the files, if these contain all columns.
     """
 
     def __init__(
@@ -77,20 +77,20 @@ class EventSource:
         return self._read_in_place / self._rows_in_place if self._read_in_place else self._reader.fraction
 
     def note_read(self, rows: int) -> int:
-        """A database has read more rows of the files itself; gives how many it has read."""
+        """Adds rows of the files that a database has read itself; returns how many it has read so far."""
         self._read_in_place += rows
         return self._read_in_place
 
     @property
     def waits(self) -> bool:
-        """Whether more events may still arrive while these are read, so that each should be pushed at once."""
+        """Whether more events may arrive during reading, so that each should be pushed at once."""
         return self._reader.waits and not self.options.sort
 
     def tables(self, rejects: Rejects | None = None) -> Iterator[pa.Table]:
         """Tables of `ts` and the attributes, in the order of time, of at most ROWS rows.
 
         Rows that do not fit are written to `rejects`. Without it, the first such row raises SourceError, after the rows
-        before it were given; if they are sorted, before any row is given.
+        before it were given; if rows are sorted, before any row is given.
         """
         tables = self._tables(Checker(self.stream, rejects, any_order=self.options.sort))
         for table in sort_by_time(tables) if self.options.sort else tables:
@@ -115,7 +115,7 @@ class EventSource:
             layout = self._laid_out(self.schema)
 
     def in_place(self) -> ParquetInPlace | None:
-        """The files, if all are of Parquet, in order, and have the types of the stream: then a database can read them.
+        """The files, if all are Parquet, in order, and have the types of the stream, so that a database can read them.
 
         Notes and warnings about them are given by `begin_in_place`, or when the files are read here.
         """
@@ -135,7 +135,7 @@ class EventSource:
         return found
 
     def begin_in_place(self) -> None:
-        """A database begins to read the files of `in_place`."""
+        """Notes that a database begins to read the files of `in_place`."""
         notes, caught = self._noted_in_place
         self._note_unit()
         for text in notes:
@@ -156,7 +156,7 @@ class EventSource:
                 raise NotInPlaceError from error
 
     def timestamp_unit(self) -> str | None:
-        """The unit of timestamps that are numbers, for which AUTO reads the first rows."""
+        """The unit of numeric timestamps. For AUTO, the first rows are read."""
         if self._unit.name == AUTO:
             next(self._tables(Checker(self.stream, any_order=True)), None)
         return self._unit.name
@@ -166,7 +166,7 @@ class EventSource:
         self._reader.close()
 
     def _laid_out(self, schema: Schema | None, reader: FileReader | None = None) -> Layout | None:
-        """The layout of the current file, or another; None if it has neither columns nor rows."""
+        """The layout of the current or another file; None if it has neither columns nor rows."""
         reader = reader or self._reader
         if not reader.columns and schema is not None:
             return None
@@ -179,7 +179,7 @@ class EventSource:
         return dataclasses.replace(layout, inferred=not self._is_declared)
 
     def _note_unit(self) -> None:
-        """A note about a unit that was guessed, or a warning of one that is hardly right."""
+        """Gives a note about a guessed unit, or a warning about one that is hardly right."""
         file, unit = self._reader.file, self._unit
         if self.options.timestamp_unit == AUTO and unit.first is not None:
             self._note(f"{file}: the timestamps are {unit.words} (a guess by the first one, {unit.first:.15g})")
@@ -238,7 +238,7 @@ def open_source(
 def _readers(
     paths: Sequence[str], folders: Sequence[Mapping[str, FolderValue]], options: ReadOptions
 ) -> Iterator[FileReader]:
-    """The files, each opened when it is its turn, with the columns that its folders name."""
+    """The files, each opened in its turn, with the columns from the names of its folders."""
     for path, values in zip(paths, folders, strict=True):
         reader = open_file(path, options)
         yield FolderReader(reader, values) if values else reader
@@ -246,7 +246,7 @@ def _readers(
 
 def paths_of(path: str) -> list[str]:
     """The files of a path or a pattern, sorted by name. Raises SourceError if no file matches."""
-    if path == "-" or os.path.exists(path) or not glob.has_magic(path):  # unlike Path.exists False for names too long
+    if path == "-" or os.path.exists(path) or not glob.has_magic(path):  # False for too long names
         return [path]
     found = sorted(glob.glob(path, recursive=True))
     if not found:
@@ -265,7 +265,7 @@ def ending_of(path: str) -> str | None:
 
 
 def _types_of_files(paths: list[str], options: ReadOptions) -> dict[str, pa.DataType]:
-    """The types of the columns of all files together, by their first rows. A file that cannot be read has none."""
+    """The types of the columns of all files together, from their first rows. An unreadable file has none."""
     columns: list[Mapping[str, pa.DataType]] = []
     are_texts = False
     for path in paths:
@@ -280,9 +280,9 @@ def _types_of_files(paths: list[str], options: ReadOptions) -> dict[str, pa.Data
 def open_file(
     path: str, options: ReadOptions = DEFAULTS, nulls: Sequence[str] = csv.NULLS, size: int | None = None
 ) -> FileReader:
-    """A reader of one file, by the format that is given, by its ending, or by its first bytes.
+    """A reader of one file; its format is given, or told by its ending or its first bytes.
 
-    For `nulls` see `csv.CsvReader`. `size`: the bytes of text that are read at a time.
+    For `nulls` see `csv.CsvReader`. `size`: the number of bytes of text that are read at a time.
     """
     if os.path.isdir(path):
         raise SourceError(f"{path} is a directory: name its files, such as '{path}/*.parquet'")

@@ -20,10 +20,10 @@ from windows.schema import Reader as RowReader
 from windows.schema import Schema, TypeMismatch
 
 ROWS = 100_000
-"""The largest number of rows of a table of events."""
+"""The largest number of rows in a table of events."""
 
 WIDE, MOST = 2**24, 500_000
-"""A Parquet file is read in batches of at most this many bytes and rows."""
+"""The largest number of bytes and of rows in a batch of a Parquet file."""
 
 PAIRS = 10_000
 """The number of pairs that are read at a time."""
@@ -71,7 +71,10 @@ class ParquetReader:
             self._read += batch.num_rows
 
     def _batch(self) -> int:
-        """Rows per batch: many narrow ones for few calls, few wide ones for little memory."""
+        """The number of rows per batch: many if they are narrow, for few calls.
+
+        Few if they are wide, for little memory.
+        """
         groups = map(self._parquet.metadata.row_group, range(self._parquet.num_row_groups))
         size = sum(group.total_byte_size for group in groups) // max(1, self._parquet.metadata.num_rows)
         return max(1, min(MOST, WIDE // max(1, size)))
@@ -107,7 +110,7 @@ class TableReader:
 
 
 class TableBlock(Block):
-    """Rows of an Arrow table, after `before` others."""
+    """Rows of an Arrow table, after `before` other rows."""
 
     unit = "row"
 
@@ -132,7 +135,10 @@ class TableBlock(Block):
 
 
 class PairsReader:
-    """(payload, timestamp) pairs, checked as by `push_event`. Without a schema it is inferred from the first payloads."""
+    """(payload, timestamp) pairs, checked as in `push_event`.
+
+    Without a schema, it is inferred from the first payloads.
+    """
 
     typed = False
     waits = True
@@ -159,7 +165,7 @@ class PairsReader:
 
 
 class PairsBlock(Block):
-    """(payload, timestamp) pairs, after `before` others."""
+    """(payload, timestamp) pairs, after `before` other pairs."""
 
     unit = "event"
 
@@ -210,7 +216,7 @@ def _batches(pairs: Iterator[Any]) -> Iterator[list[Any]]:
 
 
 def _infer_schema(name: str, pairs: list[Any]) -> Schema:
-    """The schema of the first payloads, which must be mappings; of the first one alone where they disagree."""
+    """The schema of the first payloads, which must be mappings; of only the first one if they differ."""
     for sample in (pairs, pairs[:1]):
         with contextlib.suppress(AttributeError, TypeError, ValueError, pa.ArrowException):
             table = pa.Table.from_pylist([payload for payload, _ in sample])

@@ -18,13 +18,16 @@ import pyarrow as pa
 from bridge.errors import SourceError
 
 SIZE = 4_000_000
-"""Bytes that are read at a time: enough for the readers to be fast, few enough to fit any memory."""
+"""The number of bytes that are read at a time: enough for fast readers, few enough to fit any memory."""
 
 LIMIT = 16_000_000
-"""The number of bytes of the longest row. Where a row is longer, a quote or a line end is missing."""
+"""The number of bytes of the longest row. In a longer row, a quote or a line end is missing."""
 
 Cut = Callable[[bytes, bool], tuple[int, bool]]
-"""Gives the end of the last complete row, and whether the rows are regular. The second argument: nothing follows."""
+"""Returns the end of the last complete row, and whether the rows are regular.
+
+The second argument: whether nothing follows.
+"""
 
 _LINE_END = re.compile(rb"\r\n?|\n")
 _COMPRESSED: dict[bytes, tuple[str, Callable[[Any], Any]]] = {
@@ -32,7 +35,7 @@ _COMPRESSED: dict[bytes, tuple[str, Callable[[Any], Any]]] = {
     b"BZh": ("bz2", bz2.BZ2File), b"\xfd7zX": ("xz", lzma.LZMAFile),
     b"\x28\xb5\x2f\xfd": ("zst", lambda file: pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd")),
 }  # fmt: skip
-"""How a compressed file begins, its kind, and what reads it."""
+"""The first bytes of compressed files, with the kind and the reader of each."""
 
 _ARCHIVES = {
     b"PK\x03\x04": "a zip archive or a workbook: unpack it, or save it as CSV",
@@ -44,9 +47,9 @@ _BOMS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\x00\x00\xfe\xff": "UTF
 
 
 class Bytes:
-    """The bytes of a file, or of standard input for the path `-`, of which `size` are read at a time; by default SIZE.
+    """The bytes of a file (`-`: standard input), of which `size` are read at a time; by default SIZE.
 
-    Raises SourceError where the file cannot be opened or read, is damaged, or is UTF-16 or UTF-32.
+    Raises SourceError if the file cannot be opened or read, is damaged, or is UTF-16 or UTF-32.
     """
 
     def __init__(self, path: str, size: int | None = None) -> None:
@@ -78,13 +81,13 @@ class Bytes:
         return self._raw.tell() / self._size if self._size else None
 
     def first_line(self) -> bytes:
-        """The first line that is not empty. It is still to be read."""
+        """The first line that is not empty, without consuming it."""
         while not _LINE_END.search(self._head.lstrip()) and len(self._head) < LIMIT and (more := self._some()):
             self._head += more
         return _LINE_END.split(self._head.lstrip(), 1)[0]
 
     def rows(self, end_of_rows: Cut) -> Iterator[tuple[bytes, int, bool]]:
-        """Complete rows as `end_of_rows` cuts them, the number of their first line, and whether they are regular."""
+        """Complete rows, as cut by `end_of_rows`; the number of their first line; and whether they are regular."""
         data, line = b"", 1
         while more := self._next():
             data = data + more if data else more
@@ -145,7 +148,7 @@ def line_ends(data: bytes) -> list[int]:
 
 
 class TextReader:
-    """The rows of a text file; their columns have types only if somebody infers them."""
+    """The rows of a text file. Its columns have no types unless they are inferred."""
 
     typed = False
 
@@ -159,7 +162,7 @@ class TextReader:
 
     @property
     def waits(self) -> bool:
-        """Whether more rows may still be written while these are read."""
+        """Whether more rows may still be written during reading."""
         return self.source.fraction is None
 
     def close(self) -> None:
@@ -168,7 +171,7 @@ class TextReader:
 
 
 class _ResumedFile:
-    """A file of the bytes that were read already and of those that follow."""
+    """A file that begins with bytes that were already read, followed by the remaining bytes."""
 
     closed = False
 
@@ -176,7 +179,7 @@ class _ResumedFile:
         self.head, self.read_more = head, read_more
 
     def close(self) -> None:
-        """Does nothing: the file below is closed by its reader."""
+        """Does nothing, as the file below is closed by its reader."""
 
     def read(self, size: int = -1) -> bytes:
         head, self.head = self.head[:size], self.head[size:]
@@ -188,5 +191,5 @@ def _open(path: str) -> IO[bytes]:
         return Path(path).open("rb")
     except FileNotFoundError:
         raise SourceError(f"the file {path} does not exist") from None
-    except (OSError, ValueError) as error:  # a path with a NUL
+    except (OSError, ValueError) as error:  # raised for a path with a NUL
         raise SourceError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None

@@ -1,4 +1,4 @@
-"""Timestamps of files and frames in milliseconds since 1970, from numbers of a unit, ISO 8601 texts and times."""
+"""Timestamps of files and frames in milliseconds since 1970, from numbers with a unit, ISO 8601 texts, and times."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from bridge.sources.arrays import Array, Unfit, cast, is_number, is_text, plain_
 from bridge.sources.arrow import EARLIEST, LATEST
 
 TO_MS = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}
-"""How a unit becomes milliseconds: times the first number, divided by the second."""
+"""The conversion of a unit to milliseconds: the factor and the divisor."""
 
 _NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 
 AUTO = "auto"
 UNITS = (*TO_MS, AUTO)
-"""The units of timestamps that are numbers; AUTO is the one that puts the first timestamp nearest to the present."""
+"""The units of numeric timestamps; AUTO is the unit that puts the first timestamp nearest to the present."""
 
 _NUMBER = r"^\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\s*$"
 WHOLE = r"^\s*[-+]?\d+\s*$"
@@ -40,9 +40,9 @@ TIMESTAMP = r"^\s*\d{4}[-/]\d\d[-/]\d\d[ Tt]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?\s*(?
 
 
 class TimeUnit:
-    """The unit of a stream's timestamps that are numbers. AUTO becomes a unit with the first number.
+    """The unit of a stream's numeric timestamps. AUTO becomes a unit at the first number.
 
-    None is milliseconds, which must be whole. `first` is the first number.
+    None means milliseconds, which must be whole. `first`: the first number.
 
     >>> TimeUnit("s").to_times(pa.array(["1711846804.5", "1.7e9"])).to_pylist()
     [1711846804500, 1700000000000]
@@ -59,7 +59,7 @@ class TimeUnit:
 
     @property
     def hint(self) -> str | None:
-        """What to do if another unit is the likely one, since only that puts the first number in the present."""
+        """Advice if another unit is the likely one, as only that puts the first number in the present."""
         if self.first is None or _is_present(self.first, self.name or "ms"):
             return None
         likely = likely_unit(self.first)
@@ -94,7 +94,7 @@ class TimeUnit:
         raise Unfit(f"a timestamp is a number or a date with a time, not {kind}")
 
     def _of_texts(self, values: Array) -> Array:
-        """Texts of numbers and of dates with times, which one column may mix."""
+        """The times of texts of numbers, and of dates with times; one column may contain both."""
         try:
             return self._of_numbers(values.cast(pa.int64()))
         except pa.ArrowInvalid:
@@ -185,7 +185,7 @@ def times_of_texts(values: Array) -> Array:
 
 
 def are_timestamps(texts: Array) -> bool:
-    """Whether all texts that are not NULL are dates with a time, and there is one.
+    """Whether all texts that are not NULL are dates with a time; False if there is none.
 
     >>> are_timestamps(pa.array(["2024-03-31 01:00:04+00", None])), are_timestamps(pa.array(["2024-03-31"]))
     (True, False)
@@ -200,7 +200,7 @@ def are_timestamps(texts: Array) -> bool:
 
 
 def likely_unit(number: float) -> str:
-    """The unit by which a number is nearest to the present.
+    """The unit in which a number is nearest to the present.
 
     >>> [likely_unit(number) for number in (1711846804, 1711846804500, 1711846804500123, 1711846804500123456)]
     ['s', 'ms', 'us', 'ns']
@@ -216,7 +216,7 @@ def unit_of(name: str | None) -> str | None:
 
 
 def _is_present(number: float, unit: str) -> bool:
-    """Whether a number of a unit lies in the years 1973 to 2099."""
+    """Whether a number in a unit is in the years 1973 to 2099."""
     times, divisor = TO_MS[unit]
     return 1e11 <= number * times / divisor <= 4.1e12
 

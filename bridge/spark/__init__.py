@@ -31,7 +31,7 @@ def replay(
 ) -> dict[str, DataFrame]:
     """`bridge.replay` with `engine="spark"`; see there for the arguments.
 
-    The script's writes are carried out before the results are returned, once per name of a `run`.
+    The script's writes are executed before the results are returned, once per name of a `run`.
     """
     from bridge.history.script import ReplayScript
     from bridge.spark.continuation import go_live

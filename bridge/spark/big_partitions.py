@@ -1,7 +1,7 @@
-"""Big partitions on all cores: their rows in slices of time, which Spark searches at once and joins (`slices`).
+"""Big partitions on all cores: their rows are searched in slices of time in parallel, and joined (`slices`).
 
-A big partition has more rows than one core should search: all rows of a stream without PARTITION BY, or those of a frequent
-key. The other keys are computed by key.
+A big partition has more rows than one core should search: all rows of a stream without PARTITION BY, or the rows of a
+frequent key. The rows of other keys are computed by key.
 """
 
 from __future__ import annotations
@@ -26,21 +26,24 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 OVERLAP_ROWS = 20_000
-"""The number of rows that two slices share, if they have enough."""
+"""The number of rows that two slices share, if they have so many."""
 
 SHARED = 1 / 4
-"""The largest part of a slice that it shares."""
+"""The largest part of a slice that it may share."""
 
 FACTORS = (1, 16)
-"""The factors of the overlap in the first and in the second attempt. If slices cannot be joined then, they become one piece."""
+"""The factors of the overlap in the first and second attempt.
+
+If slices cannot be joined then, they become one piece.
+"""
 
 FEW_ROWS = 100_000
-"""A partition with fewer rows is not cut."""
+"""The number of rows below which a partition is not cut."""
 
 
 @dataclasses.dataclass(frozen=True)
 class BigPartition:
-    """One partition: the rows whose key has the hash `key`, None for all rows of the stream, and the figures of its history."""
+    """One partition: the rows whose key has the hash `key` (None: all rows), and the figures of its history."""
 
     key: int | None
     history: History
@@ -61,13 +64,13 @@ class BigPartitions:
 
     @property
     def description(self) -> str:
-        """A text on how they are computed."""
+        """A description of how they are computed."""
         whose = f"the rows of {quantity(len(self.partitions), 'key')}" if self.has_others else "its rows"
         return f"slices of {whose}, joined where their searches come together"
 
     @property
     def reason(self) -> str:
-        """A text on why they are cut."""
+        """The reason why they are cut."""
         count = len(self.partitions)
         return (
             f"{self._rows:,} of {self.total:,} events are in {f'{count} partitions' if count > 1 else 'one partition'}"
@@ -82,18 +85,18 @@ NO_BIG_PARTITIONS = BigPartitions()
 
 
 class JoinedResults(NamedTuple):
-    """The results of a big partition in their order, with ORDER's columns, and the number of matches per slice."""
+    """The results of a big partition in order, with the columns of ORDER, and the number of matches per slice."""
 
     frame: DataFrame
     matches: tuple[int, ...]
 
 
 WHY_LIVE = "its matches are decided row by row: they read aggregates, NEXT or rows at an unknown distance, or skip to a variable"
-"""Why the rows of a clause cannot be searched in slices."""
+"""The reason why the rows of a clause cannot be searched in slices."""
 
 
 def why_whole(query: BoundedQuery, streams: Mapping[str, Schema], keys: Mapping[str, tuple[Path, ...]]) -> str:
-    """Why no partition of a query can be cut into slices; empty if it can."""
+    """The reason why no partition of a query can be cut into slices; "" if one can."""
     schema = next(schema for name, schema in streams.items() if name.lower() == query.stream.lower())
     own = {path[0].lower() for path in keys.get(query.stream.lower(), ()) if len(path) == 1}
     if not {key.name.lower() for key in query.clause.partition_by} <= own:
@@ -104,9 +107,9 @@ def why_whole(query: BoundedQuery, streams: Mapping[str, Schema], keys: Mapping[
 
 
 def find_big_partitions(events: DataFrame, columns: Sequence[Column], least: int) -> tuple[int, list[BigPartition]]:
-    """The number of rows, and the keys with at least `least` of them. `events` have the hash of the key as PIECE.
+    """The number of rows, and the keys with at least `least` rows. `events` have the hash of the key as PIECE.
 
-    It takes two passes at most, the second over keys that may be big. Hashes that several keys share are left out.
+    It takes at most two passes; the second is over keys that may be big. Hashes that several keys share are left out.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -140,7 +143,7 @@ def _is_one_value(values: Column) -> Column:
 class SlicedQuery:
     """The computation of a query over big partitions of its stream.
 
-    `events`: those of the stream, with PIECE, TIME and PLACE. `results`: the schema of the query's results.
+    `events`: the events of the stream, with PIECE, TIME and PLACE. `results`: the schema of the query's results.
     """
 
     feed: StreamFeed
@@ -168,7 +171,7 @@ class SlicedQuery:
         return None
 
     def slices(self, partition: BigPartition, last: int, count: int, factor: int) -> TimeSlices:
-        """At most `count` slices; fewer if they would share too much. `factor` is that of the overlap."""
+        """At most `count` slices; fewer if they would share too much. `factor`: the factor of the overlap."""
         history = partition.history
         rows, span = history.count, history.last - history.first + 1
         few = count if factor == 1 else 2
@@ -196,7 +199,10 @@ class SlicedQuery:
         return in_order.mapInArrow(search.rows, spark_schema(schema))
 
     def within_shares(self, rows: DataFrame, shares: Iterable[SliceShare]) -> DataFrame:
-        """The results that count, with MATCH_NUMBER() over all slices. They keep their order: each slice is one partition."""
+        """The results that count, in the same order, with MATCH_NUMBER() over all slices.
+
+        Each slice is one partition.
+        """
         from pyspark.sql import functions as F  # noqa: N812
 
         bounds = [(number, *share.since, *share.until, share.shift) for number, share in enumerate(shares)]
@@ -215,7 +221,7 @@ class SlicedQuery:
 
 
 def compute_now(frame: DataFrame) -> DataFrame:
-    """The same frame, computed at once; executors keep its rows on disk."""
+    """The same frame, computed at once; its rows are stored on the executors' disks."""
     from pyspark import StorageLevel
 
     return frame.localCheckpoint(storageLevel=StorageLevel.DISK_ONLY)

@@ -1,6 +1,6 @@
 """MATCH_RECOGNIZE over all rows of some keys at once, by the strategies for bounded rows.
 
-The results have the timestamps and the order that the continuous query gives.
+The results have the timestamps and the order of the continuous query.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from windows.schema import Schema
 from windows.sql import column
 
 ROWS = 6_000_000
-"""A piece with more rows goes through the continuous query, in bounded memory."""
+"""A piece with more rows is computed by the continuous query, in bounded memory."""
 
 TABLE = "cep_history"
 """The table of the events in the private database."""
@@ -46,10 +46,10 @@ def private_database() -> Iterator[DuckDB]:
 
 @dataclasses.dataclass(frozen=True)
 class BoundedResult:
-    """The results, with ORDER's columns, and the searches that found them.
+    """The results, with the columns of ORDER, and the searches that found them.
 
-    `starts`: the first rows of the matches. `times`, `places`: TIME and PLACE of all rows, partition by partition. `ends`:
-    the ends of the partitions.
+    `starts`: the first rows of the matches. `times`, `places`: TIME and PLACE of all rows, partition by partition.
+    `ends`: the ends of the partitions.
     """
 
     table: pa.Table
@@ -69,7 +69,7 @@ class BoundedQuery:
     columns: tuple[tuple[str, str], ...]
 
     def results(self, schema: Schema, events: pa.Table, now: int) -> pa.Table:
-        """The results, in any order, with ORDER's columns. `events`: `ts`, the attributes, and PLACE.
+        """The results, in any order, with the columns of ORDER. `events`: `ts`, the attributes, and PLACE.
 
         Raises QueryError or ExhaustedError if the strategies cannot find them.
         """
@@ -77,7 +77,7 @@ class BoundedQuery:
             return self.search(database, schema, events, now).table
 
     def search(self, database: DuckDB, schema: Schema, events: pa.Table, now: int) -> BoundedResult:
-        """The results, with the searches. Raises as `results`."""
+        """The results, with the searches. Raises the same errors as `results`."""
         database.register_arrow(TABLE, events)
         try:
             return self._search(database, schema, now)
@@ -113,7 +113,7 @@ class BoundedQuery:
 
 
 def bounded_query(node: Node, columns: Iterable[str], streams: Mapping[str, Schema]) -> BoundedQuery | None:
-    """The query as a BoundedQuery with these output `columns`; None if only the continuous query computes it.
+    """The query as a BoundedQuery with these output `columns`; None if only the continuous query can compute it.
 
     The timestamps and the order of its matches must follow from the rows that the searches read: see
     `bridge.patterns.live.decision_times`.
@@ -157,7 +157,7 @@ def match_number_columns(bounded: BoundedQuery, schema: Schema) -> tuple[str, ..
 
 
 def _is_supported(clause: RowPattern, schema: Schema) -> bool:
-    """Whether `decision_times` knows when a match of the clause is decided, and no row is read by NEXT."""
+    """Whether `decision_times` supports the clause, and no row is read by NEXT."""
     if not has_decision_times(clause, conditions(clause, _fields(schema), _is_aggregate)):
         return False
     return all((shift_of(node) or 0) <= 0 for row in _rows_read(clause, schema) for node in row.walk())

@@ -1,4 +1,4 @@
-"""The columns that identify and order events and results on Spark, and types of Arrow and Spark."""
+"""The columns that identify and order events and results on Spark, and conversions between types of Arrow and Spark."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ORDER = ("cep:at", "cep:place", FIRST_AT, FIRST_PLACE, "cep:turn")
 TIME and the PLACE of a match's first row, and the number of the result among equal ones."""
 
 SLICE, REPORT = "cep:slice", "cep:report"
-"""Columns of the results of slices, see `slices`: the number of the slice, and its SliceReport."""
+"""Columns of the results of slices (see `slices`): the number of the slice, and its SliceReport."""
 
 BY_TIME, AT_THE_END = -1, 2**63 - 1
 """The PLACE of a result that is reported without an event: because time has passed, or at the end of the history."""
@@ -41,7 +41,7 @@ MOST_STREAMS = 1 << 63 - STREAM_BITS
 
 
 def result_schema(cep: Bridge, name: str) -> pa.Schema:
-    """The Arrow schema of a query's results. Where the query has no type, it is the one that the database gives."""
+    """The Arrow schema of a query's results. A column without a type in the query has the database's type."""
     entry = session_of(cep).catalogue.query_entry(name)
     result = session_of(cep).database.fetch_arrow(entry.results.any.text)
     whole = arrow_table(entry.fields, [])
@@ -55,7 +55,7 @@ def result_schema(cep: Bridge, name: str) -> pa.Schema:
 
 
 def spark_schema(schema: pa.Schema) -> Any:
-    """An Arrow schema in Spark's types; timestamps stay without a zone."""
+    """An Arrow schema in Spark's types. Timestamps stay without a zone."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(schema, prefer_timestamp_ntz=True)
@@ -68,7 +68,7 @@ def as_table(name: str, data: Any) -> pa.Table:
 
 
 def arrow_type_of_spark(kind: Any) -> Any:
-    """The Arrow type for one of Spark's. Timestamps are UTC: PySpark 4.1 always assumes it, 4.3 has a parameter."""
+    """The Arrow type for a type of Spark. Timestamps are UTC: PySpark 4.1 always assumes it, 4.3 has a parameter."""
     from pyspark.sql.pandas.types import to_arrow_type
 
     zone: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_type).parameters else {}

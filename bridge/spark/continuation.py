@@ -1,7 +1,7 @@
 """From history to live: a bridge gets the state that the history would have left.
 
-The state depends only on the events that later results look back at. So the newest events are pushed into the bridge; their
-results are not delivered, because the replay gives them.
+The state depends only on the events that later results look back at. So the newest events are pushed into the bridge.
+Their results are not delivered, as the replay gives them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ROWS_AT_ONCE = 1_000_000
 
 
 def go_live(replay: Replay, cep: Bridge) -> None:
-    """Creates the queries in a bridge, with the state that they have at the end of the history.
+    """Creates the queries in a bridge, with their state at the end of the history.
 
     Raises BridgeError for a bridge that has seen later events, or that reorders events (`lateness`).
     """

@@ -1,4 +1,4 @@
-"""How Spark cuts a history into pieces: the figures of the history, the slice of a timestamp, and the hash of a key."""
+"""The cutting of a history into pieces: its figures, the slice of a timestamp, and the hash of a key."""
 
 from __future__ import annotations
 
@@ -25,18 +25,19 @@ QUANTILE_COUNT = 1000
 _SHARES = ", ".join(f"{place / QUANTILE_COUNT}D" for place in range(QUANTILE_COUNT))
 
 QUANTILES = f"percentile_approx(`{TIME}`, array({_SHARES}), 20000)"
-"""SQL for the timestamps at which a history can be cut into equal parts. Built from columns in Python, each number of the
-list would be a call to the JVM."""
+"""SQL for the timestamps at which a history can be cut into equal parts. If it were built from columns in Python, each
+number in the list would be a call to the JVM.
+"""
 
 
 SAMPLE = 200_000
-"""The number of rows of the sample for quantiles. Quantiles of all rows take ten times as long as the other figures."""
+"""The number of rows in the sample for quantiles. Quantiles of all rows take ten times as long as the other figures."""
 
 
 @dataclasses.dataclass(frozen=True)
 class History:
-    """Figures of all events: their number, the first and the last timestamp, and, after `with_quantiles`, the timestamps that
-    divide them into equal parts.
+    """Figures of all events: their number, the first and the last timestamp, and, after `with_quantiles`, the
+    timestamps that divide them into equal parts.
     """
 
     count: int
@@ -46,7 +47,7 @@ class History:
 
 
 def history_of(frames: Sequence[DataFrame], end: int | None) -> History:
-    """The number of events, the first and the last timestamp. `end`: the timestamp to which time advances."""
+    """The number of events, and the first and last timestamp. `end`: the timestamp to which time advances."""
     from pyspark.sql import functions as F  # noqa: N812
 
     row = _times(frames).agg(F.count(TIME), F.min(TIME), F.max(TIME)).first()
@@ -76,7 +77,7 @@ def _times(frames: Sequence[DataFrame]) -> DataFrame:
 
 
 def sample_quantiles(rows: int) -> str:
-    """An SQL expression for QUANTILES of a sample of about SAMPLE of `rows` rows.
+    """An SQL expression for QUANTILES over a sample of about SAMPLE rows, of `rows` rows.
 
     >>> sample_quantiles(1_000_000).partition(" FILTER ")[2]
     '(WHERE pmod(xxhash64(`ts`, `cep:row`), 5) = 0)'
@@ -86,14 +87,14 @@ def sample_quantiles(rows: int) -> str:
 
 
 def with_piece_numbers(events: DataFrame, count: int) -> DataFrame:
-    """The same events; PIECE, which was the hash of a key, is the number of one of `count` pieces."""
+    """The same events, with the number of one of `count` pieces as PIECE instead of a key's hash."""
     from pyspark.sql import functions as F  # noqa: N812
 
     return events.withColumn(PIECE, F.pmod(F.col(PIECE), F.lit(count)).cast("int"))
 
 
 def slice_of(at: Column, bounds: Sequence[int]) -> Column:
-    """The number of the slice that has the timestamp `at`, by a binary search in SQL."""
+    """The number of the slice that contains the timestamp `at`, by a binary search in SQL."""
     from pyspark.sql import functions as F  # noqa: N812
 
     def within(low: int, high: int) -> Column:
@@ -117,7 +118,7 @@ def key_of(events: Events, paths: Sequence[Path]) -> Column:
 
 
 def is_comparable(events: Events, path: Path) -> bool:
-    """Whether Spark compares the values at `path` as the bridge does, because they are of the attribute's kind."""
+    """Whether Spark compares the values at `path` as the bridge does, as they are of the attribute's kind."""
     declared = type_at(events.schema, path)
     kind: Any = events.frame.schema[events.column_of(path[0])].dataType if declared is not None else None
     for name in path[1:]:
@@ -131,7 +132,7 @@ def is_comparable(events: Events, path: Path) -> bool:
 
 
 def value_of(events: Events, path: Path, before: str = "") -> Column:
-    """The column, or the part of one, at `path`. `before` is the prefix of the columns' names."""
+    """The column at `path`, or the part of one. `before`: the prefix of the columns' names."""
     value = column(before + events.column_of(path[0]))
     for name in path[1:]:
         value = value.getField(name)
@@ -139,7 +140,7 @@ def value_of(events: Events, path: Path, before: str = "") -> Column:
 
 
 def type_at(schema: Schema, path: Path) -> str | None:
-    """The type of the attribute, or the part of one, at `path`; None if there is none.
+    """The type of the attribute at `path`, or of a part of one; None if there is none.
 
     >>> type_at(Schema.of("home STRUCT(city VARCHAR)"), ("home", "city"))
     'VARCHAR'

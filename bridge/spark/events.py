@@ -48,7 +48,7 @@ class Events:
 
     @property
     def columns(self) -> list[str]:
-        """The columns of the frame with the columns of the layout."""
+        """The columns of the frame that hold the columns of the layout."""
         return [f"c{place}" for place in range(len(self.layout.columns))]
 
     def column_of(self, attribute: str) -> str:
@@ -60,7 +60,7 @@ class Events:
 def open_events(
     spark: SparkSession, script: ReplayScript, sources: Mapping[str, Any], options: HistoryOptions
 ) -> list[Events]:
-    """The events of each stream, in the order of the mapping. Only what gives the columns is read.
+    """The events of each stream, in the order of the mapping. Only the columns are read now.
 
     A declared stream without a source has no events.
     """
@@ -93,7 +93,7 @@ def _open(spark: SparkSession, stream: str, source: Any, schema: Schema | None, 
 class _Frame(NamedTuple):
     """The rows of a source, and the expressions of their FILE and ROW.
 
-    `is_read`: the columns are `ts`, in milliseconds, and the attributes, as `open_source` reads them.
+    `is_read`: whether the columns are `ts`, in milliseconds, and the attributes, as read by `open_source`.
     """
 
     frame: DataFrame
@@ -125,7 +125,7 @@ def _frame(spark: SparkSession, stream: str, source: Any, schema: Schema | None,
 
 
 def _no_events(schema: Schema) -> pa.Table:
-    """A table of these columns after `ts`, without rows."""
+    """A table with `ts` and these columns, without rows."""
     kinds = {attribute.name: arrow_type(attribute.type) or pa.string() for attribute in schema}
     return pa.schema({"ts": pa.int64(), **kinds}).empty_table()
 
@@ -145,7 +145,7 @@ def _files(spark: SparkSession, stream: str, path: str, schema: Schema | None, o
 
 
 def _text_files(spark: SparkSession, stream: str, path: str, schema: Schema | None, options: ReadOptions) -> _Frame:
-    """CSV and NDJSON, which executors read file by file as the local replay does, so that each value is the same."""
+    """CSV and NDJSON, which executors read file by file like the local replay, so that each value is the same."""
     from pyspark.sql import functions as F  # noqa: N812
 
     paths = [os.path.abspath(name) for name in paths_of(path)]
@@ -177,7 +177,10 @@ def _table(spark: SparkSession, name: str) -> DataFrame:
 
 
 def _is_path(source: str) -> bool:
-    """Whether a text names files. Tables of Spark are `trades`, `sales.trades`, or of a format: delta.`/data/trades`."""
+    """Whether a text names files.
+
+    Tables of Spark are named `trades`, `sales.trades`, or by a format: delta.`/data/trades`.
+    """
     if "`" in source:
         return False
     return any(character in source for character in "/\\*?") or os.path.exists(source) or ending_of(source) is not None
@@ -194,7 +197,7 @@ def _arrow_columns(frame: DataFrame) -> dict[str, pa.DataType]:
 
 
 def _likely_unit(stream: str, frame: DataFrame, name: str) -> str:
-    """The unit of a frame's timestamps by the first one."""
+    """The likely unit of a frame's timestamps, by the first one."""
     if frame.isStreaming:
         raise SourceError(f"the unit of the timestamps of {stream!r} cannot be guessed: name it, timestamp_unit='s'")
     first = frame.where(column(name).isNotNull()).select(column(name)).first()
@@ -236,7 +239,7 @@ def _first_line(error: Exception) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class TextFiles:
-    """Reads text files of one stream on executors: `ts`, the attributes, the number of the file, and that of the row in it."""
+    """Reads text files of a stream on executors: `ts`, the attributes, the number of the file and of the row in it."""
 
     stream: str
     attributes: Schema
@@ -244,7 +247,7 @@ class TextFiles:
 
     @property
     def schema(self) -> str:
-        """The columns, for `mapInArrow`."""
+        """The columns in the form for `mapInArrow`."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
         fields = [("ts", pa.int64()), *((a.name, arrow_type(a.type)) for a in self.attributes)]

@@ -21,14 +21,14 @@ _REASONS = (
     (r"(\w+) >= \S+ must be installed; however", "have no package {0!r}"),
     (r"Cannot run program \"([^\"]+)\"", "cannot start Python: there is no {0}"),
 )
-"""Patterns in an error of Spark, and what they say of the executors."""
+"""Patterns in an error of Spark, and their meaning for the executors."""
 
 _checked: set[str] = set()
-"""The applications of Spark whose executors can run the bridge."""
+"""The Spark applications whose executors were found to be able to run the bridge."""
 
 
 def check_executors(spark: SparkSession) -> None:
-    """Raises BridgeError where executors lack a package, or run another Python. A session is checked once."""
+    """Raises BridgeError if executors lack a package or run another Python. A session is checked once."""
     context = spark.sparkContext
     if context.applicationId in _checked:
         return
@@ -50,7 +50,7 @@ def check_executors(spark: SparkSession) -> None:
 
 
 def reason_of(text: str) -> str | None:
-    """Why executors cannot run the bridge, by an error of Spark; None for any other error.
+    """The reason why executors cannot run the bridge, from an error of Spark; None for any other error.
 
     >>> reason_of("ModuleNotFoundError: No module named 'bridge'")
     "have no package 'bridge'"
@@ -63,7 +63,7 @@ def reason_of(text: str) -> str | None:
 
 
 def _versions(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Loads what a task needs; gives the version of cep-bridge once for each row."""
+    """Loads the packages that a task needs; returns the version of cep-bridge once per row."""
     import duckdb  # noqa: F401
 
     import bridge.spark.task  # noqa: F401

@@ -1,4 +1,4 @@
-"""Slices of time of Parquet files that executors read themselves: no event passes through Spark, which sorts nothing."""
+"""Slices of time of Parquet files that executors read themselves. No event passes through Spark, nothing is sorted."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from bridge.spark.task import PieceTask
 def history_of_files(files: ParquetInPlace, end: int | None) -> History | None:
     """The figures of the events up to the timestamp `end`; None if there are none.
 
-    Quantiles between known timestamps are estimates, and so is the number of events where `end` is between them.
+    Quantiles between known timestamps are estimates, and so is the number of events if `end` is between them.
     """
     stretches = [stretch for stretch in files.stretches if end is None or stretch.first <= end]
     if not stretches:
         return None
     counts = np.cumsum([0, *(stretch.rows for stretch in stretches)])
-    # the timestamps at both ends of each stretch, by the number of the row
+    # the timestamps at both ends of each stretch, by row number
     rows = np.column_stack([counts[:-1], counts[1:] - 1]).ravel()
     times = np.array([(stretch.first, stretch.last) for stretch in stretches]).ravel()
     first, last = stretches[0].first, stretches[-1].last if end is None else end
@@ -36,7 +36,7 @@ def history_of_files(files: ParquetInPlace, end: int | None) -> History | None:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FileTask(PieceTask):
-    """The computation of some queries over slices of files. The rows that it gets are the numbers of slices, `slices`."""
+    """The computation of some queries over slices of files. Its rows are numbers of `slices`."""
 
     slices: tuple[FileSlice, ...]
 
@@ -67,7 +67,7 @@ class FileTask(PieceTask):
 
 
 def file_task(task: PieceTask, files: ParquetInPlace, back: int, count: int) -> FileTask:
-    """The same computation over slices of the only stream's files. `count`: the number of events."""
+    """The same computation over slices of the files of the only stream. `count`: the number of events."""
     assert task.bounds is not None
     (feed,) = task.feeds
     pieces = len(task.bounds) - 1

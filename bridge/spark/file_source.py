@@ -22,14 +22,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MOST = 1_000_000_000
-"""The number of events of which this process reads the timestamps, to see that they are in order: it takes seconds."""
+"""The greatest number of events whose timestamps this process reads, to check that they are in order.
+
+It takes seconds.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
 class FileSource:
-    """A source of Parquet, as the local replay reads it, beside Spark's `frame` of it.
+    """A Parquet source, as the local replay reads it, and Spark's `frame` of it.
 
-    `declared`: the schema of the script. `schema`: that of the stream on Spark.
+    `declared`: the schema in the script. `schema`: the schema of the stream on Spark.
     """
 
     stream: str
@@ -40,14 +43,17 @@ class FileSource:
     options: ReadOptions
 
     def in_place(self) -> ParquetInPlace | None:
-        """The files, where every executor can read them, and DuckDB gives their values unchanged and in order."""
+        """The files, if every executor can read them, and DuckDB gives their values unchanged and in order.
+
+        Else None.
+        """
         uris = [urllib.parse.urlparse(uri) for uri in self.frame.inputFiles()]
         if any(uri.scheme != "file" or uri.netloc for uri in uris):
             return None
         try:
             paths = [os.path.abspath(path) for path in paths_of(self.path)]
             if sorted(urllib.parse.unquote(uri.path) for uri in uris) != sorted(paths):
-                return None  # Spark leaves some files out
+                return None  # Spark would skip some files
             if sum(pq.read_metadata(path).num_rows for path in paths) > MOST:
                 return None
             options = dataclasses.replace(self.options, sort=False)
@@ -56,4 +62,4 @@ class FileSource:
                 warnings.simplefilter("ignore")
                 return opened.in_place() if opened.schema == self.schema else None
         except (SourceError, pa.ArrowException, OSError):
-            return None  # Spark says what is wrong
+            return None  # Spark reports the error

@@ -1,4 +1,4 @@
-"""Queries that also give the first row of each match: matches reported without an event are ordered by it."""
+"""Queries that also give the first row of each match, by which matches reported without an event are ordered."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from windows.sql import column
 
 
 def with_first_row(node: Node) -> Node | None:
-    """The query with FIRST_ID as its last columns, and EVENT_ID, too, if it gives all rows: an unmatched row is its own first.
+    """The query with FIRST_ID as its last columns.
+
+    If it gives all rows, EVENT_ID, too: an unmatched row is its own first.
 
     None if it is not MATCH_RECOGNIZE below filters and maps.
     """

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 def events_of_stream(events: Events, number: int, key: Sequence[Path] | None) -> DataFrame:
     """The events of the stream with this number: PIECE, TIME, PLACE, and its columns with the prefix `s<number>`.
 
-    PIECE is the hash of the key, and 0 without one.
+    PIECE is the hash of the key; 0 without a key.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
     file, row = F.col(FILE).cast("long"), F.col(ROW)
     high, low = F.shiftright(row, 33), row.bitwiseAND(F.lit((1 << 33) - 1))
-    numbered_by_spark = row >= (1 << FILE_BITS)  # the upper half of such a number is that of Spark's partition
+    numbered_by_spark = row >= (1 << FILE_BITS)  # the upper half of such a number is the number of Spark's partition
     place = F.lit(number << STREAM_BITS) + F.when(numbered_by_spark, F.shiftleft(high, FILE_BITS) + low).otherwise(
         F.shiftleft(file, FILE_BITS) + row
     )
@@ -35,7 +35,7 @@ def events_of_stream(events: Events, number: int, key: Sequence[Path] | None) ->
 def events_of_streams(
     events: Sequence[Events], numbers: Iterable[int], keys: Mapping[str, tuple[Path, ...]] | None
 ) -> DataFrame:
-    """The events of several streams in one frame; see `events_of_stream`. `keys` are those of each stream."""
+    """The events of several streams in one frame; see `events_of_stream`. `keys`: the keys of each stream."""
     frames = [
         events_of_stream(events[number], number, None if keys is None else keys.get(events[number].stream.lower(), ()))
         for number in numbers
@@ -47,7 +47,7 @@ def events_of_streams(
 
 
 def cut_by_time(events: DataFrame, bounds: Sequence[int], back: int) -> DataFrame:
-    """The events in slices of time between `bounds`, each with the events of `back` milliseconds before it."""
+    """The events in slices of time between `bounds`, each with the events of the `back` milliseconds before it."""
     from pyspark.sql import functions as F  # noqa: N812
 
     first, last = (slice_of(F.col(TIME) + more, bounds) for more in (0, back + 1))
@@ -56,7 +56,7 @@ def cut_by_time(events: DataFrame, bounds: Sequence[int], back: int) -> DataFram
 
 
 def cut_by_key(events: DataFrame, count: int, without: Sequence[int]) -> DataFrame:
-    """The events in `count` pieces by the hash of their key, except the keys with the hashes `without`."""
+    """The events in `count` pieces by the hash of their key, without the keys with the hashes `without`."""
     from pyspark.sql import functions as F  # noqa: N812
 
     rest = events.where(~F.col(PIECE).isin(list(without))) if without else events

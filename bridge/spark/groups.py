@@ -23,7 +23,7 @@ class QueryGroup:
 
     @property
     def description(self) -> str:
-        """A text on the pieces."""
+        """A description of the pieces."""
         if self.back is not None:
             return f"slices of time, each looking back {self.back} ms"
         if self.big.partitions:
@@ -32,7 +32,7 @@ class QueryGroup:
 
 
 def merge_groups(groups: Iterable[QueryGroup]) -> list[QueryGroup]:
-    """Fewer groups: groups by key are merged if they have no stream in common, or the same keys of it.
+    """Fewer groups: groups by key are merged if they have no common stream, or the same keys for it.
 
     >>> by_k, of_both = {"s": (("k",),)}, {"s": (("k",),), "u": (("j",),)}
     >>> [group.names for group in merge_groups([QueryGroup(("a",), None, by_k), QueryGroup(("b",), None, of_both)])]

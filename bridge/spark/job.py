@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 
 class Job:
-    """Queries over a history on Spark. Nothing of it is read before it is needed.
+    """Queries over a history on Spark. No part of it is read before it is needed.
 
-    `schemas`, `nodes`, `partitionings`: of each query the columns of its results, its resolved tree, and how it can be cut.
-    `streams`: the schemas of the streams. `given_relations`: those of the caller; `relations`: also tables of the database.
-    `open_end`: events may follow the history. For the other arguments see `bridge.replay`.
+    `schemas`, `nodes`, `partitionings`: for each query the columns of its results, its resolved tree, and how it can be
+    cut. `streams`: the schemas of the streams. `given_relations`: the caller's relations; `relations`: these and tables
+    of the database. `open_end`: whether events may follow the history. For the other arguments see `bridge.replay`.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Job:
 
     @contextlib.contextmanager
     def checked_bridge(self) -> Iterator[Bridge]:
-        """A bridge without events that has all streams and queries. Raises for whatever is wrong with them."""
+        """A bridge without events that has all streams and queries. Raises the errors of all of them."""
         with connect() as cep:
             for name, table in self.relations.items():
                 (create_relation if name in self.given_relations else copy_table)(cep.database, name, table)
@@ -93,7 +93,7 @@ class Job:
     def _separate_writes(self) -> None:
         """Takes the writes out of the script, and reads the tables of the database that executors need.
 
-        The whole script is checked before, so that errors are those of any other engine.
+        The whole script is checked first, so that errors are those of any other engine.
         """
         if not write_requests.touches(self.script.queries):
             return
@@ -118,14 +118,14 @@ class Job:
 
     @functools.cached_property
     def files(self) -> ParquetInPlace | None:
-        """The files of the only stream, where executors can read them themselves; None elsewhere."""
+        """The files of the only stream, if executors can read them themselves; else None."""
         if len(self.events) != 1 or self.open_end or self.writes.writers or self.writes.serial or self.stores:
             return None
         return self.events[0].file.in_place() if self.events[0].file is not None else None
 
     @property
     def history(self) -> History:
-        """The number of events, and the first and last timestamp. It takes one pass over the timestamps."""
+        """The number of events, and the first and last timestamp, in one pass over the timestamps."""
         if self._history is None and self.files is not None:
             self._history = history_of_files(self.files, self.end)
         if self._history is None:
@@ -134,7 +134,7 @@ class Job:
 
     @property
     def history_with_quantiles(self) -> History:
-        """The same with the timestamps at which the history can be cut, which take another pass."""
+        """The same, with the timestamps at which the history can be cut, which take another pass."""
         if not self.history.quantiles and self.history.count:
             self._history = with_quantiles(self.history, [events.frame for events in self.events])
         return self.history
@@ -151,7 +151,7 @@ class Job:
 
     @property
     def cores(self) -> int:
-        """The number of tasks that Spark runs at once."""
+        """The number of tasks that Spark runs in parallel."""
         return int(self.spark.sparkContext.defaultParallelism)
 
     def bounded(self, names: Iterable[str]) -> dict[str, BoundedQuery]:
@@ -170,7 +170,7 @@ class Job:
         return [number for number, events in enumerate(self.events) if events.stream.lower() in read]
 
     def feeds(self, has_id: bool = False) -> tuple[StreamFeed, ...]:
-        """All streams as tasks read them; with `has_id` they have EVENT_ID as attributes."""
+        """All streams as tasks read them; if `has_id`, with EVENT_ID as attributes."""
         return tuple(self.feed(number, has_id) for number in range(len(self.events)))
 
     def feed(self, number: int, has_id: bool = False) -> StreamFeed:
@@ -184,7 +184,7 @@ class Job:
 
 
 def _refuse_sources(source: Any) -> None:
-    """Raises BridgeError for sources that a replay on Spark does not take."""
+    """Raises BridgeError for sources that a replay on Spark does not support."""
     if not isinstance(source, Mapping):
         raise BridgeError("engine='spark' needs a mapping of streams to their events, each a path, a table or a frame")
     if len(source) > MOST_STREAMS:

@@ -1,4 +1,4 @@
-"""Results as Parquet, one directory per query. A run writes to a directory of its own, and moves complete results."""
+"""Results as Parquet, one directory per query. A run writes to its own directory, and moves complete results."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ class WriteStatistics:
 class ResultDirectory:
     """A directory of results on any file system that Arrow supports. One run writes at a time.
 
-    The results of a query appear as `<query>.parquet` when they are complete. A run that dies leaves those of earlier runs.
+    The results of a query appear as `<query>.parquet` when complete. A run that dies leaves the results of earlier
+    runs.
     """
 
     def __init__(self, path: str) -> None:
@@ -88,7 +89,10 @@ class ResultDirectory:
         self._sweep()
 
     def keep(self, files: Mapping[str, Iterable[str]], schemas: Mapping[str, pa.Schema]) -> None:
-        """Deletes all files but these, since a failed attempt of a task may have left others; a query without files gets one."""
+        """Deletes all files except these, as a failed attempt of a task may have left others.
+
+        A query without files gets one.
+        """
         import pyarrow.parquet as pq
 
         for name, paths in files.items():
@@ -107,7 +111,7 @@ class ResultDirectory:
             self._system.delete_dir(f"{self._base}/{self._run}")
 
     def _sweep(self) -> None:
-        """Removes the files of runs that died, and restores the results that they had moved away.
+        """Removes the files of runs that died, and restores the results that these had moved away.
 
         A directory is renamed first, so that a process of such a run that is still alive cannot write to it.
         """
@@ -131,9 +135,11 @@ def _unfinished() -> str:
 
 
 def write(replay: Replay, out: str, run: str | None = None) -> list[WriteStatistics]:
-    """Computes all queries, one pass per group, and writes their results to a directory. Returns figures of each query.
+    """Computes all queries, one pass per group, and writes their results to a directory.
 
-    When everything is computed, the script's writes to databases are carried out under the name `run`.
+    Returns figures for each query.
+
+    After everything is computed, the script's writes to databases are executed under the name `run`.
     """
     refuse_equal_files(replay.job.names)
     directory = ResultDirectory(out)
@@ -148,7 +154,7 @@ def write(replay: Replay, out: str, run: str | None = None) -> list[WriteStatist
 
 
 def bridge_error(error: BaseException) -> BaseException:
-    """The error of the bridge that an executor raised, which is in the text of Spark's error; else that error."""
+    """The error of the bridge that an executor raised, found in the text of Spark's error; else Spark's error."""
     found = re.search(r"bridge\.errors\.(\w+): (.+)", str(error))
     kind = getattr(errors, found[1], None) if found else None
     return kind(found[2]) if found and kind in (errors.SourceError, errors.OrderError, errors.SchemaError) else error
@@ -162,7 +168,7 @@ def _write_group(replay: Replay, group: QueryGroup, directory: ResultDirectory) 
 
 
 def _write_big_partitions(replay: Replay, group: QueryGroup, directory: ResultDirectory) -> Iterator[WriteStatistics]:
-    """Writes the queries of a group; those whose slices cannot be joined are computed without slices."""
+    """Writes the queries of a group. Queries whose slices cannot be joined are computed without slices."""
     others = []
     for name in group.names:
         start = time.monotonic()
@@ -202,14 +208,14 @@ def _write_pieces(replay: Replay, group: QueryGroup, directory: ResultDirectory)
 
 
 def _in_order(replay: Replay, name: str, paths: list[str], schema: pa.Schema) -> DataFrame:
-    """The rows of all pieces in one order."""
+    """The rows of all pieces in order."""
     kinds, spark = spark_schema(schema), replay.job.spark
     frame = spark.read.schema(kinds).parquet(*paths) if paths else spark.createDataFrame([], kinds)
     return frame.orderBy(*map(column, ORDER)).select(*map(column, replay.job.schemas[name].names))
 
 
 def read(replay: Replay, out: str) -> dict[str, Any]:
-    """The results in a directory, as frames in their order."""
+    """The results in a directory, as ordered frames."""
     from pyspark.sql import functions as F  # noqa: N812
 
     results = {}

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 class Replay:
     """The computation of a job. Nothing is read before its frames or files are used.
 
-    `pieces`: the number of pieces that the history is cut into; by default it follows from its size.
+    `pieces`: the number of pieces of the history; by default it depends on the history's size.
     """
 
     def __init__(self, source: Mapping[str, Any], queries: Any, *, pieces: int | None = None, **options: Any) -> None:
@@ -46,11 +46,11 @@ class Replay:
         self.plan = Plan(self.job, pieces)
 
     def groups(self, names: Iterable[str] | None = None) -> list[QueryGroup]:
-        """The queries, or those with these names, by the pieces that they are computed in."""
+        """The queries (or those with these names), grouped by the pieces in which they are computed."""
         return self.plan.groups(self.job.names if names is None else names)
 
     def explain(self, name: str) -> str:
-        """How a query is computed: its pieces and the reason for them, then Spark's own plan."""
+        """An explanation of how a query is computed: its pieces, the reason for them, and Spark's own plan."""
         (group,) = self.groups([name])
         if group.back is None:
             count = self.plan.pieces() if group.keys or group.big.partitions else 1
@@ -64,9 +64,9 @@ class Replay:
         return "\n".join(f"-- {line}" for line in lines) + f"\n{printed.getvalue().strip()}"
 
     def frame(self, name: str) -> DataFrame:
-        """The results of one query: `ts` and its columns, in their order.
+        """The results of one query, in order: `ts` and its columns.
 
-        They are computed when the frame is used; at once if slices have to be joined.
+        They are computed when the frame is used, or at once if slices have to be joined.
         """
         group = next(group for group in self.groups() if name in group.names)
         if group.big.partitions:
@@ -102,7 +102,7 @@ class Replay:
         return query.search_slices(partition, query.slices(partition, self.job.history.last, self.plan.pieces(), 1))
 
     def combine(self, group: QueryGroup, name: str, parts: Sequence[DataFrame]) -> DataFrame:
-        """The results of all big partitions and of all other rows, in one order."""
+        """The results of all big partitions and of the remaining rows, in order."""
         names = [column(c) for c in self.job.schemas[name].names]
         if len(parts) == 1 and not group.big.has_others:
             return parts[0].select(*names)
@@ -120,7 +120,7 @@ class Replay:
         job = self.job
         bounds = self.plan.bounds(group.back) if group.back is not None else None
         with_first: dict[str, Node] = {}
-        if group.keys:  # results of one piece are in order without the first rows of matches
+        if group.keys:  # the results of one piece are in order without the first rows of matches
             nodes = {name: with_first_row(job.nodes[name]) for name in group.names}
             with_first = {name: node for name, node in nodes.items() if node is not None}
         queries = [(name, with_first.get(name, node)) for name, node in job.queries]
@@ -144,7 +144,7 @@ class Replay:
         return task, self._cut(group, bounds)
 
     def _cut(self, group: QueryGroup, bounds: tuple[int, ...] | None) -> DataFrame:
-        """The events in pieces; where there is one piece, or something is written, those of all streams matter."""
+        """The events in pieces. If there is one piece, or something is written, these are the events of all streams."""
         job = self.job
         every = bool(job.writes.writers) or (group.back is None and not group.keys)
         numbers = range(len(job.events)) if every else job.streams_read(group.names)

@@ -22,24 +22,24 @@ from bridge.spark.groups import QueryGroup, merge_groups
 from bridge.spark.job import Job
 
 ROWS_PER_PIECE = 2_000_000
-"""Events of a piece, if there are enough for all cores."""
+"""The number of events in a piece, if there are enough for all cores."""
 
 PIECES_PER_CORE = 3
-"""Pieces per core, so that no core waits long for the last one."""
+"""The number of pieces per core; with several, no core waits long for the last one."""
 
 OVERLAP = 4
-"""A slice is this many times as long as its results look back, if there are enough slices then."""
+"""The ratio of a slice's length to the time that its results look back, if there are enough slices then."""
 
 
 class Plan:
-    """The pieces of each query of a job. `pieces`: how many the history is cut into; None: by its size."""
+    """The pieces of each query in a job. `pieces`: the number of pieces of the history; None: by its size."""
 
     def __init__(self, job: Job, pieces: int | None) -> None:
         self.job, self._pieces = job, pieces
         self._known_partitions: dict[tuple[int, tuple[Path, ...]], BigPartitions] = {}
 
     def groups(self, names: Iterable[str]) -> list[QueryGroup]:
-        """The queries by the pieces that they are computed in."""
+        """The queries, grouped by the pieces in which they are computed."""
         members: dict[tuple[Any, ...], list[str]] = {}
         backs: dict[tuple[Any, ...], int] = {}
         for name in names:
@@ -77,7 +77,7 @@ class Plan:
         return self._pieces or max(1, min(enough, self.job.history.count))
 
     def _slices(self, back: int) -> int:
-        """The number of slices of time: fewer if each would read too many events before it."""
+        """The number of slices of time; fewer if each would read too many earlier events."""
         pieces = self.pieces()
         if self._pieces:
             return pieces
@@ -88,7 +88,7 @@ class Plan:
         return max(1, min(pieces, max(long, min(self.job.cores, span // max(back, 1)))))
 
     def bounds(self, back: int) -> tuple[int, ...]:
-        """The first timestamp of each slice, and the one after the last slice."""
+        """The first timestamp of each slice, and the timestamp after the last slice."""
         history, slices = self.job.history_with_quantiles, self._slices(back)
         step = len(history.quantiles) / slices
         inner = [history.quantiles[int(step * place)] for place in range(1, slices)] if history.quantiles else []
@@ -125,7 +125,7 @@ class Plan:
         return self.job.history if one else history_of([self.job.events[stream].frame], self.job.end)
 
     def reasons(self, name: str, group: QueryGroup) -> Iterator[str]:
-        """Why a query is computed in these pieces, for `explain`."""
+        """The reasons why a query is computed in these pieces, for `explain`."""
         if group.big.partitions:
             yield group.big.reason
         elif group.back is None and not group.keys:

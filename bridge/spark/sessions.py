@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 ATTEMPTS = 2
-"""The number of attempts of a task whose process dies."""
+"""The number of attempts at a task whose process dies."""
 
 
 def session(spark: SparkSession | None = None, cores: int | None = None) -> SparkSession:
     """The session `spark`, the active one, or a new one on this machine.
 
-    Raises BridgeError if PySpark or Java is missing, with what to install.
+    Raises BridgeError if PySpark or Java is missing, with advice on what to install.
     """
     try:
         from pyspark.sql import SparkSession
@@ -66,7 +66,10 @@ def _need_java() -> None:
 
 
 def _home_of(java: os.PathLike[str]) -> Path:
-    """A JAVA_HOME for the runtime from pip, whose `java` drops an option: Spark asks for a module that it does not have."""
+    """A JAVA_HOME for the runtime from pip.
+
+    Its `java` drops an option, as Spark asks for a module that it does not have.
+    """
     import tempfile
 
     home = Path(tempfile.gettempdir()) / f"cep-bridge-java-{os.getuid() if hasattr(os, 'getuid') else 'all'}"

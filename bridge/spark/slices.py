@@ -1,9 +1,12 @@
-"""The rows of one partition in overlapping slices of time, each searched for matches separately, and joined afterwards.
+"""The rows of one partition in overlapping slices of time.
 
-A slice does not know at which row the search of the slice before it goes on, so it begins at its own first row. In the rows
-that two slices share, both report where a search began. From the first row at which both began one, they continue alike,
-because what follows depends on the rows only (AFTER MATCH SKIP only says where the next search begins). There the slices are
-joined: matches before that row count in the first slice, the others in the second. See docs/spark.md, "One big partition".
+Each is searched for matches separately, then all are joined.
+
+A slice does not know at which row the search of the previous slice continues, so it begins at its own first row. In the
+rows that two slices share, both report where searches began. From the first row at which both began a search, they
+continue alike, because what follows depends only on the rows (AFTER MATCH SKIP only determines where the next search
+begins). There the slices are joined: matches before that row count in the first slice, the others in the second. See
+docs/spark.md, "One big partition".
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from nfa.errors import ExhaustedError
 from windows.databases.duckdb import DuckDB
 
 MOST_JOIN_POINTS = 2_000
-"""The largest number of join points reported per overlap, its first ones. One that both slices report is enough."""
+"""The largest number of join points that are reported per overlap, the first ones. One common join point suffices."""
 
 EventId: TypeAlias = tuple[int, int]
 """TIME and PLACE of an event."""
@@ -37,9 +40,9 @@ END: EventId = (2**63 - 1, 2**63 - 1)
 
 @dataclasses.dataclass(frozen=True)
 class TimeSlices:
-    """Slices of time: each has all rows from its first timestamp to its horizon, both included.
+    """Slices of time. Each has all rows from its first timestamp to its horizon, inclusive.
 
-    A slice begins before the one before it ends, and both search the rows that they share.
+    A slice begins before the previous one ends, and both search the rows that they share.
     """
 
     firsts: tuple[int, ...]
@@ -49,16 +52,16 @@ class TimeSlices:
         return len(self.firsts)
 
     def head(self, number: int) -> int | None:
-        """The last timestamp that a slice shares with the one before it; None for the first slice."""
+        """The last timestamp that a slice shares with the previous one; None for the first slice."""
         return self.horizons[number - 1] if number else None
 
     def tail(self, number: int) -> int | None:
-        """The first timestamp that a slice shares with the one after it; None for the last slice."""
+        """The first timestamp that a slice shares with the next one; None for the last slice."""
         return self.firsts[number + 1] if number + 1 < len(self) else None
 
 
 class JoinPoints(NamedTuple):
-    """Rows at which a slice can be joined to another: TIME and PLACE, and the number of its matches that begin before."""
+    """Rows at which a slice can be joined to another: TIME, PLACE, and the number of its matches that begin earlier."""
 
     times: Ints
     places: Ints
@@ -71,7 +74,7 @@ class JoinPoints(NamedTuple):
 
 
 class SliceReport(NamedTuple):
-    """The report of a slice: where it can be joined to the slice before and to the one after, and its number of matches.
+    """The report of a slice: its join points with the previous and the next slice, and its number of matches.
 
     >>> none = JoinPoints(*(np.zeros(0, np.int64) for _ in range(3)))
     >>> SliceReport.from_bytes(SliceReport(none, none, 7).to_bytes()).matches
@@ -89,7 +92,7 @@ class SliceReport(NamedTuple):
 
     @staticmethod
     def from_bytes(data: bytes) -> SliceReport:
-        """The report that `to_bytes` gave."""
+        """The report that `to_bytes` has written."""
         (matches, count), rest = np.split(np.frombuffer(data, np.int64), [2])
         head, tail = np.split(rest, [3 * count])
         return SliceReport(JoinPoints(*np.split(head, 3)), JoinPoints(*np.split(tail, 3)), int(matches))
@@ -107,7 +110,7 @@ class SliceShare(NamedTuple):
 
 
 def join(reports: Sequence[SliceReport]) -> list[SliceShare] | None:
-    """The share of each slice; None if two of them have no join point in common."""
+    """The share of each slice; None if two neighbours have no common join point."""
     shares: list[SliceShare] = []
     since, before, total = BEGINNING, 0, 0
     for report, following in itertools.pairwise(reports):
@@ -124,15 +127,15 @@ def join(reports: Sequence[SliceReport]) -> list[SliceShare] | None:
 def report_of(result: BoundedResult, slices: TimeSlices, number: int, back: int) -> SliceReport:
     """The report of a slice, whose rows read the `back` rows before them.
 
-    The start of a search is a join point if no earlier search read further rows than it does: then the decision times after
-    it do not depend on earlier searches. In the overlap with the next slice, the search must also be decided, because later
-    rows might change its result.
+    The start of a search is a join point if no earlier search has read further: then later decision times do not depend
+    on earlier searches. In the overlap with the next slice, the search must also be decided, because later rows might
+    change its result.
     """
     starts, decisions, leads = result.searches
     times = result.times[starts]
     head, tail = slices.head(number), slices.tail(number)
     none = np.zeros(len(starts), np.bool_)
-    known = starts >= max(back, 1)  # the rows before these may be missing in the slice
+    known = starts >= max(back, 1)  # the slice may lack the rows before these
     before = none if head is None else leads & known & (times <= head)
     after = none if tail is None else leads & (decisions.how != AT_THE_END) & (times >= tail)
     return SliceReport(_join_points(result, before), _join_points(result, after), len(result.starts))
@@ -162,10 +165,10 @@ def cut_evenly(quantiles: Sequence[int], last: int, count: int, rows: float, lon
 
 @dataclasses.dataclass(frozen=True)
 class SliceSearch:
-    """The search of the slices of a query's stream.
+    """The search in the slices of a query's stream.
 
-    `schema` is that of its output: SLICE, REPORT, ORDER's columns, and the query's. One row per slice has the report, which
-    is empty if the slice cannot be searched.
+    `schema`: the schema of its output, which is SLICE, REPORT, the columns of ORDER, and the query's columns. One row
+    per slice has the report, which is empty if the slice cannot be searched.
     """
 
     feed: StreamFeed
@@ -190,7 +193,7 @@ class SliceSearch:
             result = self.query.search(database, schema, events, self.slices.horizons[number])
         except (QueryError, ExhaustedError):
             return self.schema.empty_table(), b""
-        if len(result.ends) > 1:  # rows of several partitions
+        if len(result.ends) > 1:  # the rows belong to several partitions
             return self.schema.empty_table(), b""
         count = result.table.num_rows
         own = {SLICE: pa.array(np.full(count, number)), REPORT: pa.nulls(count, pa.binary())}

@@ -1,6 +1,6 @@
-"""The state of a bridge as bytes. Everything that it knows about earlier events is in its tables.
+"""The state of a bridge as bytes. All its knowledge of earlier events is in its tables.
 
-Steps restore what they keep in memory from the tables, as after a push that failed.
+Steps restore their memory from the tables, as after a failed push.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Continuous queries on Structured Streaming, which keeps the state, its checkpoints, and sinks that write exactly once.
+"""Continuous queries on Structured Streaming, which provides state, checkpoints, and sinks that write exactly once.
 
-Events wait until the watermark has reached their time, as in a bridge with `lateness`. Then they are pushed, in order, into
-the bridge of their piece. Its state afterwards (`state`) is kept in Spark's, with the events that still wait, so that any
-process can compute the next step.
+Events wait until the watermark has reached their time, as in a bridge with `lateness`. Then they are pushed, in order,
+into the bridge of their piece. The bridge's state afterwards (`state`) is stored in Spark's state, with the events that
+still wait, so that any process can compute the next step.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ PACKED = "piece int, at timestamp, rows binary"
 """The columns of packed events: their piece, their newest timestamp, and the events in Arrow's format."""
 
 STATE = "cut string, reached long, waiting binary, known binary"
-"""The state of a piece: into which pieces the stream is cut, the timestamp that the bridge has reached, the waiting events,
-and the state of the bridge."""
+"""The state of a piece: how the stream is cut, the timestamp that the bridge has reached, the waiting events, and the
+state of the bridge.
+"""
 
 
 def stream(
@@ -48,7 +49,10 @@ def stream(
     timestamp_unit: str | Mapping[str, str] | None = None,
     **options: Any,
 ) -> dict[str, DataFrame]:
-    """`bridge.stream`; see there for the arguments. `pieces`: the parts of the state; one for a query without a key."""
+    """`bridge.stream`; see there for the arguments.
+
+    `pieces`: the number of parts of the state; 1 for a query without a key.
+    """
     script = ReplayScript.of(queries, language=language)
     refuse(script, "which a stream on Spark does not support")
     refuse_tables(script)
@@ -63,7 +67,7 @@ def _stream_of(replay: Replay, name: str, lateness: Any, pieces: int | None) -> 
     count = (pieces or replay.job.cores) if keys else 1
     task, events = replay.unbounded(name, keys, count)
     late = 0 if lateness == 0 else duration(lateness)
-    # Spark drops events at the watermark, too; a bridge only those before it
+    # Spark also drops events at the watermark; a bridge drops only earlier ones
     packed = events.mapInArrow(_packed_events, PACKED).withWatermark("at", f"{late + 1} milliseconds")
     results = packed.groupBy("piece").applyInPandasWithState(
         StreamPiece(task, name, f"pieces={count}, {key_description(keys)}").run,
@@ -76,7 +80,7 @@ def _stream_of(replay: Replay, name: str, lateness: Any, pieces: int | None) -> 
 
 
 def _packed_events(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """One row per piece: its events in Arrow's format, which keeps all values, and their newest timestamp."""
+    """One row per piece: its events in Arrow's format, which preserves all values, and their newest timestamp."""
     from pyspark import TaskContext
 
     context, done = TaskContext.get(), 0
@@ -94,7 +98,7 @@ def _packed_events(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 
 
 def with_place(events: pa.Table, part: int, first: int) -> pa.Table:
-    """Events with their PLACE in this step: the stream, the partition that Spark reads, and the row in it."""
+    """Events with their PLACE in this step: the stream, Spark's partition, and the row in it."""
     streams = events.column(PLACE).to_numpy() >> STREAM_BITS << STREAM_BITS
     rows = np.arange(first, first + events.num_rows)
     at = events.column_names.index(PLACE)
@@ -112,14 +116,17 @@ def _unpacked(schema: pa.Schema) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class StreamPiece:
-    """The computation of one query over one piece, at each step of the stream. `cut`: a text on how it is cut into pieces."""
+    """The computation of one query over one piece, at each step of the stream.
+
+    `cut`: a description of how it is cut.
+    """
 
     task: PieceTask
     name: str
     cut: str
 
     def run(self, key: Any, batches: Iterator[Any], state: Any) -> Iterator[Any]:
-        """Takes the new events of a step, and gives the results up to the watermark."""
+        """Takes the new events of a step, and returns the results up to the watermark."""
         import pandas
 
         cut, reached, waiting, known = state.get if state.exists else (self.cut, EARLIEST, None, None)
@@ -127,7 +134,7 @@ class StreamPiece:
             raise BridgeError(f"the checkpoint of {self.name!r} was made with {cut}, not with {self.cut}")
         fresh = [] if state.hasTimedOut else [from_bytes(rows) for batch in batches for rows in batch["rows"]]
         watermark = state.getCurrentWatermarkMs()
-        reached = max(reached, watermark + 1 if watermark else EARLIEST)  # 0: there is none yet
+        reached = max(reached, watermark + 1 if watermark else EARLIEST)  # 0: there is no watermark yet
         events = in_order(None if waiting is None else from_bytes(waiting), fresh, reached)
         ready, later = split_at(events, reached)
         packed: list[bytes] = []
@@ -139,7 +146,7 @@ class StreamPiece:
         yield pandas.DataFrame({"rows": packed})
 
     def step(self, ready: pa.Table, known: bytes | None, now: int) -> tuple[list[pa.Table], bytes]:
-        """The results of these events and of the time until `now`, and the state of the bridge afterwards."""
+        """The results of these events and of the time up to `now`, and the state of the bridge afterwards."""
         with PieceRun(dataclasses.replace(self.task, now=now), 0) as run:
             if known is not None:
                 restore(run.session, known)
@@ -149,7 +156,7 @@ class StreamPiece:
 
 
 def in_order(waiting: pa.Table | None, fresh: Iterable[pa.Table], reached: int) -> pa.Table | None:
-    """Waiting events and new ones that are not late, ordered by timestamp, then by stream, then by arrival."""
+    """Waiting events and new events that are not late, ordered by timestamp, then by stream, then by arrival."""
     tables = [*([] if waiting is None else [waiting]), *_not_late(fresh, reached)]
     if not tables:
         return None
@@ -159,7 +166,7 @@ def in_order(waiting: pa.Table | None, fresh: Iterable[pa.Table], reached: int) 
 
 
 def _not_late(fresh: Iterable[pa.Table], reached: int) -> Iterator[pa.Table]:
-    """The new events that are not late, in the order of their PLACE, which does not depend on how Spark sent them."""
+    """The new events that are not late, in the order of their PLACE, which does not depend on how Spark sends them."""
     tables = list(fresh)
     if tables:
         whole = pa.concat_tables(tables)
@@ -168,7 +175,7 @@ def _not_late(fresh: Iterable[pa.Table], reached: int) -> Iterator[pa.Table]:
 
 
 def split_at(events: pa.Table | None, reached: int) -> tuple[pa.Table | None, pa.Table | None]:
-    """The events up to the timestamp `reached`, and those after it."""
+    """The events up to the timestamp `reached`, and the later events."""
     if events is None:
         return None, None
     ready = events.column(TIME).to_numpy() <= reached

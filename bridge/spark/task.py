@@ -1,4 +1,4 @@
-"""The task of an executor: a bridge on an embedded DuckDB, through which the events of one piece of the history are pushed.
+"""The task of an executor: a bridge on an embedded DuckDB, into which the events of a piece of the history are pushed.
 
 So the results of a piece are those of the continuous query. The events are Arrow batches, in order.
 """
@@ -44,15 +44,15 @@ CHUNK = 100_000
 WRITE_REQUEST: dict[str, Any] = {
     "ts": pa.int64(), "seq": pa.int64(), "writer": pa.int64(), "place": pa.int64(), "row": pa.string(),
 }  # fmt: skip
-"""The columns of write requests: the row that they are for, the number of the writer, and the values as JSON."""
+"""The columns of write requests: the row that they belong to, the number of the writer, and the values as JSON."""
 
 
 @dataclasses.dataclass(frozen=True)
 class StreamFeed:
     """One stream among the events of a task.
 
-    `columns`: the columns of the events with those of `layout`. `number`: that of the stream. `has_id`: the stream has
-    EVENT_ID as attributes.
+    `columns`: the columns of the events that hold the columns of `layout`. `number`: the number of the stream.
+    `has_id`: whether the stream has EVENT_ID as attributes.
     """
 
     name: str
@@ -63,7 +63,7 @@ class StreamFeed:
     has_id: bool = False
 
     def table(self, events: pa.Table) -> pa.Table:
-        """The stream's events as the bridge takes them: `ts`, then the attributes. Raises SourceError."""
+        """The events of the stream as the bridge takes them: `ts`, then the attributes. Raises SourceError."""
         raw = pa.Table.from_arrays([events.column(name) for name in self.columns], names=self.layout.columns)
         try:
             table = self.layout.conform(raw)
@@ -74,7 +74,7 @@ class StreamFeed:
         return table.append_column(EVENT_ID[0], events.column(TIME)).append_column(PLACE, events.column(PLACE))
 
     def with_place(self, events: pa.Table) -> pa.Table:
-        """The stream's events among those of several streams, with PLACE as the last column."""
+        """The events of this stream among those of several, with PLACE as the last column."""
         own = events.filter(pa.array(events.column(PLACE).to_numpy() >> STREAM_BITS == self.number))
         table = self.table(own)
         return table if self.has_id else table.append_column(PLACE, own.column(PLACE))
@@ -90,7 +90,7 @@ class PieceTask:
         schemas: The queries to report, with the columns of their results.
         relations: Tables that queries read.
         now: The newest timestamp of the whole history.
-        bounds: For slices of time: the first timestamp of each slice, and the one after the last slice.
+        bounds: For slices of time: the first timestamp of each slice, and the timestamp after the last slice.
         open_end: Whether events may follow, so that the end decides nothing.
         bounded: The queries that can be computed over all rows of a piece at once.
         stores: The URLs of the data stores that queries read.
@@ -110,12 +110,15 @@ class PieceTask:
 
     @property
     def in_order(self) -> bool:
-        """Whether the results are in their order, piece by piece; else they have ORDER's columns to sort by."""
+        """Whether results are in order, piece by piece; otherwise they have the columns of ORDER to sort by."""
         return not any(ORDER[0] in schema.names for schema in self.schemas.values())
 
     @contextlib.contextmanager
     def bridge(self, numbered: bool) -> Iterator[Bridge]:
-        """A bridge with the streams and queries, on a DuckDB of one thread. `numbered`: results have their numbers."""
+        """A bridge with the streams and queries, on a DuckDB with one thread.
+
+        `numbered`: whether results have numbers.
+        """
         import duckdb
 
         with duckdb.connect(config={"threads": 1}) as connection, Bridge(open_database(connection)) as cep:
@@ -133,7 +136,7 @@ class PieceTask:
             yield cep
 
     def results(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, str, pa.Table]]:
-        """(piece, query, results in their order), piece by piece."""
+        """(piece, query, results in order), piece by piece."""
         for piece, events in pieces(batches):
             yield from self._bounded_results(piece, events) if self.bounded else self._push(piece, events)
 
@@ -144,7 +147,7 @@ class PieceTask:
             yield from run.end()
 
     def _bounded_results(self, piece: int, events: Iterator[pa.Table]) -> Iterator[tuple[int, str, pa.Table]]:
-        """Computes bounded queries over the whole piece, and all others by pushing its events."""
+        """Computes bounded queries over the whole piece, and the other queries by pushing its events."""
         tables: list[pa.Table] = []
         while sum(table.num_rows for table in tables) <= ROWS and (following := next(events, None)) is not None:
             tables.append(following)
@@ -161,7 +164,7 @@ class PieceTask:
             yield from others._push(piece, itertools.chain(tables, events))
 
     def frame(self, name: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-        """A function for `mapInArrow` that gives the results of one query."""
+        """A function for `mapInArrow` that returns the results of one query."""
 
         def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for _, _, table in self.results(batches):
@@ -172,7 +175,10 @@ class PieceTask:
     def write_requests(
         self, writers: Mapping[str, int]
     ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-        """A function for `mapInArrow` that gives the write requests of queries. `writers`: the numbers of their writers."""
+        """A function for `mapInArrow` that returns the write requests of queries.
+
+        `writers`: the numbers of their writers.
+        """
 
         def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for _, name, table in self.results(batches):
@@ -193,7 +199,7 @@ class PieceTask:
 
 
 def needed_queries(queries: Iterable[tuple[str, Node]], names: Iterable[str]) -> tuple[tuple[str, Node], ...]:
-    """The queries with these names and all queries that they read, in their order."""
+    """The queries with these names and all queries that they read, in order."""
     result: list[tuple[str, Node]] = []
     reads = {name.lower() for name in names}
     for name, node in reversed(list(queries)):
@@ -204,7 +210,7 @@ def needed_queries(queries: Iterable[tuple[str, Node]], names: Iterable[str]) ->
 
 
 class PieceRun:
-    """The computation of one piece in a bridge of its own, which is closed with the block."""
+    """The computation of one piece in a bridge of its own, which is closed at the end of the block."""
 
     def __init__(self, task: PieceTask, piece: int) -> None:
         self.task, self.piece = task, piece
@@ -226,7 +232,7 @@ class PieceRun:
         self._opened.close()
 
     def push(self, events: pa.Table) -> Iterator[tuple[int, str, pa.Table]]:
-        """Pushes the next events, which are in order, and gives the results."""
+        """Pushes the next events, which are in order, and returns the results."""
         parts = []
         for feed in self.task.feeds:
             ranks = self._ranks(events, feed)
@@ -240,7 +246,7 @@ class PieceRun:
         yield from self._take(batches, count, last)
 
     def end(self) -> Iterator[tuple[int, str, pa.Table]]:
-        """The results that are reported without an event until the end of this piece, or at the end of the history."""
+        """The results reported without an event until the end of this piece, or at the end of the history."""
         bounds = self.task.bounds
         last_of_all = bounds is None or self.piece == len(bounds) - 2
         until = self.task.now if last_of_all or bounds is None else min(self.task.now, bounds[self.piece + 1] - 1)
@@ -263,7 +269,7 @@ class PieceRun:
                 yield self.piece, entry.name, table
 
     def _raise_for_stores(self) -> None:
-        """Raises SourceError for a data store that does not answer, or refuses: a piece cannot wait for it."""
+        """Raises SourceError for a data store that does not answer, or refuses, as a piece cannot wait for it."""
         for letter in self.cep.dead_letters() if self.task.stores else ():
             raise SourceError(f"the data store {letter.store!r}: {letter.reason}")
         steps = (step for operator in self.session.operators() for step in operator.steps)
@@ -273,7 +279,7 @@ class PieceRun:
                 raise SourceError(f"the data store {read.node.store!r} does not answer")
 
     def _own(self, table: pa.Table) -> pa.Table:
-        """The results of this slice's own time, without those of events that it only looks back at."""
+        """The results of this slice's own time, without results of events that it only looks back at."""
         if self.task.bounds is None:
             return table
         if self.task.before and SEQ in table.column_names:
@@ -289,7 +295,7 @@ class PieceRun:
         return table.set_column(table.column_names.index(SEQ), SEQ, pa.array(whole))
 
     def _ordered(self, entry: QueryEntry, rows: Any, final: bool) -> pa.Table:
-        """The results with ORDER's columns before their own."""
+        """The results, with the columns of ORDER first."""
         whole = arrow_table([Field("seq", "BIGINT"), *entry.fields], rows)
         at, seq, own = whole.column(0), whole.column(1).to_numpy(), whole.columns[2:]
         place = np.full(len(seq), AT_THE_END if final else BY_TIME)
@@ -360,9 +366,9 @@ class PieceWriter:
     COLUMNS = "piece int, query string, path string, rows long, seconds double"
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Writes the results, and gives the files, for `mapInArrow`.
+        """Writes the results, and returns the files, for `mapInArrow`.
 
-        Raises OSError if the directory is missing: the run that it belongs to died, and was cleared away.
+        Raises OSError if the directory is missing, because its run died and was removed.
         """
         import uuid
 

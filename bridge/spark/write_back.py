@@ -1,4 +1,4 @@
-"""The writes of a script, which the driver carries out when all results are computed."""
+"""The writes of a script, which the driver executes after all results are computed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class WriteRequest(NamedTuple):
-    """One write, ordered among all: the number of its writer, the row that it is for, and its values."""
+    """One write: the row that it is for, the number of its writer, and its values; write requests are ordered."""
 
     ts: int
     seq: int
@@ -40,7 +40,10 @@ class WriteRequest(NamedTuple):
 
 
 class WriteTarget:
-    """A database that writers write to. `texts`: the statement of each writer, the order of its values, and the writer."""
+    """A database that writers write to.
+
+    `texts`: the statement of each writer, the order of its values, and the writer.
+    """
 
     def __init__(self, store: Store, run: str) -> None:
         self.store, self.run = store, run
@@ -60,7 +63,7 @@ class WriteTarget:
         self.texts[number] = (text, [places[name.lower()] for name in names], writer)
 
     def write(self, requests: Iterator[WriteRequest]) -> None:
-        """Writes all requests of the run that the database does not have yet, in their order."""
+        """Writes all requests of the run that the database does not have yet, in order."""
         self._retry(self._prepare)
         for start in itertools.count(step=AT_ONCE):
             chunk = list(itertools.islice(requests, AT_ONCE))
@@ -120,7 +123,7 @@ class WriteTarget:
 
 
 def write(replay: Replay, run: str) -> None:
-    """Carries out the writes of a script, in each database in the order of the events."""
+    """Executes the writes of a script, in each database in the order of the events."""
     numbers = {name: number for number, name in enumerate(replay.job.writes.writers)}
     with contextlib.ExitStack() as stack:
         targets: dict[str | None, WriteTarget] = {}
@@ -139,7 +142,7 @@ def write(replay: Replay, run: str) -> None:
 
 
 def _store(name: str | None, replay: Replay, stack: contextlib.ExitStack) -> Store:
-    """A data store by its name. Without one, the bridge's database, which has the relations while it is written."""
+    """A data store by its name; None: the bridge's database, which has the relations while it is written."""
     if name is None:
         home = stack.enter_context(open_home(replay.job.database))
         for relation, rows in replay.job.given_relations.items():
@@ -164,7 +167,7 @@ def _write_requests(replay: Replay, numbers: Mapping[str, int], stack: contextli
 
 
 def _in_order(frame: DataFrame, writers: Iterable[int]) -> Iterator[WriteRequest]:
-    """The requests of some writers in their order, collected partition by partition."""
+    """The requests of some writers, in order, collected partition by partition."""
     own = frame.where(frame["writer"].isin(list(writers))).orderBy("ts", "seq", "writer", "place")
     for row in own.toLocalIterator():
         yield WriteRequest(row["ts"], row["seq"], row["writer"], row["place"], loaded(row["row"]))

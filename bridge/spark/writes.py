@@ -1,8 +1,8 @@
-"""Data stores in a replay on Spark: executors read them, and this process writes them in order, once per name of a run.
+"""Data stores in a replay on Spark: executors read them, and this process writes them in order, once per run name.
 
-Write requests are computed in pieces, as results are (`bridge.rewrite.write_requests`). Each database has a table `cep_runs` with
-the number of requests per run that it has, which each transaction updates. So a run that is repeated or was killed continues
-after its last commit.
+Write requests are computed in pieces, like results (`bridge.rewrite.write_requests`). Each database has a table
+`cep_runs` with the number of requests per run that it has received, which each transaction updates. So a run that is
+repeated or was killed continues after its last commit.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def refuse_tables(script: ReplayScript, way_out: str = "") -> None:
 
 
 def check_stores(stores: Mapping[str, Any] | None) -> dict[str, str]:
-    """The URLs of data stores by name. Raises BridgeError for one that executors cannot open."""
+    """The URLs of data stores by name. Raises BridgeError for a store that executors cannot open."""
     for name, target in (stores or {}).items():
         if not isinstance(target, str):
             raise BridgeError(f"on Spark the data store {name!r} must be a URL, which executors can open, too")
@@ -72,7 +72,7 @@ def with_own_tables(
 ) -> tuple[ReplayScript, dict[str, pa.Table]]:
     """The script with its SQL in DuckDB's dialect, and the tables of the bridge's database that it names.
 
-    The names in `relations` are known already. `duckdb` is a database of the executors' dialect.
+    The names in `relations` are known already. `duckdb`: a database with the executors' dialect.
     """
     if is_in_memory(database):
         return script, {}
@@ -108,7 +108,10 @@ def stores_read(script: ReplayScript, stores: Mapping[str, str]) -> dict[str, st
 
 @dataclasses.dataclass(frozen=True)
 class ScriptWrites:
-    """The writers of a script, by the queries of their write requests. `serial`: events are computed one after the other."""
+    """The writers of a script, by the queries of their write requests.
+
+    `serial`: whether events are computed one by one.
+    """
 
     writers: Mapping[str, WriteNode]
     serial: bool
@@ -116,7 +119,7 @@ class ScriptWrites:
     """The columns of the rows that each writer receives, with `ts`."""
 
     def restrict(self, name: str, partitioning: Partitioning) -> Partitioning:
-        """How a query can be cut: write requests only by time, because they have the numbers of their events."""
+        """How a query can be cut: write requests only by time, because they contain the numbers of their events."""
         if self.serial:
             return Partitioning(None, {}, "one event reads what those before it wrote")
         return dataclasses.replace(partitioning, keys={}) if name in self.writers else partitioning
@@ -145,7 +148,7 @@ NO_WRITES = ScriptWrites({}, False)
 
 
 def is_serial(script: ReplayScript, cep: Bridge) -> bool:
-    """Whether events must be computed one after the other: a query reads what another writes, or counts its own changes."""
+    """Whether events must be computed one by one, as a query reads another one's writes, or counts its own changes."""
     trees = [session_of(cep).catalogue.query_entry(name).resolved.node for name in script.queries]
     updates = [node for tree in trees for node in walk(tree) if isinstance(node, UpdateSQL) and node.store is None]
     alone = all(write_requests.counts_by_itself(node, cep.database) for node in updates if node.changed)
@@ -154,7 +157,7 @@ def is_serial(script: ReplayScript, cep: Bridge) -> bool:
 
 @contextlib.contextmanager
 def open_home(database: Any) -> Iterator[Database]:
-    """A database; one that is given as a URL is closed afterwards."""
+    """A database; it is closed afterwards if it was given as a URL."""
     if isinstance(database, Database):
         yield database
         return

@@ -143,7 +143,7 @@ def _newest(name: str) -> exp.Ordered:
     return exp.Ordered(this=column(name), desc=True)
 
 
-# For many events: a row's place among all rows, minus the number of expired rows
+# For many events: a row's place among all rows, minus the number of expired rows ---------------------------------------
 
 SPARSE = 4
 """The greatest ratio of milliseconds to rows for which a list with an entry per millisecond is used."""

@@ -157,7 +157,7 @@ class SequenceFamily(QueryFamily):
             seen = dataclasses.replace(seen, one=StatementWriter(self._newest, "that event"))
         self.operator.steps = [Insert(self.matches, found), Insert(self.events, seen)]
 
-    # The events, and their neighbours
+    # The events, and their neighbours -------------------------------------------------------------------------------------
 
     def _arrivals(self) -> exp.Select:
         moment = {name: column(name) for name in self.moment}

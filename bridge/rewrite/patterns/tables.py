@@ -136,7 +136,7 @@ def purge_released(name: str, checkpoint: str, newest: exp.Expr, holder: exp.Exp
     return Purge(name, exp.and_(is_passed, exp.Not(this=is_held), copy=False))
 
 
-# The values that a clause reads
+# The values that a clause reads ---------------------------------------------------------------------------------------
 
 
 def atoms_of(values: Iterable[MatchExpression | None]) -> list[Atom]:

@@ -115,10 +115,7 @@ class PieceTask:
 
     @contextlib.contextmanager
     def bridge(self, numbered: bool) -> Iterator[Bridge]:
-        """A bridge with the streams and queries, on a DuckDB with one thread.
-
-        `numbered`: whether results have numbers.
-        """
+        """A bridge with the streams and queries, on a DuckDB with one thread. `numbered`: results have numbers."""
         import duckdb
 
         with duckdb.connect(config={"threads": 1}) as connection, Bridge(open_database(connection)) as cep:
@@ -175,10 +172,7 @@ class PieceTask:
     def write_requests(
         self, writers: Mapping[str, int]
     ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-        """A function for `mapInArrow` that returns the write requests of queries.
-
-        `writers`: the numbers of their writers.
-        """
+        """A function for `mapInArrow` that returns the write requests of queries. `writers`: their numbers."""
 
         def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for _, name, table in self.results(batches):

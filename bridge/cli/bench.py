@@ -1,4 +1,4 @@
-"""`cepbridge bench`: the options of the paper's experiment, and of a workload of one's own, which `bridge.bench` measures."""
+"""`cepbridge bench`: the options of the paper's experiment, and of your own workload, which `bridge.bench` measures."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _operators(context: click.Context, option: click.Parameter, texts: tuple[str
 
 
 def _own_workload(queries: str, events: tuple[str, ...], timestamp: tuple[str, ...], sort: bool) -> Measure:
-    """The queries of a file over the events of other files, on each database of the settings."""
+    """The queries of a file over the events of other files, on each database in the settings."""
     from bridge.bench import own
     from bridge.engine.connect import connect
     from bridge.sources.options import HistoryOptions

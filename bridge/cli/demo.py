@@ -18,7 +18,7 @@ SYMBOLS = {"ACME": 100.0, "GLOBEX": 60.0, "INITECH": 30.0}
 """The initial price of each share."""
 
 STEP = 100
-"""Milliseconds between two trades. Each share trades once in `STEP * len(SYMBOLS)`."""
+"""The milliseconds between two trades. Each share trades once per `STEP * len(SYMBOLS)`."""
 
 SCRIPT = """
 CREATE STREAM trades (symbol VARCHAR, price DOUBLE, volume INTEGER);
@@ -122,7 +122,7 @@ def _text(value: Any) -> str:
 
 
 def _paced(events: Iterator[Any], speed: float) -> Iterator[Any]:
-    """The events, each at its time: 5 × `speed` times as fast as their timestamps; without waiting if `speed` is 0."""
+    """The events, each at its time: `speed` × 5 times as fast as their timestamps; without waiting if `speed` is 0."""
     started = time.monotonic()
     for event in events:
         wait = started + event[2] / 1000 / (5 * speed) - time.monotonic() if speed else 0

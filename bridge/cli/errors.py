@@ -1,4 +1,4 @@
-"""How a command ends: an error as a message on standard error, and the exit code."""
+"""The end of a command: errors as messages on standard error, and the exit code."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ import click
 from bridge.errors import BridgeError, ProcessorError, QueryError
 
 _SCRIPTS = f"{__name__}.scripts"
-"""The key in a command's context for the scripts that it has read: their paths, by their texts."""
+"""The key in a command's context for the scripts that it has read: their paths, by text."""
 
 
 def note_script(path: str, text: str) -> None:
-    """Notes that the command has read a script, or replaced parts of it by blanks: errors in it name the file."""
+    """Notes that the command has read a script, or blanked out parts of it, so that errors in it name the file."""
     if (context := click.get_current_context(silent=True)) is not None:
         context.meta.setdefault(_SCRIPTS, {})[text] = path
 
 
 def _file_of(error: BaseException) -> str:
-    """The file of the script in which an error is, before the message; "" if it is in none."""
+    """The file of the script that contains an error, as a prefix of the message; "" without a script."""
     context = click.get_current_context(silent=True)
     if context is None or not isinstance(error, QueryError):
         return ""
@@ -38,7 +38,7 @@ def _file_of(error: BaseException) -> str:
 def exit_on_error() -> Iterator[None]:
     """Prints errors without a traceback, and warnings as notes.
 
-    The exit code is 1 after an error, 130 after Ctrl-C, and 0 when the reader of standard output has left.
+    The exit code is 1 after an error, 130 after Ctrl-C, and 0 if the reader of standard output has closed it.
     """
     try:
         with warnings.catch_warnings():
@@ -56,7 +56,7 @@ def exit_on_error() -> Iterator[None]:
 
 def _fail(error: BaseException) -> NoReturn:
     if isinstance(error, BrokenPipeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the interpreter flushes standard output once more at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the interpreter flushes standard output again at exit
         sys.exit(0)
     notes = [f"\n  ({note})" for note in getattr(error, "__notes__", [])]
     click.echo(f"error: {_file_of(error)}{error}{''.join(notes)}", err=True)

@@ -68,7 +68,7 @@ def explain(
 
 
 def _register_tables(cep: bridge.Bridge, script: ReplayScript) -> None:
-    """Registers the streams of tables, which must be in the database. Nothing is made there to read them."""
+    """Registers the streams of tables, which must be in the database. Nothing is created there to read them."""
     from bridge.engine.session import session_of
     from bridge.history.deployment import schema_of_table
 
@@ -83,21 +83,24 @@ def _register_tables(cep: bridge.Bridge, script: ReplayScript) -> None:
 
 
 def _with_question(path: str, schema: str) -> tuple[str, list[str]]:
-    """The text of a script with blanks for its question on demand, and this; one that reads a stream is a query."""
+    """The text of a script, with its on-demand query blanked out, and that query.
+
+    One that reads a stream is continuous.
+    """
     from bridge.engine.on_demand.select_text import on_demand_part
 
     text = options.text_of(path)
     start, end = on_demand_part(text)
     if start == end or _streams(text + ";" + schema) & _words(text[start:end]):
         return text, []
-    # Errors in either tell the line of the file.
+    # In this way, errors in either part tell the line in the file.
     script, select = text[:start] + _blank(text[start:end]) + text[end:], _blank(text[:start]) + text[start:end]
     note_script(path, select)
     return script, [select]
 
 
 def _streams(script: str) -> set[str]:
-    """What a script declares, in upper case."""
+    """The names that a script declares, in upper case."""
     from bridge.frontends.cursor import Cursor, word_of
 
     tokens = Cursor(script).tokens
@@ -123,7 +126,7 @@ def _blank(text: str) -> str:
 
 
 def _draw(cep: bridge.Bridge, names: list[str], path: str, script: ReplayScript) -> None:
-    """The graph of a script of CPL, or the patterns of all queries."""
+    """Draws the graph of a CPL script, or the patterns of all queries."""
     from bridge.query.drawing import drawing_of
 
     try:
@@ -140,7 +143,7 @@ def _patterns(cep: bridge.Bridge, names: list[str], path: str) -> Graph:
 
     diagrams: list[Diagram] = []
     for name in names:
-        with contextlib.suppress(QueryError):  # a query without a pattern
+        with contextlib.suppress(QueryError):  # raised for a query without a pattern
             found = cep.graph(name)
             diagrams += found.diagrams if isinstance(found, Graph) else ()
     if not diagrams:

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the values that they stand for."""
+"""Options that several commands share, and the values that they are turned into."""
 
 from __future__ import annotations
 
@@ -56,17 +56,17 @@ until_option: Decorator = click.option(
 
 
 def db_option(text: str, default: str = "duckdb://", *names: str) -> Decorator:
-    """The option --db, with further `names` for it."""
+    """The option --db, with further `names`."""
     return click.option("--db", *names, default=default, show_default=True, metavar="URL", help=text)
 
 
 def epilog(example: str, page: str) -> str:
-    """The end of a command's help: an example and the page of the documentation."""
+    """The end of a command's help: an example, and the page of the documentation."""
     return f"\b\nExample:\n  {example}\n\n\b\nDocumentation:\n  {page} in the source repository of cep-bridge"
 
 
 def script_of(path: str, text: str | None = None, language: str | None = None, db: str = "duckdb://") -> ReplayScript:
-    """The script in a file, or in `text` if the file was read already; a single SELECT is named after the file.
+    """The script in a file, or in `text` if the file was already read; a single SELECT is named after the file.
 
     `db`: the URL of the database that computes its expressions.
     """
@@ -82,7 +82,7 @@ def script_of(path: str, text: str | None = None, language: str | None = None, d
 
 
 def language_of(path: str, option: str | None) -> str:
-    """The language of a script: the option --language, else by the file's ending."""
+    """The language of a script, given by the option --language or else by the file's ending."""
     ending = Path(path).suffix.lower().removeprefix(".")
     return option or (ending if ending in LANGUAGES else "sql")
 
@@ -121,10 +121,11 @@ def events_by_stream(options: tuple[str, ...], script: ReplayScript, cep: bridge
 
 
 def _only_stream(path: str, script: ReplayScript, cep: bridge.Bridge, others: Collection[str]) -> str:
-    """The stream of a file that is given without the name of its stream: the only one that has no events yet.
+    """The stream of a file given without a stream's name: the only one that has no events yet.
 
-    `others`: the streams that already have events, in lower case. The candidates are the streams that the script both declares
-    and reads. If there is none, they are all names that it reads, without tables. Raises click.UsageError unless there is one.
+    `others`: the streams that already have events, in lower case. The candidates are the streams that the script both
+    declares and reads; if there is none, all names that it reads, without tables. Raises click.UsageError unless there
+    is exactly one.
     """
     declared = {name.lower() for name in script.declared}
     free = [name for name in script.reads if name.lower() not in others]
@@ -148,7 +149,7 @@ def relations_of(options: tuple[str, ...]) -> dict[str, Any]:
 
 
 def pairs_of(option: str, texts: tuple[str, ...], form: str) -> dict[str, str]:
-    """The values of a repeatable option, by name; `form` is how each is written, for messages."""
+    """The values of a repeatable option, by name. `form`: how each is written, for messages."""
     values: dict[str, str] = {}
     for text in texts:
         name, _, value = text.partition("=")
@@ -163,7 +164,7 @@ def pairs_of(option: str, texts: tuple[str, ...], form: str) -> dict[str, str]:
 
 
 def timestamps_of(options: tuple[str, ...], paths: dict[str, str]) -> dict[str, str]:
-    """The timestamp column of each stream in `paths`; a column without a stream is that of all streams."""
+    """The timestamp column of each stream in `paths`. A column without a stream is for all streams."""
     columns: dict[str, str] = {}
     for option in options:
         stream, equals, column = option.partition("=")

@@ -27,7 +27,7 @@ EVENTS_HELP = """The events of a stream. FILE is CSV, NDJSON or Parquet, or CSV 
 bzip2, xz or zstd; a pattern such as
 'logs/*.csv'; or - for standard input. STREAM= may be left out if the queries read one stream only. Repeatable."""
 REJECTS = "rejects.ndjson"
-"""The file of wrong lines beside files of results."""
+"""The name of the file of wrong lines beside the files of results."""
 
 EXAMPLE = "cepbridge run queries.sql --events trades=trades.csv --out results --format csv"
 
@@ -96,7 +96,7 @@ def run(
 
 
 def _note_inferred(schemas: Mapping[str, Schema], paths: Mapping[str, str]) -> None:
-    """Notes the types of streams that the queries do not declare, as statements to be copied."""
+    """Prints the types of streams that the queries do not declare, as statements to be copied."""
     from bridge.engine.watch.columns import declaration
 
     files = {name.lower(): "standard input" if path == "-" else path for name, path in paths.items()}
@@ -105,7 +105,7 @@ def _note_inferred(schemas: Mapping[str, Schema], paths: Mapping[str, str]) -> N
 
 
 def _rejects(on_error: str, out: Path | None, paths: dict[str, str]) -> Rejects | None:
-    """The files of rejects: one in `out`, else one per input in the working directory, named after the input."""
+    """The files of rejects: one in `out`, or else one per input in the working directory, named after the input."""
     if on_error == "stop":
         return None
     from bridge.sources.rejects import Rejects
@@ -142,7 +142,7 @@ class _EventRun:
         self.events, self.started = 0, time.monotonic()
 
     def go(self, end: int | None) -> None:
-        """Reads until the sources end, or a wrong line stops it; the results of what precedes that are written."""
+        """Reads until the sources end or a wrong line stops the run; the results of the earlier events are written."""
         from bridge.history.replay import feed
 
         stop: BaseException | None = None
@@ -171,7 +171,7 @@ class _EventRun:
 def _progress(run: _EventRun) -> Iterator[Callable[[int], None]]:
     """A function that is called with the number of events so far.
 
-    It draws a bar if standard error is a terminal that does not show the results, too.
+    It draws a bar if standard error is a terminal that does not also show the results.
     """
 
     def count(events: int) -> None:

@@ -1,4 +1,4 @@
-"""`cepbridge status`: what the state of a bridge in a database says."""
+"""`cepbridge status`: prints the state of a bridge in a database."""
 
 from __future__ import annotations
 

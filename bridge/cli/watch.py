@@ -1,4 +1,4 @@
-"""`cepbridge watch`: watches tables until it is stopped, and reports what queries find."""
+"""`cepbridge watch`: watches tables until it is stopped, and reports the results of queries."""
 
 from __future__ import annotations
 
@@ -76,10 +76,10 @@ def watch(
         Service(settings).run()
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(0)  # at once: the interpreter would take its time to unload large libraries
+        os._exit(0)  # at once, as the interpreter would take long to unload large libraries
 
 
 def _channel(text: str) -> tuple[str, str]:
-    """A query, or "" for all, and the channel."""
+    """A query (or "" for all) and a channel."""
     query, equals, channel = text.partition("=")
     return (query, channel) if equals else ("", text)

@@ -47,7 +47,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _select_of(path: str) -> str:
-    """The text of a file that must be one SELECT with MATCH_RECOGNIZE, not a script."""
+    """The text of a file that must contain one SELECT with MATCH_RECOGNIZE, and not a script."""
     from bridge.engine.on_demand.select_text import is_select
     from bridge.frontends.cursor import Cursor, word_of
 
@@ -64,7 +64,7 @@ def _select_of(path: str) -> str:
 
 
 def refuse_new_file(url: str) -> None:
-    """Raises SourceError where DuckDB or SQLite would create the file of the database, which then has no rows."""
+    """Raises SourceError if DuckDB or SQLite would create the database's file, which then has no rows."""
     match = re.fullmatch(r"(?!.*:memory:)(?:duckdb:(?://)?/?|sqlite(?:\+\w+)?:///)([^?]+)(?:\?.*)?", url)
     if match and not Path(match[1]).exists():
         raise SourceError(f"there is no database {match[1]}")

@@ -1,1 +1,1 @@
-"""What `cepbridge watch` runs: the bridge, where its results go, and what is said of it."""
+"""The service of `cepbridge watch`: the bridge, the destinations of its results, and reports on it."""

@@ -1,4 +1,4 @@
-"""`cepbridge watch --check`: what would be read and created, without doing anything."""
+"""`cepbridge watch --check`: a report of what would be read and created, without doing anything."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from windows.sql import table_of
 
 
 def report(settings: WatchSettings) -> str:
-    """What a start would do, as text.
+    """A report of what a start would do.
 
     Raises:
         DatabaseError: The database cannot be opened.
-        SchemaError: A table that is to be read is not there, or a column of it.
+        SchemaError: A table that is to be read, or a column of it, does not exist.
         QueryError: A query is wrong.
     """
-    logging.getLogger("bridge").addHandler(logging.NullHandler())  # what a bridge in memory warns of is in the report
+    logging.getLogger("bridge").addHandler(logging.NullHandler())  # the report contains its warnings
     try:
         database = open_database(settings.url)
         try:
@@ -73,7 +73,7 @@ class _Report:
         yield "nothing was done"
 
     def _stored_status(self) -> StoredStatus | None:
-        """The state that is there already."""
+        """The existing state, if there is one."""
         connection = self._settings.connection
         with contextlib.suppress(DatabaseError):
             return stored_status(self._settings.url, connection.get("name"), connection.get("schema"))
@@ -88,7 +88,7 @@ class _Report:
         yield from (f"{name}: a table that queries join with" for name in self._rehearsal.relations)
 
     def _refuse_without_rights(self, stream: str, source: TableSource) -> None:
-        """Raises DatabaseError where the table may not be read, or its changes may not be noted, as far as that is known."""
+        """Raises DatabaseError if it is known that the table may not be read, or its changes not be written down."""
         table = table_of(source.table).sql(self._database.dialect, identify=True)
         try:
             self._database.fetch(f"SELECT 1 FROM {table} WHERE 1 = 0")
@@ -169,12 +169,13 @@ class _Report:
 
 
 class _Rehearsal:
-    """A trial of the start in a bridge in memory, which has the stored definitions and empty copies of the tables.
+    """A trial of the start in a bridge in memory, with the stored definitions and empty copies of the tables.
 
-    streams: The streams that the scripts declare. known: The stored streams, in lower case. tables: The tables that the bridge
-    has after the start. error: The error that ended the trial early, as the database in memory differs from the real one.
+    streams: The streams that the scripts declare. known: The stored streams, in lower case. tables: The tables of the
+    bridge after the start. error: The error that ended the trial early, as the database in memory differs from the real
+    one.
 
-    Raises what the start would raise.
+    Raises the errors that the start would raise.
     """
 
     def __init__(self, settings: WatchSettings, database: Database, definitions: Sequence[LoggedCall]) -> None:
@@ -200,11 +201,11 @@ class _Rehearsal:
 
     @property
     def stored_queries(self) -> dict[str, LoggedCall]:
-        """The stored definitions of queries, by their names in lower case."""
+        """The stored definitions of queries, by name in lower case."""
         return {each.name.lower(): each for each in self._definitions if each.kind == "query"}
 
     def fate(self, name: str, node: Node, before: LoggedCall | None) -> str:
-        """What becomes of a query."""
+        """The effect of the start on a query, in words."""
         if before is None:
             return "new"
         if self._deployment is None:
@@ -218,7 +219,7 @@ class _Rehearsal:
         return "changed, is replaced" + (f" and begins without the state of {lost}" if lost else "")
 
     def table_of(self, query: str) -> str | None:
-        """The table of a query's results."""
+        """The result table of a query, if it has one."""
         into = {name.lower(): table for name, table in self._settings.into.items()}
         for script in self._settings.scripts:
             node = script.queries.get(query, (None, None))[0]
@@ -227,7 +228,7 @@ class _Rehearsal:
         return into.get(query.lower())
 
     def _define(self, cep: bridge.Bridge) -> None:
-        """Carries out the stored definitions; a stream of a table has no table here."""
+        """Executes the stored definitions. A stream of a table has no table here."""
         for name, url in self._settings.datastores.items():
             cep.register_datastore(name, url)
         session = session_of(cep)
@@ -238,7 +239,7 @@ class _Rehearsal:
         for call in self._definitions:
             if call.kind == "stored results":
                 continue
-            with contextlib.suppress(BridgeError):  # it takes what is only in the database itself
+            with contextlib.suppress(BridgeError):  # the query needs something that only the real database has
                 session.define(call._replace(options="") if call.kind == "stream" else call)
                 if call.kind == "stream":
                     source = TableSource.of_json(call.option("source"))
@@ -264,7 +265,7 @@ class _Rehearsal:
                     cep.register_stream(name, schema)
 
     def _say_what_is_left_out(self, stream: CreateTableStream) -> None:
-        """Before an error of a query that names such a column."""
+        """Reports columns that are left out, before an error of a query that names one."""
         advice = TableColumns(stream.source, self._database).advice(stream.name)
         if advice is not None:
             click.echo(f"warning: {advice}", err=True)
@@ -284,24 +285,24 @@ class _Rehearsal:
         self.tables = sorted(name for name in names if not name.lower().startswith(indexes))
 
     def _result_tables(self) -> list[str]:
-        """The tables of results that are in the database."""
+        """The result tables in the database."""
         names = (self.table_of(name) for name in self._settings.queries.values())
         return [name for name in names if name is not None and self._database.relation(name) is not None]
 
     def _relations(self) -> list[str]:
-        """The tables of the database that queries of the scripts read beside streams."""
+        """The tables of the database that queries of the scripts read in addition to streams."""
         queries = {name.lower() for script in self._settings.scripts for name in script.queries}
         known = queries | {name.lower() for name in self.streams}
         names = self._named(node for script in self._settings.scripts for node in script.nodes)
         return [name for name in names if name.lower() not in known]
 
     def _named(self, nodes: Iterable[Stream]) -> list[str]:
-        """The tables of the database that are named where a stream may be."""
+        """The tables of the database that are named where a stream could be."""
         names = dict.fromkeys(node.name for node in nodes)
         return [name for name in names if self._database.relation(name) is not None]
 
     def _copy(self, cep: bridge.Bridge, name: str) -> None:
-        """Makes an empty table with the columns of one in the database, unless it is there."""
+        """Creates an empty table with the columns of one in the database, unless it exists."""
         if cep.database.relation(name) is not None:
             return
         *schema, _ = name.split(".")
@@ -309,7 +310,7 @@ class _Rehearsal:
         assert there is not None
         own = cep.database
         columns = ", ".join(f"{own.quoted(each.name)} {own.column_type(each)}" for each in there)
-        if schema and own.dialect != "sqlite":  # which has the schema main
+        if schema and own.dialect != "sqlite":  # its schema is called main
             own.execute(f"CREATE SCHEMA IF NOT EXISTS {own.quoted(schema[-1])}")
         own.execute(f"CREATE TABLE {table_of(name).sql(own.dialect)} ({columns})")
 

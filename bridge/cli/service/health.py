@@ -1,4 +1,4 @@
-"""The health of `cepbridge watch`: checked once a second, logged when it changes, and served by HTTP on 127.0.0.1."""
+"""The health of `cepbridge watch`: checked once per second, logged when it changes, and served by HTTP on 127.0.0.1."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ INTERVAL = 1.0
 """Seconds between two checks."""
 
 EARLY = 3.0
-"""Seconds after a start in which checks are ten times as frequent, until the watch has caught up."""
+"""The seconds after a start in which checks are ten times as frequent, until the watch has caught up."""
 
 MOST_LAG = 5_000
-"""The lag in milliseconds up to which a watch counts as caught up."""
+"""The lag in milliseconds up to which a watch counts as having caught up."""
 
 STUCK = 60.0
-"""Seconds without progress after which a watch is not healthy."""
+"""The seconds without progress after which a watch is not healthy."""
 
 _log = logging.getLogger("bridge.watch")
 
 
 class LastError(logging.Handler):
-    """Remembers the last error that was logged, and when."""
+    """Remembers the last logged error and its time."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -43,7 +43,7 @@ class LastError(logging.Handler):
 
 
 class Monitor:
-    """Checks a bridge once a second, from a thread. `state` is the result of the last check, as a mapping for JSON."""
+    """Checks a bridge once per second, from a thread. `state`: the result of the last check, as a mapping for JSON."""
 
     def __init__(self) -> None:
         self.errors = LastError()
@@ -72,7 +72,7 @@ class Monitor:
             time.sleep(INTERVAL / 10 if is_new else INTERVAL)
 
     def check(self, cep: Bridge) -> None:
-        """Renews the state, unless the bridge is closed or busy."""
+        """Updates the state, unless the bridge is closed or busy."""
         reading = session_of(cep).reading(INTERVAL / 2)
         now = time.monotonic()
         if reading is None or self._cep is not cep:

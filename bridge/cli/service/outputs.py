@@ -1,4 +1,4 @@
-"""Where the results of queries go that are in no table: lines on standard output, and PostgreSQL's NOTIFY."""
+"""Destinations of results that go to no table: lines on standard output, and PostgreSQL's NOTIFY."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from bridge.errors import ProcessorError, SourceError
 from bridge.history.lines import refuse_keys
 
 OWN = "watch:"
-"""The beginning of the names of the processors of `cepbridge watch`."""
+"""The prefix of the names of `cepbridge watch`'s processors."""
 
 PRINTED, WEBHOOK = OWN + "printed", OWN + "webhook"
 
 KEYS = ("query", "result_id")
-"""The keys of a line beside `ts` and the columns."""
+"""The keys of a line in addition to `ts` and the columns."""
 
 LONGEST = 7_900
-"""Bytes of a notification; PostgreSQL takes fewer than 8,000."""
+"""The greatest size of a notification in bytes; PostgreSQL accepts less than 8,000."""
 
 
 _log = logging.getLogger("bridge.watch")
@@ -58,12 +58,12 @@ def _plain(value: Any) -> Any:
 
 
 class Outputs:
-    """The named processors of one start: they get what earlier starts have not had."""
+    """The named processors of one start; they receive the results that earlier starts have not delivered."""
 
     def __init__(self, cep: Bridge, settings: WatchSettings) -> None:
         self._cep, self._settings = cep, settings
         self.broken: OSError | None = None
-        """Why standard output takes no further lines."""
+        """The reason why standard output accepts no more lines."""
 
     def attach(self) -> None:
         """Adds the processors, and removes those of earlier starts that no option names any more."""
@@ -84,13 +84,13 @@ class Outputs:
         return names + ([WEBHOOK] if self._settings.webhook_of(query) else [])
 
     def _remove(self, query: str, names: Sequence[str]) -> None:
-        """Removes the processors of a query that earlier starts have left."""
+        """Removes these processors of a query, which earlier starts have left."""
         for name in subscribers(self._cep, query):
             if name.startswith(OWN) and name not in names:
                 Subscription(self._cep, query, name).remove()
 
     def _add(self, query: str, name: str) -> None:
-        if name == WEBHOOK:  # has a thread of its own
+        if name == WEBHOOK:  # it has a thread of its own
             return
         function = functools.partial(self._print, query)
         if name != PRINTED:

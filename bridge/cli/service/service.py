@@ -22,16 +22,16 @@ from bridge.errors import DatabaseError, SchemaError
 from bridge.history.deployment import Deployment
 
 ENDS_WITHIN = 0.8
-"""Seconds after a signal in which the transaction under way may end; without its end it is not committed."""
+"""The seconds after a signal in which the current transaction may end; otherwise it is not committed."""
 
 FIRST, LONGEST = 0.5, 30.0
-"""Seconds before a bridge that was lost is opened again: at first, and at most; they double each time."""
+"""The seconds until a lost bridge is opened again: at first, and at most; they double each time."""
 
 _log = logging.getLogger("bridge.watch")
 
 
 class Service:
-    """Runs until SIGTERM or SIGINT. A bridge that was opened once is opened again for as long as the database is away."""
+    """Runs until SIGTERM or SIGINT. Once a bridge was opened, it is opened again whenever the database was away."""
 
     def __init__(self, settings: WatchSettings) -> None:
         self._settings = settings
@@ -46,7 +46,7 @@ class Service:
 
         Raises:
             BridgeError: The bridge cannot be opened at first, or a query is wrong.
-            BrokenPipeError: Nobody reads standard output any more.
+            BrokenPipeError: The reader of standard output has closed it.
         """
         log_to_standard_error(self._monitor.errors)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -56,9 +56,7 @@ class Service:
             _log.info("health is shown at http://127.0.0.1:%s/", port)
         thread = threading.Thread(target=self._try_to_run, name="watch", daemon=True)
         thread.start()
-        while (
-            thread.is_alive()
-        ):  # a handler of signals runs in this thread, and a driver may be busy for long in the other
+        while thread.is_alive():  # signal handlers run in this thread; a driver may be busy for long in the other
             thread.join(0.5)
         if self._error is not None:
             raise self._error
@@ -123,7 +121,7 @@ class Service:
             raise outputs.broken
 
     def _end_soon(self, *_: Any) -> None:
-        """A signal has come. What follows is for a thread: the one that the handler interrupts may hold a lock."""
+        """Handles a signal. A thread does the rest, as the interrupted thread may hold a lock."""
         threading.Thread(target=self._end, daemon=True).start()
 
     def _end(self) -> None:
@@ -137,7 +135,7 @@ class Service:
 
 
 def log_to_standard_error(*others: logging.Handler) -> None:
-    """Lets the loggers of the bridge write lines with the time to standard error."""
+    """Configures the bridge's loggers to write lines with the time to standard error."""
     handler = logging.StreamHandler()
     handler.setFormatter(_Lines("%(asctime)s %(levelname)s %(message)s"))
     logger = logging.getLogger("bridge")

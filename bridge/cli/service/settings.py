@@ -20,10 +20,10 @@ WITHOUT_TABLE = "is not of a table, so nothing is read into it: CREATE STREAM â€
 
 @dataclasses.dataclass(frozen=True)
 class WatchSettings:
-    """The database, the scripts, and where results go.
+    """The database, the scripts, and the destinations of results.
 
-    connection: The options of `bridge.connect`. into: Tables of results, by query. webhooks: URLs, by query.
-    notify: Pairs of a query, "" for all that no other one reads, and a channel. attempts: How often a webhook may refuse a
+    connection: The options of `bridge.connect`. into: Result tables, by query. webhooks: URLs, by query. notify: Pairs
+    of a query (or "" for all queries that no other one reads) and a channel. attempts: How often a webhook may refuse a
     result.
     """
 
@@ -41,7 +41,10 @@ class WatchSettings:
     keep: bool = False
 
     def __post_init__(self) -> None:
-        """Raises SourceError for what cannot be watched, or names no query; SchemaError for a pause that is not a duration."""
+        """Raises SourceError for settings that cannot be watched or name an unknown query.
+
+        SchemaError for a wrong pause.
+        """
         Pauses(self.poll)
         if "://" not in str(self.url):
             raise SourceError(f"{self.url!r} is not a URL: {EXAMPLES}")
@@ -64,12 +67,12 @@ class WatchSettings:
 
     @property
     def queries(self) -> dict[str, str]:
-        """The names of the queries, by themselves in lower case."""
+        """The names of the queries, by name in lower case."""
         return {name.lower(): name for script in self.scripts for name in script.queries}
 
     @property
     def without_table(self) -> list[str]:
-        """The streams of SQL that are not of a table, into which a watch reads nothing."""
+        """The SQL streams without a table, into which a watch reads nothing."""
         tables = {stream.name.lower() for script in self.scripts for stream in script.table_streams}
         declared = (name for script in self.scripts if script.language == "sql" for name in script.declared)
         return [name for name in dict.fromkeys(declared) if name.lower() not in tables]
@@ -79,17 +82,17 @@ class WatchSettings:
         return next((url for name, url in self.webhooks.items() if name.lower() == query.lower()), None)
 
     def channels_of(self, query: str, is_read: bool) -> list[str]:
-        """The channels for the results of a query; where another query reads it, those that are named with it."""
+        """The channels for the results of a query. If another query reads it, only those that name it explicitly."""
         names = (query.lower(),) if is_read else ("", query.lower())
         return [channel for name, channel in self.notify if name.lower() in names]
 
     @property
     def read(self) -> set[str]:
-        """The streams and queries that queries of the files read, in lower case."""
+        """The streams and queries that queries in the files read, in lower case."""
         return {node.name.lower() for script in self.scripts for node in script.nodes}
 
     @property
     def in_tables(self) -> list[str]:
-        """The queries whose results are rows of tables."""
+        """The queries whose results are written into tables."""
         nodes = [pair for script in self.scripts for pair in script.queries.items()]
         return [*self.into, *(name for name, (node, _) in nodes if isinstance(node, IntoTable))]

@@ -1,4 +1,4 @@
-"""Where a webhook sends its results."""
+"""The target of a webhook."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from bridge.errors import SourceError
 from windows.databases.urls import without_password
 
 ANSWERS_WITHIN = 10.0
-"""Seconds."""
+"""The seconds to wait for an answer."""
 
 
 class Target:
-    """Where results are sent.
+    """The target of results.
 
     >>> print(Target("https://example.org:8443/hook?kind=alert"))
     https://example.org:8443/hook?kind=alert
@@ -36,7 +36,7 @@ class Target:
         return without_password(self._url)
 
     def post(self, body: str, key: str) -> int:
-        """Sends a body of JSON with the key that identifies it; gives the status of the answer."""
+        """Posts a JSON body with the key that identifies it; returns the status of the answer."""
         kind = http.client.HTTPSConnection if self._is_secure else http.client.HTTPConnection
         headers = {"Content-Type": "application/json", "Idempotency-Key": key, "User-Agent": "cepbridge"}
         with contextlib.closing(kind(self._host, self._port, timeout=ANSWERS_WITHIN)) as connection:

@@ -15,16 +15,16 @@ from bridge.stores.outbox import DeadLetter
 from windows.databases import Refused
 
 IDLE = 0.1
-"""Seconds between two looks at whether there are results."""
+"""The seconds between two checks for results."""
 
 FIRST, LONGEST = 0.2, 60.0
-"""Seconds before a result is sent again: at first, and at most; they double each time."""
+"""The seconds until a result is sent again: at first, and at most; they double each time."""
 
 AT_ONCE = 100
-"""Results that are read at once."""
+"""The number of results that are read at once."""
 
 BUSY = (429, 503)
-"""The status of a server that asks for patience, which is not a refusal."""
+"""The statuses of a server that asks for patience, which are not refusals."""
 
 _log = logging.getLogger("bridge.watch")
 
@@ -32,7 +32,7 @@ _log = logging.getLogger("bridge.watch")
 class Webhook:
     """Sends the results of one query from a thread of its own.
 
-    A server that does not answer, or is busy, is waited for. A result that is refused `attempts` times is a dead letter.
+    It waits for a server that does not answer or is busy. A result that is refused `attempts` times is a dead letter.
     """
 
     def __init__(self, subscription: Subscription, url: str, attempts: int) -> None:
@@ -40,16 +40,16 @@ class Webhook:
         self._target, self._ended = Target(url), threading.Event()
         self.query = subscription.query
         self.error: str | None = None
-        """Why the next result has not been taken."""
+        """The reason why the next result has not been accepted."""
         self.sent = self.dead = 0
-        """Results since the start that were taken, and those that were given up."""
+        """The numbers of results since the start that were accepted, and that were given up."""
         self._thread = threading.Thread(target=self._run, name=f"webhook of {subscription.query}", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def end(self, seconds: float) -> None:
-        """Ends it after the request that is under way, for which it waits that long."""
+        """Ends it after the current request, for which it waits that long."""
         self._ended.set()
         self._thread.join(seconds)
 
@@ -68,7 +68,7 @@ class Webhook:
                 pause = 1.0
 
     def _send(self, number: int, result: Result) -> None:
-        """Sends a result until it is taken or given up, or until the webhook is ended."""
+        """Sends a result until it is accepted or given up, or until the webhook ends."""
         body, pause, refusals = json_of(self._subscription.query, result), FIRST, 0
         while not self._ended.is_set():
             try:

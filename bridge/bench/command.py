@@ -20,20 +20,20 @@ from bridge.errors import DatabaseError
 from windows.databases import Refused, open_database
 
 OWN: dict[str, Any] = {"drives": (1, 100, 10_000)}
-"""Settings for a workload of one's own."""
+"""The settings for your own workload."""
 
 QUICK: dict[str, Any] = {"counts": (1,), "drives": (1, 1_000), "seconds": 0.2, "runs": 1}
-"""Settings of a check that everything works, not of how fast."""
+"""The settings for a check that everything works, not how fast."""
 
 
 def settings_of(quick: bool, own: bool = False, **options: Any) -> ExperimentSettings:
-    """The settings that the options ask for. An option that is not given has its default, or that of QUICK or OWN."""
+    """The settings from the options. An option that is not given has its default, or the value of QUICK or OWN."""
     defaults = dataclasses.replace(ExperimentSettings(), **{**(OWN if own else {}), **(QUICK if quick else {})})
     return dataclasses.replace(defaults, **{name: value for name, value in options.items() if value})
 
 
 Measure = Callable[[ExperimentSettings, Progress], Iterator[Measurement]]
-"""What is measured."""
+"""Measures the systems and reports progress."""
 
 
 def experiment(settings: ExperimentSettings, progress: Progress) -> Iterator[Measurement]:
@@ -43,7 +43,7 @@ def experiment(settings: ExperimentSettings, progress: Progress) -> Iterator[Mea
 
 
 def bench(settings: ExperimentSettings, json: Path | None, plot: Path | None, measured: Measure = experiment) -> None:
-    """Measures and writes the figures. Raises UsageError before that for a file that cannot be written."""
+    """Measures and writes the figures. First raises UsageError for a file that cannot be written."""
     if plot is not None:
         pyplot()
     for path in (json, plot):
@@ -55,7 +55,7 @@ def bench(settings: ExperimentSettings, json: Path | None, plot: Path | None, me
             _reach(settings)
             measurements.extend(measured(settings, progress))
     finally:
-        if measurements:  # also after an interrupt
+        if measurements:  # even after an interrupt
             _report(settings, measurements, json, plot)
 
 
@@ -77,7 +77,7 @@ def _reach(settings: ExperimentSettings) -> None:
 
 @contextlib.contextmanager
 def _database_errors() -> Iterator[None]:
-    """Raises DatabaseError for what a database refuses."""
+    """A context that raises DatabaseError for errors of a database."""
     try:
         yield
     except Refused as error:

@@ -1,4 +1,4 @@
-"""The experiment: first all systems must report the same rows, then each is measured."""
+"""The experiment: first all systems must report the same rows, then each of them is measured."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from bridge.bench.workloads import MIXED, MIXED_COUNT, WORKLOADS, Workload
 from bridge.errors import BridgeError
 
 CHECKED = 1_000
-"""Milliseconds of events in each check."""
+"""The milliseconds of events in each check."""
 
 Progress = Callable[[str, float], None]
-"""Called with what is being done, and the part that is done, from 0 to 1."""
+"""Called with a description of the current work, and the part that is done, from 0 to 1."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ExperimentSettings:
-    """What to measure. `seconds` and `runs` are per figure, `drives` the numbers of events per push."""
+    """The settings of the experiment. `seconds` and `runs` are per figure; `drives`: the numbers of events per push."""
 
     databases: Sequence[str] = ("duckdb://", "sqlite://")
     counts: Sequence[int] = (1, 10, 80)
@@ -42,7 +42,7 @@ class ExperimentSettings:
 
     @property
     def workloads(self) -> list[tuple[Workload, int]]:
-        """Each workload with each number of queries; the mixed one has its own."""
+        """Each workload with each number of queries; the mixed workload has its own number."""
         pairs = [(workload, count) for workload in WORKLOADS for count in self.counts]
         return [pair for pair in [*pairs, (MIXED, MIXED_COUNT)] if pair[0].key in self.operators]
 
@@ -57,9 +57,9 @@ class ExperimentSettings:
 
 @dataclasses.dataclass(frozen=True)
 class Measurement:
-    """Events per second of a workload on one system, whose name is `side`; `refused` says why there are none.
+    """Events per second of a workload on one system, whose name is `side`; `refused`: the reason if there are none.
 
-    `batch`: the number of events per push. `latency`: that of a push, if known.
+    `batch`: the number of events per push. `latency`: the latency of a push, if known.
     """
 
     operator: str
@@ -104,7 +104,7 @@ def _is_slow(system: System) -> bool:
 
 
 def _last(count: int) -> range:
-    """The timestamps that are checked event by event: a few at the end, where windows are full."""
+    """The timestamps that are checked event by event: a few at the end, when windows are full."""
     return range(CHECKED - max(20, min(200, 400 // count)), CHECKED)
 
 

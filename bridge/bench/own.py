@@ -1,7 +1,8 @@
-"""One's own queries over one's own events: the same pushes on several databases.
+"""Your own queries over your own events: the same pushes on several databases.
 
-The events, the first MOST of the files, are pushed again and again, each time at later timestamps. The first time fills the
-windows and is not measured. Before that, the first events are pushed in every way, which must give the same results.
+The events, the first MOST of the files, are pushed again and again, each time with later timestamps. The first time
+fills the windows and is not measured. Before that, the first events are pushed in every way, which must give the same
+results.
 """
 
 from __future__ import annotations
@@ -30,19 +31,19 @@ if TYPE_CHECKING:
     from bridge.history.script import ReplayScript
 
 MOST = 100_000
-"""The number of events that are read."""
+"""The greatest number of events that are read."""
 
 CHECKED = 500
-"""The number of events of the check."""
+"""The number of events in the check."""
 
 FILL = 10_000
-"""The number of events of a push that is not measured."""
+"""The number of events in a push that is not measured."""
 
 SETTLING = 3
-"""The number of pushes after these, which purge what large pushes have left, and are not measured."""
+"""The number of further pushes that are not measured; they purge the rows that large pushes have left."""
 
 RELATIVE = 1e-9
-"""Doubles that differ by less, relative to the greater one, are equal: a sum depends on the order of its terms."""
+"""Doubles that differ by less, relative to the greater one, are equal, as a sum depends on the order of its terms."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +55,7 @@ class OwnEvents:
 
     @classmethod
     def read(cls, script: ReplayScript, paths: Mapping[str, str], reading: HistoryOptions) -> OwnEvents:
-        """Reads the first MOST events of the files. Raises SourceError, also if there is none."""
+        """Reads the first MOST events of the files. Raises SourceError, also if there are none."""
         from bridge.history.replay import open_sources
         from bridge.history.script import inferred_schemas
 
@@ -76,7 +77,10 @@ class OwnEvents:
 
     @functools.cached_property
     def _places(self) -> dict[str, np.ndarray]:
-        """The places of each stream's events in the order of all; at equal timestamps the streams are in their order."""
+        """The places of each stream's events in the order of all events.
+
+        Equal timestamps are in the order of the streams.
+        """
         times = [table.column(0).to_numpy() for table in self.tables.values()]
         order = np.argsort(np.concatenate(times), kind="stable")
         places = np.empty(len(order), "int64")
@@ -91,12 +95,12 @@ class OwnEvents:
 
     @functools.cached_property
     def span(self) -> int:
-        """The milliseconds that are added to the times of the events each time they are pushed again."""
+        """The milliseconds by which the times of the events are increased each time they are pushed again."""
         times = [table.column(0) for table in self.tables.values()]
         return int(max(pc.max(each).as_py() for each in times) - min(pc.min(each).as_py() for each in times) + 1)
 
     def between(self, start: int, stop: int, later: int = 0) -> Chunk:
-        """The events from a place to before another, `later` milliseconds later."""
+        """The events from one place to before another, with times `later` milliseconds later."""
         chunk = {}
         for name, places in self._places.items():
             first, end = np.searchsorted(places, (start, stop))
@@ -138,7 +142,7 @@ class OwnSystem:
         return OwnRun(cep, self.events, self.drive)
 
     def rows(self) -> ResultRows:
-        """The results of each query over the first events, in a fixed order."""
+        """The results of each query over the first events, sorted."""
         found: ResultRows = {name: [] for name in self.script.queries}
         checked = dataclasses.replace(self, events=self.events.first(CHECKED))
         with contextlib.closing(checked.open(lambda name, results: found[name].extend(rows_of(results)))) as run:
@@ -149,7 +153,7 @@ class OwnSystem:
 
 
 class OwnRun(EventRun):
-    """The queries on a database. After the last event the first one follows, at a later timestamp."""
+    """The queries on a database. After the last event comes the first one again, with a later timestamp."""
 
     def __init__(self, cep: Any, events: OwnEvents, drive: int) -> None:
         self.cep, self.events, self.drive, self.place = cep, events, drive, 0
@@ -183,7 +187,7 @@ class OwnRun(EventRun):
         return self.place // self.events.count * self.events.span
 
     def _batch(self, most: int) -> Push:
-        """A push of at most this number of events, which ends with the last event."""
+        """A push of at most `most` events, which ends at the last event."""
         start = self.place % self.events.count
         chunk = self.events.between(start, start + most, self._later)
         count = row_count(chunk)
@@ -199,9 +203,9 @@ class OwnRun(EventRun):
 def measure(
     title: str, systems: Sequence[OwnSystem], settings: ExperimentSettings, progress: Progress
 ) -> Iterator[Measurement]:
-    """Measures the systems, after their results were compared.
+    """Measures the systems, after comparing their results.
 
-    Raises DifferenceError if two give different results, and the database's error if all refuse the queries.
+    Raises DifferenceError if two systems give different results, and the database's error if all refuse the queries.
     """
     refused = check(systems, progress)
     if len(refused) == len(systems):
@@ -220,7 +224,7 @@ def measure(
 
 
 def check(systems: Sequence[OwnSystem], progress: Progress) -> list[tuple[OwnSystem, BridgeError]]:
-    """The errors of the systems that refuse the queries. Raises DifferenceError if two of the others give different results."""
+    """The errors of the systems that refuse the queries. Raises DifferenceError if two of the others differ."""
     expected: ResultRows | None = None
     refused = []
     for done, system in enumerate(systems):
@@ -259,6 +263,6 @@ def _is_close(one: Any, other: Any) -> bool:
 
 
 def _order(row: tuple[Any, ...]) -> list[Any]:
-    """The key by which rows are sorted. Doubles come last, because they may differ in the last digits."""
+    """The sort key of a row. Doubles come last, because they may differ in the last digits."""
     keys = [(value is not None, value if isinstance(value, (int, float)) else str(value)) for value in row]
     return sorted(keys, key=lambda key: isinstance(key[1], float))

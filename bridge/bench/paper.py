@@ -67,7 +67,7 @@ class StreamInbox:
         return [attribute.name for attribute in self.schema.attributes]
 
     def replace(self, rows: Sequence[Row]) -> None:
-        """Replaces the content by one event (ts, values …), or by several when windows are filled."""
+        """Replaces the content by one event (ts, values …), or by several while windows are filled."""
         self.database.execute(f"DELETE FROM {self.table}")
         self.database.insert(self.table, 1 + len(self.columns), rows)
 
@@ -93,7 +93,7 @@ class PaperOperator:
     windows: tuple[TimeWindow, ...] = ()
 
     def push(self, inbox: StreamInbox, now: int) -> list[Row]:
-        """The results of the event in the inbox, whose timestamp is `now`, without their timestamps."""
+        """The results (without timestamps) of the event in the inbox, whose timestamp is `now`."""
         raise NotImplementedError
 
 
@@ -150,7 +150,8 @@ class PaperMatch(PaperOperator):
     """Section 4.4: a pattern, with symbols and variables in the database, and the automaton in memory.
 
     The table of sequences has a row for each open sequence, and for each complete one until its timestamp has passed:
-    identifier, timestamp of its last event, timestamp of its first, variables. Sequence 0 is empty; every other continues it.
+    identifier, timestamp of its last event, timestamp of its first event, variables. Sequence 0 is empty; every other
+    sequence continues it.
     """
 
     def __init__(self, inbox: StreamInbox, table: str, node: query.Match, columns: Sequence[exp.Expr]) -> None:
@@ -168,7 +169,7 @@ class PaperMatch(PaperOperator):
         self._insert([(0, None, None, *([None] * len(kinds)))])
 
     def _part(self, inbox: StreamInbox, definition: query.Definition) -> str:
-        """A SELECT of the sequences that the event continues as this symbol, and their variables then."""
+        """A SELECT of the sequences that the event continues as this symbol, with their new variables."""
         changed = {name: value.sql() for name, value in definition.assignments}
         values = ", ".join(changed.get(name, name) for name in self._variables)
         emitted = f" AND {definition.condition.sql()}" if definition.condition else ""
@@ -189,7 +190,7 @@ class PaperMatch(PaperOperator):
         return self.database.fetch(f"{self._load}({', '.join(complete)})") if complete else []
 
     def _purge(self) -> None:
-        """Deletes sequences that began too long ago, and those that the last timestamp did not continue."""
+        """Deletes sequences that began too long ago, or that the last timestamp did not continue."""
         old = f"instant < {self.runs.before} OR since <= {self.runs.now - self.node.within}"
         self.database.execute(f"DELETE FROM {self.table} WHERE {old}")
 
@@ -217,7 +218,7 @@ class Sequences:
         self._older: dict[int, int] = {}
 
     def enter(self, now: int) -> bool:
-        """Whether the timestamp is a new one."""
+        """Enters a timestamp; returns whether it is a new one."""
         if now == self.now:
             return False
         self.before, self.now = self.now, now
@@ -225,7 +226,7 @@ class Sequences:
         return True
 
     def take(self, identifier: int, symbol: str) -> int | None:
-        """The identifier of the sequence continued by this symbol; None if the pattern has no such sequence."""
+        """The identifier of the sequence after this symbol continues it; None if the pattern has no such sequence."""
         state = self._moves.get((self._older[identifier] if identifier else 0, symbol))
         if state is None:
             return None
@@ -253,7 +254,7 @@ class PaperQuery:
 class PaperBridge:
     """The paper's bridge on the database of a URL, with the methods of `bridge.Bridge` that the experiment needs.
 
-    Queries are those of Listing 1: one operator over streams, the windows in milliseconds.
+    Queries are those of Listing 1: one operator over streams, with windows in milliseconds.
 
     >>> cep = PaperBridge("sqlite://")
     >>> cep.register_stream("s", "a INTEGER")
@@ -306,7 +307,7 @@ class PaperBridge:
     def fill(self, stream: str, rows: Sequence[Row]) -> None:
         """Inserts many events (ts, values …) into the windows at once.
 
-        Patterns do not see them: as many single events as the pattern is long must follow.
+        Patterns do not see them; as many single events as the pattern is long must follow.
         """
         self.database.begin()
         self._inboxes[stream].replace(rows)

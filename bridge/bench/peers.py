@@ -26,16 +26,16 @@ from bridge.bench.systems import RefusedError, ResultRows, Timing
 from bridge.bench.workloads import Workload, table, window
 
 TIMEOUT = 240
-"""The seconds that a program may run."""
+"""The greatest number of seconds that a program may run."""
 
 FIRST_TRY = 5_000
-"""Milliseconds of events of the first run, whose time says how many events fit into the others."""
+"""The milliseconds of events in the first run, whose time determines the number of events in the others."""
 
 FEWEST, MOST = 2_000, 5_000_000
 """The smallest and the largest number of milliseconds of events in a run."""
 
 ATTEMPTS = 4
-"""How often the number of events is increased because a run takes too little time."""
+"""How often the number of events is increased if a run takes too little time."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +63,10 @@ class Peer:
         return {name: sorted(row for row in rows if row[0] in checked) for name, rows in results.items()}
 
     def measure(self, workload: Workload, count: int, seconds: float, runs: int) -> Timing:
-        """Measures runs of about `seconds` seconds each, as engines may compile while they run. The first one does not count."""
+        """Measures runs of about `seconds` seconds each.
+
+        The first does not count, as engines may compile while they run.
+        """
         stop, spent = FIRST_TRY, self._spent(workload, count, FIRST_TRY, 1)
         for _ in range(ATTEMPTS):
             stop = max(FEWEST, min(MOST, int(stop * 1.2 * seconds / min(spent))))

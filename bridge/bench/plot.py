@@ -1,6 +1,6 @@
 """The experiment as a plot like the paper's Figure 4: throughput over Count, one panel per database, one line per operator.
 
-With one number of queries there is nothing to draw a line over: bars then compare the systems, or the databases.
+With one number of queries there are no lines; bars then compare the systems, or the databases.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from bridge.bench.experiment import Measurement
 
 STYLES: tuple[Any, ...] = (":", "-", "--", "-.", (0, (1, 4)), (0, (5, 5)))
-"""Line styles of the systems in their order: the baseline, then this bridge event by event, …"""
+"""The line styles of the systems, in order: the baseline, then this bridge event by event, …"""
 
 
 class NoPlotError(BridgeError):
-    """matplotlib is missing, or cannot write this kind of file."""
+    """Raised if matplotlib is missing, or cannot write this kind of file."""
 
 
 def pyplot() -> Any:
@@ -39,7 +39,7 @@ def save(figure: Any, path: Path) -> None:
     """Writes a figure. Raises NoPlotError for an unknown ending of the file."""
     try:
         figure.savefig(path, dpi=130)
-    except ValueError as error:  # it lists the endings that matplotlib can write
+    except ValueError as error:  # the message lists the endings that matplotlib can write
         raise NoPlotError(f"{path}: {error}") from None
 
 
@@ -109,7 +109,10 @@ def _legend(figure: Any, measurements: Sequence[Measurement], systems: Sequence[
 
 
 def _draw_bars(measurements: Sequence[Measurement], path: Path) -> None:
-    """One panel per database with a group of bars per operator; of one operator, one panel with a group per database."""
+    """One panel per database, with a group of bars per operator.
+
+    For one operator, one panel with a group per database.
+    """
     operators = dict.fromkeys(each.operator for each in measurements)
     panels: dict[str, dict[str, list[Measurement]]] = {}
     for each in measurements:

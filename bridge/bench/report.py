@@ -1,4 +1,4 @@
-"""The measurements as Markdown tables and as JSON, with a description of the machine without names."""
+"""The measurements as Markdown tables and as JSON, with a description of the machine that contains no names."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ from windows.databases import open_database
 
 PACKAGES = ("cep-bridge", "duckdb", "sqlalchemy", "sqlglot", "pyarrow", "numpy")
 Cell = Callable[[Measurement | None, Measurement | None], str]
-"""The text of a measurement, beside the baseline's, in a table."""
+"""The text for a measurement next to the baseline's, in a table."""
 
 VERSIONS = {"sqlite": "SELECT sqlite_version()"}
 """The query for the version of a database, if it is not `SELECT version()`."""
 
 
 def machine(databases: Iterable[str] = ()) -> dict[str, Any]:
-    """Processor, cores, memory, system, and versions of packages and databases; these by URL, without passwords."""
+    """Processor, cores, memory, system, and versions of packages and of databases.
+
+    The latter by URL, without passwords.
+    """
     versions = {package: version for package in PACKAGES if (version := _version(package))}
     return {
         "cpu": _processor(),
@@ -47,7 +50,7 @@ def _version(package: str) -> str | None:
 
 
 def _processor() -> str:
-    """The model of the processor. On Linux it is in a file; elsewhere Python knows a part of it."""
+    """The model of the processor. Linux has it in a file; elsewhere Python knows a part of it."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as lines:
             models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
@@ -57,7 +60,7 @@ def _processor() -> str:
 
 
 def _memory() -> str | None:
-    """The memory in GiB; None if the system does not say."""
+    """The memory in GiB; None if the system does not tell."""
     try:
         return f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB"
     except (AttributeError, ValueError, OSError):
@@ -113,7 +116,7 @@ def as_json(settings: ExperimentSettings, measurements: Sequence[Measurement]) -
 def as_markdown(settings: ExperimentSettings, measurements: Sequence[Measurement]) -> str:
     """Two tables per database: events per second, and the latency of a push.
 
-    The first has medians (smallest–largest), and their ratios to those of the baseline.
+    The first has medians (smallest–largest), with their ratios to those of the baseline.
     """
     groups = {url: [each for each in measurements if each.database == url] for url in settings.databases}
     groups["other engines"] = [each for each in measurements if each.database not in settings.databases]

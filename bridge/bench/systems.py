@@ -1,4 +1,7 @@
-"""The systems under test: this bridge, with one or many events per push, and the paper's algorithm; `peers` has others."""
+"""The systems under test: this bridge, with one or many events per push, and the paper's algorithm.
+
+`peers` has others.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from bridge.engine.event import Event
 from windows.databases.urls import is_in_memory
 
 ResultRows = dict[str, list[tuple[Any, ...]]]
-"""The results by query, as sorted rows (ts, values …): systems may order results with one timestamp differently."""
+"""The results by query, as sorted rows (ts, values …); systems may order results of one timestamp differently."""
 
 Push = Callable[[], int]
 """Pushes events that were made before, and returns their number."""
@@ -29,18 +32,21 @@ TimedPushes = Sequence[tuple[int, float]]
 """The events and the seconds of each push."""
 
 WARM = LONGEST + 50
-"""Milliseconds of events that fill every window before measuring starts."""
+"""The milliseconds of events that fill every window before measuring starts."""
 
 LONGEST_PATTERN = 5
 """A number of events greater than the length of the experiment's pattern."""
 
 
 FIRST_DRIVE = 1_000
-"""The number of events of the first, unmeasured push. From its time follows how many events a push may have."""
+"""The number of events in the first push, which is not measured.
+
+Its time determines how many events a push may have.
+"""
 
 
 class RefusedError(Exception):
-    """A system does not take part in a workload; the message says why."""
+    """Raised if a system does not take part in a workload; the message tells why."""
 
 
 class System(Protocol):
@@ -54,10 +60,10 @@ class System(Protocol):
         """The URL of the database; the name of the engine if it has none."""
 
     def rows(self, workload: Workload, count: int, checked: range) -> ResultRows:
-        """The results with timestamps in `checked`, over the events from 0 to its end."""
+        """The results with timestamps in `checked`, for the events from 0 to the end of `checked`."""
 
     def measure(self, workload: Workload, count: int, seconds: float, runs: int) -> Timing:
-        """Measures `runs` runs, about `seconds` seconds together. Windows are full from the start."""
+        """Measures `runs` runs, of about `seconds` seconds in total. Windows are full from the start."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +75,7 @@ class Latency:
 
     @classmethod
     def of(cls, seconds: Sequence[float]) -> Latency:
-        """The latency of pushes that took these seconds.
+        """The latency of pushes that took these numbers of seconds.
 
         >>> Latency.of([0.002] * 98 + [0.5, 0.7])
         Latency(p50=2.0, p99=500.0)
@@ -78,7 +84,7 @@ class Latency:
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """A percentile of the values, by the nearest rank: one of them.
+    """A percentile of the values, by the nearest rank; it is one of the values.
 
     >>> percentile([3, 1, 2, 4], 50), percentile([3, 1, 2, 4], 99)
     (2, 4)
@@ -90,7 +96,7 @@ def percentile(values: Sequence[float], percent: float) -> float:
 class Timing:
     """The events per second of each run, the number of events per push, and the latency over all runs, if known.
 
-    If the number is 1, a push is of one event of each stream, and the latency is the mean of these events.
+    If the number is 1, a push has one event of each stream, and the latency is the mean of these events.
     """
 
     rates: tuple[float, ...]
@@ -110,7 +116,7 @@ class EventRun(abc.ABC):
 
     @abc.abstractmethod
     def next(self, most: int) -> Push:
-        """The next push, of at most `most` events, but of the next event or the next millisecond at least."""
+        """The next push, of at most `most` events, but at least of the next event or the next millisecond."""
 
     def batch(self, most: int) -> int:
         """The number of events of such a push."""
@@ -124,7 +130,7 @@ class WorkloadRun(EventRun):
         self.workload, self.count, self.now = workload, count, 0
 
     def advance(self, milliseconds: int) -> range:
-        """The next timestamps, which are used up then."""
+        """The next timestamps; each is used only once."""
         start, self.now = self.now, self.now + milliseconds
         return range(start, self.now)
 
@@ -133,7 +139,7 @@ class WorkloadRun(EventRun):
 
     @abc.abstractmethod
     def fill(self, milliseconds: int) -> None:
-        """Pushes the next events, in the fastest way."""
+        """Pushes the next events in the fastest way."""
 
 
 class LocalSystem(abc.ABC):
@@ -173,7 +179,7 @@ OnDatabase = TypeVar("OnDatabase", bound=HasDatabase)
 
 
 def groups_in_turns(systems: Sequence[OnDatabase]) -> Iterator[list[OnDatabase]]:
-    """Groups of systems that can be measured in turns. Systems that would share a database are in groups of their own."""
+    """Groups of systems that can be measured in turns. Systems that would share a database are in different groups."""
     for database, group in itertools.groupby(systems, lambda system: system.database):
         if is_in_memory(database):
             yield list(group)
@@ -184,7 +190,7 @@ def groups_in_turns(systems: Sequence[OnDatabase]) -> Iterator[list[OnDatabase]]
 def measure_in_turns(
     systems: Sequence[LocalSystem], workload: Workload, count: int, seconds: float, runs: int
 ) -> list[Timing]:
-    """Measures systems in turns, so that other load of the machine affects all of them."""
+    """Measures systems in turns, so that other load on the machine affects all of them."""
     return measure_runs([functools.partial(system.open, workload, count, drop) for system in systems], seconds, runs)
 
 
@@ -208,14 +214,17 @@ def timing_of(runs: Sequence[TimedPushes], batch: int) -> Timing:
 
 
 def _warm_up(run: EventRun, seconds: float, runs: int) -> int:
-    """Fills the windows and prepares statements. Returns how many events a push can have without taking too long."""
+    """Fills the windows and prepares statements.
+
+    Returns the number of events that a push can have without taking too long.
+    """
     run.warm_up()
     slow = rate(run, FIRST_DRIVE, seconds / runs / 4)
     return FIRST_DRIVE if slow * seconds < FIRST_DRIVE else int(slow * seconds)
 
 
 def drop(name: str, results: Any) -> None:
-    """Drops the results: only their delivery is measured."""
+    """Drops the results, as only their delivery is measured."""
 
 
 def rows_of(results: Any) -> Iterator[tuple[Any, ...]]:
@@ -226,7 +235,7 @@ def rows_of(results: Any) -> Iterator[tuple[Any, ...]]:
 
 
 def timed_pushes(run: EventRun, most: int, seconds: float) -> TimedPushes:
-    """Pushes that take `seconds` seconds, or one push if that takes longer. Making the events is not counted."""
+    """Pushes for `seconds` seconds, or one push if that takes longer. The time to make the events does not count."""
     pushes: list[tuple[int, float]] = []
     spent = 0.0
     while not pushes or spent < seconds:
@@ -239,7 +248,7 @@ def timed_pushes(run: EventRun, most: int, seconds: float) -> TimedPushes:
 
 
 def rate(run: EventRun, most: int, seconds: float) -> float:
-    """Events per second of such pushes."""
+    """The number of events per second of such pushes."""
     return _rate_of(timed_pushes(run, most, seconds))
 
 
@@ -252,7 +261,7 @@ def _rate_of(pushes: TimedPushes) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class PaperSystem(LocalSystem):
-    """The paper's algorithm, the baseline, which takes single events only."""
+    """The paper's algorithm, the baseline, which only takes single events."""
 
     database: str
     name: str = "paper"

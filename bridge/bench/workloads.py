@@ -1,7 +1,7 @@
 """The test queries of the paper's Listing 1, and their events.
 
-The paper does not say which values its events have. Here they are drawn so that every query reports results: a filter for
-about one event in a hundred, a correlation for one in twenty, a pattern for one in twenty times Count.
+The paper does not specify the values of its events. Here they are chosen so that every query reports results: a filter
+for about one event in a hundred, a correlation for one in twenty, a pattern for one in twenty times Count.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _triples(stream: str, start: int, stop: int, count: int) -> Iterator[tuple[s
 
 
 def _random(numbers: np.ndarray, salt: int) -> np.ndarray:
-    """Pseudo-random numbers that depend on the input only (splitmix64)."""
+    """Pseudo-random numbers that depend only on the input (splitmix64)."""
     mixed = numbers.astype("uint64") * np.uint64(10) + np.uint64(salt)
     mixed *= np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

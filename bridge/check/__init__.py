@@ -1,4 +1,4 @@
-"""Queries resolved: every name looked up, every type known, each refusal with its place in the text.
+"""Resolves queries: finds every name and every type, and refuses what is wrong with its place in the text.
 
 `bridge.check.resolve.resolve` is the entry point. The modules imported here register how each kind of node is resolved.
 """

@@ -1,4 +1,4 @@
-"""Aggregate functions in queries: those that only the database knows, those that it lacks, and what FIRST and LAST take."""
+"""Aggregate functions in queries: those that only the database knows, those that it lacks, and arguments of some."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _INSTEAD: Mapping[type[exp.Expr], str] = {
 
 
 def is_own_aggregate(function: exp.Expr, database: Database) -> bool:
-    """Whether a call that sqlglot takes for an unknown function is of an aggregate."""
+    """Whether a call of a function that sqlglot does not know is one of an aggregate."""
     if not isinstance(function, exp.Anonymous):
         return False
     return aggregate_named(function.name) is not None or database.is_aggregate(function.name)
 
 
 def with_own_aggregates(expression: exp.Expr, database: Database) -> exp.Expr:
-    """The expression with every aggregate as one call, also one that sqlglot does not know.
+    """The expression, with every aggregate as a single call, including those that sqlglot does not know.
 
-    A FILTER becomes a condition of the argument, and WITHIN GROUP (ORDER BY v) gives the call its first argument.
+    A FILTER becomes a condition on the argument, and WITHIN GROUP (ORDER BY v) gives the call its first argument.
     """
 
     def marked(node: exp.Expr) -> exp.Expr:
@@ -41,7 +41,7 @@ def with_own_aggregates(expression: exp.Expr, database: Database) -> exp.Expr:
         if isinstance(node, exp.WithinGroup):
             return _ordered_set(node, database)
         if isinstance(node, exp.IgnoreNulls) and isinstance(node.this, exp.AnyValue):
-            return node.this.copy()  # which ignores NULLs
+            return node.this.copy()  # it ignores NULLs
         if not is_own_aggregate(node, database):
             return node
         arguments = [with_own_aggregates(each, database) for each in node.expressions]
@@ -61,7 +61,7 @@ def _filtered(call: exp.Expr, condition: exp.Expr) -> exp.Expr:
 
 
 def _ordered_set(node: exp.WithinGroup, database: Database) -> exp.Expr:
-    """`percentile_cont(0.9) WITHIN GROUP (ORDER BY v)` as a call over `v`, of the function that the database has."""
+    """`percentile_cont(0.9) WITHIN GROUP (ORDER BY v)` as a call over `v` of the function that the database has."""
     call, (order, *others) = node.this, node.expression.expressions
     name = function_name(call)
     found = database.ordered_set_functions.get(name.lower())
@@ -100,7 +100,7 @@ def refuse_missing(expressions: Iterable[exp.Expr], database: Database) -> None:
 
 
 def _names(call: exp.AggFunc) -> list[str]:
-    """The names that a text may have for a function, the usual one first."""
+    """The names that a text may use for a function, the usual one first."""
     usual = call.sql("duckdb").partition("(")[0]
     return list(dict.fromkeys([usual, *type(call).sql_names()]))
 

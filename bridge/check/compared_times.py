@@ -1,6 +1,6 @@
-"""Times that are compared: texts become texts of one form, and dates among timestamps become timestamps.
+"""Compared times: texts become texts of one form, and dates compared with timestamps become timestamps.
 
-SQLite stores times as texts, and compares texts. The other databases read each text as a time, in forms of their own.
+SQLite stores times as texts, and compares texts. The other databases parse each text as a time, each in its own forms.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ KindOf = Callable[[exp.Expr], str]
 
 
 def time_of(text: str) -> datetime.datetime | None:
-    """The time that a text stands for, in UTC; None if it is not a time.
+    """The time that a text represents, in UTC; None if it is not a time.
 
     >>> time_of("2026-01-31T12:00+01:00")
     datetime.datetime(2026, 1, 31, 11, 0)
@@ -47,7 +47,10 @@ def time_of(text: str) -> datetime.datetime | None:
 
 
 def check_text_of_time(node: exp.Expr, text: exp.Expr) -> datetime.datetime:
-    """The time that a text stands for, which is compared with times in `node`; raises QueryError if it is not a time."""
+    """The time that a text represents, which is compared with times in `node`.
+
+    Raises QueryError if it is not a time.
+    """
     found = time_of(text.name)
     if found is None:
         message = f"{text.sql()} is not a time: write '2020-01-31' or '2020-01-31 23:59:59'"
@@ -85,7 +88,7 @@ def _text_of(time: datetime.datetime, kind: str) -> exp.Literal:
 
 
 def _write_alike(cast: exp.Cast) -> None:
-    """Gives the text of `TIMESTAMP '…'` or `DATE '…'` the form in which such values are stored."""
+    """Writes the text of `TIMESTAMP '…'` or `DATE '…'` in the form in which such values are stored."""
     time = time_of(cast.this.name)
     kinds = [kind for kind in ("TIMESTAMP", "DATE") if cast.to.is_type(kind)]
     if time is not None and kinds:
@@ -93,7 +96,10 @@ def _write_alike(cast: exp.Cast) -> None:
 
 
 def _compared(node: exp.Expr) -> Iterable[tuple[bool, list[exp.Expr]]]:
-    """Operands that are compared with each other, or of which one is the value of the expression, and whether it is so."""
+    """Operands that are compared with each other, or one of which is the expression's value.
+
+    With whether the latter holds.
+    """
     if isinstance(node, exp.Nullif):
         yield True, [node.this, node.expression]
     elif isinstance(node, COMPARISONS):
@@ -112,7 +118,7 @@ def _compared(node: exp.Expr) -> Iterable[tuple[bool, list[exp.Expr]]]:
 
 
 def _make_alike(node: exp.Expr, member: exp.Expr, kind: str, target: str, is_value: bool) -> None:
-    """Replaces a text, or a date among timestamps; `is_value`: the type of `node` is that of its operands."""
+    """Converts a text, or a date among timestamps. `is_value`: whether the type of `node` is that of its operands."""
     if _is_text(member):
         time = check_text_of_time(node, member)
         if target == "DATE" and time.time() != datetime.time():

@@ -1,4 +1,4 @@
-"""Types of computed values, noted where they are computed: some databases compute them as other types."""
+"""The types of computed values, noted where they are computed, as some databases compute them as other types."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from windows.schema import decimal_size
 from windows.sql import COMPUTED
 
 _CHAINED = (exp.Add, exp.Sub, exp.Mul)
-"""The operators noted once for a whole chain, such as `a + b - c`."""
+"""The operators whose type is noted once for a whole chain, such as `a + b - c`."""
 
 
 def note_computed(expression: exp.Expr, column_type: TypeOf) -> None:
-    """Notes the types of computed DECIMALs, of the sums of DECIMALs that an AVG is made of, and of remainders of doubles.
+    """Notes the types of computed DECIMALs, of the sums of DECIMALs that an AVG divides, and of remainders of doubles.
 
     >>> import sqlglot
     >>> found = sqlglot.parse_one("(m + 1) * 2 > i % 3")
@@ -35,7 +35,7 @@ def note_computed(expression: exp.Expr, column_type: TypeOf) -> None:
 
 
 def _computed(expression: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
-    """The parts that are computed, the whole before its parts, each with what has its type."""
+    """The computed parts, the whole before its parts, each with the expression that has its type."""
     for node in expression.walk():
         if isinstance(node, (*_CHAINED, exp.Mod, exp.Sum)) or (
             isinstance(node, exp.Cast) and node.to.is_type("DECIMAL")

@@ -33,7 +33,10 @@ def _(node: query.Correlate, names: Namespace) -> ResolvedNode:
 
 
 def _joined_fields(parts: Sequence[tuple[str, ResolvedNode]]) -> tuple[Field, ...]:
-    """O3: the inputs' columns in FROM order, names that occur twice as `alias_name`; each part's ts as `alias.ts`."""
+    """O3: the inputs' columns in FROM order; names that occur twice become `alias_name`.
+
+    Each part's ts is `alias.ts`.
+    """
     listed = [(alias, field) for alias, part in parts for field in part.visible]
     lowered = [field.name.lower() for _, field in listed]
     fields = []
@@ -53,6 +56,6 @@ def _joined_fields(parts: Sequence[tuple[str, ResolvedNode]]) -> tuple[Field, ..
 
 
 def _words_of(node: Node, alias: str) -> list[str]:
-    """An input of a correlation as its text may name it: with its alias, or by its own name."""
+    """The names by which a text may refer to an input of a correlation: its alias, or its own name."""
     name = query.source_name(node)
     return ([f"{name} {alias}", f"{name} AS {alias}"] if name else [f"AS {alias}"]) + source_words(name or alias)

@@ -21,7 +21,7 @@ METHODS = {
     "average": "AVG", "min": "MIN", "max": "MAX",
 }  # fmt: skip
 CONDITIONAL = ("COUNT", "ANY", "ALL", "FIRST", "LAST")
-"""The functions whose body is a condition; that of others is a value."""
+"""The functions whose body is a condition; the body of other functions is a value."""
 
 
 @resolve.register
@@ -81,7 +81,7 @@ def _(node: query.Enumeration, names: Namespace) -> ResolvedNode:
 
 
 def method_type(method: str, of: str) -> str:
-    """The type of what a method gives of such values."""
+    """The type of a method's result for values of this type."""
     types = {"COUNT": "BIGINT", "ANY": "BOOLEAN", "ALL": "BOOLEAN", "AVG": "DOUBLE"}
     whole = {"SMALLINT": "BIGINT", "INTEGER": "BIGINT"}
     return types.get(method) or (whole.get(of, of) if method == "SUM" else of)

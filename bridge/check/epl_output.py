@@ -48,6 +48,6 @@ def _(node: OutputEvery, names: Namespace) -> ResolvedNode:
 @resolve.register
 def _(node: RStream, names: Namespace) -> ResolvedNode:
     below = resolve_stream(node.input, names)
-    if isinstance(query.without_filters(below.node), query.Stream):  # nothing leaves what has no window
+    if isinstance(query.without_filters(below.node), query.Stream):  # rows never leave an input without a window
         return ResolvedNode(query.Filter(below.node, exp.false()), below.fields, windowed=False)
     return ResolvedNode(RStream(below.node), below.fields, windowed=False)

@@ -1,4 +1,4 @@
-"""What may change a table: names found, types that fit, every refusal with its place."""
+"""Checks changes of tables: names are found, types fit, and each refusal has its place."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _(node: ChangedWindow, names: Namespace) -> ResolvedNode:
 
 
 def check_change(change: Change, event: Fields, row: Fields, what: str) -> Change:
-    """The change with its columns named `alias.column`, all that are set of types that fit; `what` is changed."""
+    """The change, with its columns named `alias.column`; values that are set must fit the types. `what` is changed."""
     if change.alias.lower() == change.row.lower():
         raise QueryError(f"the event and the row are both called {change.row!r}: give one of them an alias")
     fields = _qualified(event, change.alias)
@@ -62,7 +62,7 @@ def _action(action: Action, change: Change, scope: Scope, event: Fields, row: Fi
 def _values(
     action: Action, change: Change, scope: Scope, event: Fields, row: Fields, what: str
 ) -> Iterator[tuple[str, exp.Expr]]:
-    """Each column that is set with its value over what the event and the row were, the ones set before put in."""
+    """Each column that is set, with its value over the event and the row before; earlier settings are substituted."""
     before: dict[str, exp.Expr] = {}
     seen: set[str] = set()
     listed = action.values
@@ -88,7 +88,7 @@ def _values(
 
 
 def _of_row(value: exp.Expr, row: Fields, alias: str) -> exp.Expr:
-    """A value that is set: names without an alias are the row's, where it has them."""
+    """A value that is set; names without an alias refer to the row if it has them."""
     own = {one.name.lower() for one in row}
 
     def named(node: exp.Expr) -> exp.Expr:
@@ -100,7 +100,7 @@ def _of_row(value: exp.Expr, row: Fields, alias: str) -> exp.Expr:
 
 
 def _as_before(value: exp.Expr, before: Mapping[str, exp.Expr], row: str) -> exp.Expr:
-    """The value over the row as it was: what is set before stands in it as it was computed, `initial` is the row."""
+    """The value over the row before: columns set earlier are replaced by their values; `initial` is the row."""
 
     def was(node: exp.Expr) -> exp.Expr:
         if not isinstance(node, exp.Column):
@@ -115,7 +115,7 @@ def _as_before(value: exp.Expr, before: Mapping[str, exp.Expr], row: str) -> exp
 
 
 def check_fits(value: exp.Expr, kind: str, column: Field, what: str = "column") -> None:
-    """Numbers may become wider; nothing else changes its type by itself."""
+    """Raises QueryError unless a value fits a column: numbers may become wider, no other type is converted."""
     if kind in (UNKNOWN, column.type) or isinstance(value, exp.Null):
         return
     wider = kind in _WHOLE and (column.type in _WHOLE or family(column.type) == "number")
@@ -130,7 +130,7 @@ def _quoted(name: str) -> exp.Identifier:
     return exp.to_identifier(name, quoted=True)
 
 
-# What may set variables: names found, types that fit, every refusal with its place
+# Checks settings of variables: names are found, types fit, and each refusal has its place
 
 
 @resolve.register

@@ -1,6 +1,6 @@
 """Objects and lists in expressions: `A.*` as a value, the whole row; `{'a': x}`; ARRAY_AGG(x), the values of a group.
 
-They are given their types here, which the databases want to know (`windows.nested`).
+They get their types here, as the databases need them (`windows.nested`).
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from windows.nested import FieldValue, array_of, is_array, is_list, is_object, l
 from windows.types import Struct, TypeMismatch, canonical_type
 
 Columns = Callable[[str], Sequence[tuple[str, str]]]
-"""Names and types of the columns of a row: of the one called so, or ("") of the only one."""
+"""Gives the names and types of the columns of a row: of the row with this name, or ("") of the only row."""
 
 Kind = Callable[[exp.Expr], str]
 """The type of an expression."""
 
 
 VALUES = "values"
-"""Marks an Array as a list of values of its own, `{v, w}` of EPL, that is given a type here."""
+"""Marks an Array as a list of values, `{v, w}` in EPL, which is given a type here."""
 
 _NUMBERS = ("SMALLINT", "INTEGER", "BIGINT", "DOUBLE")
 
@@ -40,7 +40,7 @@ def with_objects(expression: exp.Expr, columns: Columns, kind_of: Kind) -> exp.E
 
     def changed(node: exp.Expr) -> exp.Expr:
         if is_object(node) or is_list(node) or is_array(node) or isinstance(node, exp.Count):
-            return node.copy()  # which is not gone into
+            return node.copy()  # its parts are not visited
         if _is_row(node):
             return _row(node, columns)
         if isinstance(node, exp.Struct) and all(isinstance(part, exp.PropertyEQ) for part in node.expressions):
@@ -76,7 +76,7 @@ def _array(values: Sequence[exp.Expr], node: exp.Expr, kind_of: Kind) -> exp.Exp
 
 
 def _is_row(node: exp.Expr) -> bool:
-    """`A.*`, or `*`."""
+    """Whether a node is `A.*` or `*`."""
     return isinstance(node.this if isinstance(node, exp.Column) else node, exp.Star)
 
 
@@ -103,7 +103,7 @@ def _object(fields: Sequence[FieldValue], node: exp.Expr) -> exp.Expr:
 
 
 def object_type(fields: Sequence[tuple[str, str]], *words: str) -> str:
-    """The type of an object of parts of these names and types; `words` are what an error is about.
+    """The type of an object with parts of these names and types. `words`: the words that an error points at.
 
     >>> object_type([("a", "INTEGER")])
     'STRUCT(a INTEGER)'

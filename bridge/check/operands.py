@@ -1,6 +1,6 @@
-"""What operators and functions take: comparisons and computations that cannot be meant are refused.
+"""Checks the operands of operators and functions: comparisons and computations without a meaning are refused.
 
-Databases differ here: one converts, one fails at the first event, one answers false. So none is asked.
+Databases differ for them: one converts, one fails at the first event, one returns false. So none is asked.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv)
 
 
 def check_types(expression: exp.Expr, column_type: TypeOf) -> None:
-    """Raises QueryError where values of different kinds, such as a text and a number, are compared or computed with."""
+    """Raises QueryError if values of different kinds, such as a text and a number, are compared or computed with."""
     column_type = cached(column_type)
     for node in reversed(list(expression.walk())):  # parts before the whole
         check_times(node, column_type)
@@ -60,12 +60,12 @@ def check_types(expression: exp.Expr, column_type: TypeOf) -> None:
 
 
 def _is_condition_of_case(node: exp.Expr) -> bool:
-    """Whether it is `WHEN condition THEN …` of a CASE that compares no value."""
+    """Whether a node is `WHEN condition THEN …` in a CASE without a compared value."""
     return isinstance(node, exp.If) and isinstance(node.parent, exp.Case) and node.parent.args.get("this") is None
 
 
 def _check_branches(node: exp.Case, column_type: TypeOf) -> None:
-    """The values of a CASE are of one kind, and so are those that it compares."""
+    """Raises QueryError unless the values of a CASE are of one kind, as well as the values that it compares."""
     if node.this is not None:
         _same_family(node, "compared", node.this, [branch.this for branch in node.args["ifs"]], column_type)
     values = [branch.args["true"] for branch in node.args["ifs"]] + [node.args.get("default")]
@@ -116,7 +116,7 @@ def _same_family(node: exp.Expr, verb: str, left: exp.Expr, others: Sequence[exp
 
 
 def _casts(left: exp.Expr, other: exp.Expr, first: str, kinds: tuple[str | None, str | None]) -> str:
-    """The CASTs after which the values are of one type."""
+    """The CASTs that make the values have one type."""
     if {*kinds} != {"text", "number"}:
         return f"CAST(… AS {first})"
     text, number = (left, other) if kinds[0] == "text" else (other, left)

@@ -1,7 +1,7 @@
-"""Paths into nested values, `address.city`, `items[1].price`, `prices['x']`: from names as written to typed parts.
+"""Paths into nested values, such as `address.city`, `items[1].price`, `prices['x']`: from written names to typed parts.
 
-As in SQL, a list's first value is `[1]`, and its last is `[-1]`. What is not there is NULL: a place beyond the list's end,
-a key that a map has not, a part of an object that is NULL itself. A part that no object of the type has is an error.
+As in SQL, the first value of a list is `[1]`, and its last is `[-1]`. A missing part is NULL: a place beyond the list's
+end, a key that a map lacks, a part of an object that is NULL itself. A part that no object of the type has is an error.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from windows.nested import is_part, kind_of, step_into, with_type
 from windows.types import List, Struct, shape
 
 Step = str | int
-"""A name or a key, or a place in a list: from 0, -1 being the last."""
+"""A name or a key, or a place in a list: from 0, where -1 is the last."""
 
 TypedColumn = tuple[exp.Expr, str] | None
 """A column in normal form and its type."""
 
 SOURCE_TEXT = "written"
-"""The key under which the metadata of a part has its text in the query, for messages."""
+"""The key in the metadata of a part for its text in the query, for messages."""
 
 
 def is_path(node: object) -> bool:
-    """Whether a node is a step of a path as it is written."""
+    """Whether a node is a step of a path, as written."""
     if isinstance(node, exp.Dot):
         return isinstance(node.expression, exp.Identifier)
     return isinstance(node, exp.Bracket) and SOURCE_TEXT not in node.meta
 
 
 def path(base: exp.Expr, *steps: Step) -> exp.Expr:
-    """A path as query objects have it.
+    """A path in the form of query objects.
 
     >>> path(exp.column("items"), 0, "price").sql()
     'items[1].price'
@@ -48,7 +48,7 @@ def path(base: exp.Expr, *steps: Step) -> exp.Expr:
 
 
 def key(base: exp.Expr, name: str) -> exp.Expr:
-    """The value that a map has for a key.
+    """The value for a key in a map.
 
     >>> key(exp.column("prices"), "x").sql()
     "prices['x']"
@@ -57,7 +57,7 @@ def key(base: exp.Expr, name: str) -> exp.Expr:
 
 
 def with_parts(expression: exp.Expr, find: Callable[[exp.Column], TypedColumn]) -> exp.Expr:
-    """The expression with typed parts for its paths; `find` gives the columns that these begin with."""
+    """The expression with typed parts for its paths. `find` gives the columns that the paths begin with."""
 
     def changed(node: exp.Expr) -> exp.Expr:
         return _part(node, find) if is_path(node) else node
@@ -87,7 +87,7 @@ def source_text(expression: exp.Expr) -> str:
 
 
 def _part(node: exp.Expr, find: Callable[[exp.Column], TypedColumn]) -> exp.Expr:
-    """A path with its type; a call, `f('x')` of EPL, where it is none."""
+    """A path with its type; or an EPL call, `f('x')`, if it is not a path."""
     *_, column = _below(node)
     if not isinstance(column, exp.Column):
         raise QueryError(f"{node.sql()}: only columns have parts", position=_place(node))
@@ -113,7 +113,7 @@ def _found(node: exp.Expr, column: exp.Column, find: Callable[[exp.Column], Type
         return find(column)
     except QueryError as error:
         if "call" in node.meta and error.message.startswith("unknown column"):
-            return None  # a function of the database then
+            return None  # then it is a function of the database
         reasons = (step.meta.get("unknown") for step in _below(node))
         if (reason := next(filter(None, reasons), None)) is not None and error.message.startswith("unknown column"):
             raise QueryError(str(reason), position=error.position) from None
@@ -121,7 +121,7 @@ def _found(node: exp.Expr, column: exp.Column, find: Callable[[exp.Column], Type
 
 
 def _below(node: exp.Expr) -> Iterator[exp.Expr]:
-    """A path, what it is a part of, and so on down to the column."""
+    """A path, the path that it is a part of, and so on, down to the column."""
     yield node
     while is_path(node):
         node = node.this
@@ -129,7 +129,7 @@ def _below(node: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _step(node: exp.Expr) -> Step:
-    """The step of a node; also a place that is written with a sign."""
+    """The step of a node; a place may be written with a sign."""
     if isinstance(node, exp.Dot):
         return str(node.expression.name)
     index = node.expressions[0] if len(node.expressions) == 1 else None

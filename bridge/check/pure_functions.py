@@ -1,7 +1,7 @@
-"""The functions and the syntax that an untrusted query may use: what computes on values, and reads and does nothing else.
+"""The functions and the syntax that an untrusted query may use: they compute on values, and neither read nor do more.
 
-Whatever is not listed is refused. A function that reads a file, a setting, a catalogue or the network, waits, locks, or
-writes is on no list, nor is one that takes SQL as a text.
+Everything that is not listed is refused. Functions that read a file, a setting, a catalogue or the network, that wait,
+lock or write, or that take SQL as a text, are not listed.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ NODES = _names("""
     UnixSeconds UnixToStr UnixToTime UnixToTimeStr Unnest Upper UtcDate UtcTime UtcTimestamp Uuid VarMap Variance VariancePop
     Week WeekOfYear WidthBucket Xor Year YearOfWeek YearOfWeekIso
 """)
-"""sqlglot's classes of functions, on every database."""
+"""sqlglot's classes of functions that are allowed on every database."""
 
 GROWING_NODES = _names(
     "Explode ExplodingGenerateSeries GenerateDateArray GenerateSeries Pad Randstr Reduce Repeat Space"
 )
-"""Functions whose result may be as large as a number says: only where time and memory are limited, in on-demand queries."""
+"""Functions whose result may be as large as a given number: for on-demand queries, which have limits."""
 
 _COMMON = _names("""
     classifier final match_number next prev running
@@ -172,7 +172,7 @@ GROWING: dict[str, frozenset[str]] = {
     "postgres": _names("array_fill format generate_series lpad repeat rpad"),
     "mariadb": _names("lpad repeat rpad space"),
 }  # fmt: skip
-"""Functions by database whose result may be as large as a number says, see `GROWING_NODES`."""
+"""By database, functions whose result may be as large as a given number, see `GROWING_NODES`."""
 GROWING["mysql"] = GROWING["mariadb"]
 
 ROWS = _names("""
@@ -180,12 +180,12 @@ ROWS = _names("""
     json_each json_each_text json_object_keys json_tree jsonb_array_elements jsonb_array_elements_text jsonb_each
     jsonb_each_text jsonb_object_keys jsonb_path_query range regexp_matches regexp_split_to_table string_to_table unnest
 """)
-"""The functions that may stand in FROM: there DuckDB's HISTOGRAM, for example, reads the table that a text names."""
+"""The functions that are allowed in FROM; there DuckDB's HISTOGRAM, for example, reads the table that a text names."""
 
 BARE_NAMES = _names("""
     current_catalog current_database current_role current_schema current_user database schema session_user system_user user
 """)
-"""Words that some databases take for a call of a function although they are written like a column."""
+"""Words that some databases take for a function call although they are written like a column."""
 
 
 def functions_of(dialect: str) -> frozenset[str]:

@@ -1,7 +1,8 @@
-"""From the tree as written to the tree as meant: every name found, every type known, every refusal with its place.
+"""Resolves trees: every name is found, every type is known, and every refusal has its place.
 
-`resolve` gives the same kind of tree back in a normal form: names as the schema spells them, stars expanded, columns over
-a correlation under their output names. Equal resolved trees are one operator, so nothing of the spelling is left in it.
+`resolve` returns a tree of the same kind in normal form: names as the schema spells them, stars expanded, columns over
+a correlation under their output names. Equal resolved trees become one operator, so the result does not depend on
+spelling.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class ResolvedNode:
-    """A node in normal form, the columns it gives, and whether it has a window (W5).
+    """A node in normal form, its columns, and whether it has a window (W5).
 
-    `expiring`: each row has an instant at which it leaves the window, known when it arrives.
+    `expiring`: whether each row leaves the window at a time that is known when it arrives.
     """
 
     node: Node
@@ -42,7 +43,7 @@ class ResolvedNode:
 
 
 class Namespace(Protocol):
-    """What names stand for in a bridge; each gives None for a name it does not know."""
+    """The meanings of names in a bridge; each method returns None for a name that it does not know."""
 
     def stream(self, name: str) -> ResolvedNode | None: ...
     def relation(self, name: str) -> ResolvedNode | None: ...
@@ -53,7 +54,7 @@ class Namespace(Protocol):
 
 @singledispatch
 def resolve(node: Node, names: Namespace) -> ResolvedNode:
-    """The tree in normal form; raises QueryError, with the place where the tree came from a text."""
+    """The tree in normal form. Raises QueryError, with the place if the tree comes from a text."""
     raise QueryError(f"{type(node).__name__} is not a query object of the bridge")
 
 
@@ -117,7 +118,7 @@ def _renamed(part: ResolvedNode, head: Sequence[Field]) -> Node:
 
 
 def without_event_types(resolved: ResolvedNode, names: Namespace) -> ResolvedNode:
-    """The results without the types of events that a statement of EPL has asked for."""
+    """The results without the types of events, which EPL statements add."""
     listed = [field.name for field in resolved.visible if not is_type(field.name)]
     if len(listed) == len(resolved.visible):
         return resolved
@@ -125,7 +126,7 @@ def without_event_types(resolved: ResolvedNode, names: Namespace) -> ResolvedNod
 
 
 def resolve_stream(node: Node, names: Namespace) -> ResolvedNode:
-    """`resolve` for the input of an operator; raises QueryError for a table, which is not a stream."""
+    """`resolve` for the input of an operator. Raises QueryError for a table, as it is not a stream."""
     below = resolve(node, names)
     if isinstance(below.node, query.Relation):
         raise QueryError(

@@ -1,4 +1,4 @@
-"""MATCH_RECOGNIZE over a stream checked, SQL's and EPL's: its columns, their types, and what a stream cannot do."""
+"""Checks MATCH_RECOGNIZE over a stream, SQL's and EPL's: columns, their types, and what is impossible over a stream."""
 
 from __future__ import annotations
 
@@ -90,11 +90,11 @@ def _(node: query.WindowWithDeletions, names: Namespace) -> ResolvedNode:
 
 
 _OURS = ("bridge", "windows", "contextlib", "functools")
-"""Modules that a warning is not about."""
+"""Modules that a warning does not point at."""
 
 
 def _deletion(deletion: query.Deletion, rows: ResolvedNode, names: Namespace) -> query.Deletion:
-    """The condition with its columns named `alias.column`, those of the window's rows and of the event."""
+    """The condition with its columns, of the window's rows and of the event, named `alias.column`."""
     trigger = resolve_stream(deletion.trigger, names)
     condition = None
     if deletion.condition is not None:
@@ -121,7 +121,7 @@ def _check_window(window: query.Window) -> None:
 
 
 def spelled(clause: RowPattern, fields: Sequence[str]) -> RowPattern:
-    """The clause with the names of columns as the input spells them."""
+    """The clause with names of columns spelled as in the input."""
 
     def by_field(node: exp.Expr) -> Any:
         if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
@@ -171,7 +171,7 @@ def with_paths(clause: RowPattern, types: Mapping[str, str]) -> RowPattern:
 
 
 def plain(expression: exp.Expr) -> exp.Expr:
-    """An expression over one row that has the type of a measure.
+    """An expression over one row that has the same type as a measure.
 
     >>> from bridge.frontends.cursor import Cursor
     >>> from bridge.frontends.sql.match_recognize import match_recognize
@@ -206,9 +206,9 @@ def _check_order(clause: RowPattern) -> None:
 
 
 def with_checked_scalars(clause: RowPattern, column_type: TypeOf) -> RowPattern:
-    """The clause with times that are compared in one form, and with the types of what is computed.
+    """The clause with compared times in one form, and with the types of computed values.
 
-    Raises QueryError for conditions and measures whose types do not fit, and for conditions that are none.
+    Raises QueryError for types that do not fit in conditions and measures, and for conditions that are not conditions.
     """
     for symbol, condition in clause.define:
         alone = plain(condition)
@@ -241,7 +241,7 @@ def _expressions(clause: RowPattern) -> list[exp.Expr]:
 
 
 def check_measures(fields: Sequence[Field], clause: RowPattern) -> None:
-    """Refuses a measure's name that is the bridge's own, or another column's."""
+    """Refuses a name for a measure that the bridge or another column uses."""
     lowered = [field.name.lower() for field in fields]
     for measure in clause.measures:
         if is_reserved(measure.alias):
@@ -256,7 +256,7 @@ def check_measures(fields: Sequence[Field], clause: RowPattern) -> None:
 
 
 def _warn_of_unbounded_state(clause: RowPattern) -> None:
-    """Accepted, with the way out."""
+    """Warns of a pattern without a bound on its state, with advice; the pattern is accepted."""
     if clause.within is None and _ends_unbounded(clause.pattern):
         warnings.warn(
             f"PATTERN ({clause.pattern}) ends with a quantifier without bound: a match is reported only when a row ends it, "
@@ -266,7 +266,7 @@ def _warn_of_unbounded_state(clause: RowPattern) -> None:
 
 
 def level_of_caller() -> int:
-    """How many frames up the code stands that is not of the bridge."""
+    """The number of frames up to the code that does not belong to the bridge."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in _OURS:
         level, frame = level + 1, frame.f_back

@@ -1,4 +1,4 @@
-"""The columns that an expression may name, and expressions in normal form: their names found, their types checked."""
+"""The columns that an expression may name, and expressions in normal form, with names found and types checked."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ VOLATILE = frozenset(
         "random_normal", "setseed", "proctime",
     )
 )  # fmt: skip
-"""Functions whose value is not given by their arguments."""
+"""Functions whose value does not depend only on their arguments."""
 
 _VOLATILE_NODES = (exp.Rand, exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime, exp.Uuid)
 _SPELLED = {exp.CurrentTimestamp: ["now"], exp.Rand: ["random"]}
@@ -46,7 +46,7 @@ _NOT_SCALAR = {
 
 @dataclasses.dataclass(frozen=True)
 class Field:
-    """One column of a node's result; `origin` is (alias, attribute) where a correlation made it."""
+    """A column of a node's result. `origin` is (alias, attribute) if a correlation made it."""
 
     name: str
     type: str
@@ -56,7 +56,7 @@ class Field:
 
 @dataclasses.dataclass(frozen=True)
 class Scope:
-    """The columns an expression may name; variables of a pattern come after the attributes."""
+    """The columns that an expression may name. Variables of a pattern come after the attributes."""
 
     fields: tuple[Field, ...]
     variables: tuple[Field, ...] = ()
@@ -93,7 +93,7 @@ class Scope:
 
 
 def scalar(expression: exp.Expr, scope: Scope, aggregates: bool = False) -> exp.Expr:
-    """The expression in normal form, its names and types checked."""
+    """The expression in normal form, with names and types checked."""
     _refuse_unscalar(expression, aggregates)
 
     def normal(node: exp.Expr) -> exp.Expr:
@@ -147,7 +147,10 @@ def order_term(term: exp.Ordered, scope: Scope) -> exp.Ordered:
 
 
 def columns_of(columns: Sequence[exp.Expr], scope: Scope) -> tuple[exp.Alias, ...]:
-    """The columns in normal form: each an alias with its exact output name, no name twice, none of the bridge's own."""
+    """The columns in normal form: each an alias with its exact output name.
+
+    No name occurs twice or is the bridge's own.
+    """
     result: list[exp.Alias] = []
     for item in expanded(columns, scope):
         name = _output_name(item, scope)
@@ -164,7 +167,7 @@ def columns_of(columns: Sequence[exp.Expr], scope: Scope) -> tuple[exp.Alias, ..
 
 
 def expanded(columns: Sequence[exp.Expr], scope: Scope) -> list[exp.Expr]:
-    """The list of columns with every star replaced by the columns it stands for."""
+    """The list of columns, with every star replaced by its columns."""
     expanded: list[exp.Expr] = []
     for item in columns:
         if isinstance(item, exp.Star):
@@ -177,7 +180,7 @@ def expanded(columns: Sequence[exp.Expr], scope: Scope) -> list[exp.Expr]:
 
 
 def _of_star(field: Field, star: exp.Expr) -> exp.Expr:
-    """A column that a star stands for, at the place of the star."""
+    """A column of a star, with the place of the star."""
     found = column(field.name)
     found.this.meta.update(star.meta)
     return found
@@ -188,7 +191,7 @@ def fields_of(columns: Sequence[exp.Alias], scope: Scope) -> tuple[Field, ...]:
 
 
 def without_aliases(expression: exp.Expr, columns: Sequence[exp.Expr], scope: Scope) -> exp.Expr:
-    """GROUP BY and HAVING may name a column of the list by its alias, where the input has no column of that name."""
+    """The expression of GROUP BY or HAVING, its aliases of the list replaced unless the input has such a column."""
     own = {field.name.lower() for field in scope.fields}
     values = {c.alias.lower(): c.this for c in columns if isinstance(c, exp.Alias) and c.alias.lower() not in own}
 
@@ -201,7 +204,10 @@ def without_aliases(expression: exp.Expr, columns: Sequence[exp.Expr], scope: Sc
 
 
 def _named_so(pool: Sequence[Field], name: str, qualified: bool) -> list[Field]:
-    """The fields of this name: exactly so, else ignoring case; unqualified also an attribute's own name if it is one."""
+    """The fields of this name: with exactly this spelling, or else ignoring case.
+
+    Unqualified, attributes' names count, too.
+    """
 
     def spelled(field: Field) -> list[str]:
         return [field.origin[1]] if qualified and field.origin else [field.name]
@@ -236,7 +242,7 @@ def _refuse_unscalar(expression: exp.Expr, aggregates: bool) -> None:
 
 
 def _volatile(node: exp.Expr) -> list[str]:
-    """The names of a function whose value is not given by its arguments; empty for all others."""
+    """The names of a function whose value does not depend only on its arguments; empty for others."""
     if isinstance(node, _VOLATILE_NODES):
         names = [name.lower() for name in type(node).sql_names()]
         return [*(name for name in ("now", "random") if name in _SPELLED.get(type(node), names)), *names]
@@ -262,7 +268,7 @@ def _output_name(item: exp.Expr, scope: Scope) -> str:
 
 
 def field_of(node: exp.Column, fields: Sequence[str]) -> str:
-    """The input's own spelling of a column's name, which is found ignoring case unless it is exactly so in quotes."""
+    """The input's spelling of a column's name, which is found ignoring case unless it is in quotes and exactly so."""
     named = node.this.args.get("quoted") and node.name in fields
     found = [node.name] if named else [name for name in fields if name.lower() == node.name.lower()]
     if not found:

@@ -1,4 +1,4 @@
-"""Select lists resolved: Map and Aggregate, GROUP BY and HAVING (rules O1, O2)."""
+"""Resolves select lists: Map and Aggregate, GROUP BY and HAVING (rules O1, O2)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _(node: query.Aggregate, names: Namespace) -> ResolvedNode:
 
 
 def _resolved_input(node: query.Map | query.Aggregate, names: Namespace) -> ResolvedNode:
-    """The input of a select list; an error about one of its aliases in WHERE says what to write there."""
+    """The input of a select list. An error about one of its aliases in WHERE tells what to write instead."""
     try:
         return resolve_stream(node.input, names)
     except QueryError as error:
@@ -82,7 +82,7 @@ def _resolved_input(node: query.Map | query.Aggregate, names: Namespace) -> Reso
 
 
 def _alias_at(error: QueryError, node: query.Map | query.Aggregate) -> tuple[str, exp.Expr] | None:
-    """The alias of the select list that a condition of its input names where it is refused, and what it stands for."""
+    """The alias of the select list that a refused condition of its input names, and the alias's expression."""
     if not error.message.startswith("unknown column"):
         return None
     aliases = {item.alias.lower(): item for item in node.columns if isinstance(item, exp.Alias)}
@@ -102,7 +102,7 @@ def _with_own_aggregates(node: query.Aggregate, database: Database) -> query.Agg
 
 
 def _named_as_written(column: exp.Expr, written: exp.Expr) -> exp.Expr:
-    """A column without an alias is called as it was written, also where it is now another expression."""
+    """A column without an alias, named as it was written, even if it is now another expression."""
     is_plain = isinstance(column, (exp.Alias, exp.Column, exp.Star)) or column == written
     return column if is_plain else exp.alias_(column, written.sql(), quoted=True)
 
@@ -124,7 +124,7 @@ def _check_grouped(expression: exp.Expr, groups: Sequence[exp.Expr], database: D
 
 
 def _check_parts(node: Node, groups: Sequence[exp.Expr]) -> None:
-    """A jump of a window per key renews one key's rows, so the aggregate must be per key, too."""
+    """Raises QueryError unless the aggregate is per key: a jump of a window per key only renews the rows of one key."""
     match node:
         case query.Window(_, extent, keys) if extent.jumps and extent.holds_per_key and not set(keys) <= set(groups):
             wanted = ", ".join(key.sql() for key in keys)

@@ -50,9 +50,9 @@ def tag_field(tag: str, name: str) -> str:
 
 
 class Tagged(NamedTuple):
-    """The column that a name of `tag_field` stands for: the column `name` of the event of this number.
+    """The column that a name of `tag_field` refers to: the column `name` of the event with this number.
 
-    `which`: of the several events of a repeated tag, the index of one, or LAST or COUNT.
+    `which`: for a repeated tag, the index of one of its events, or LAST or COUNT.
     """
 
     number: int
@@ -61,7 +61,10 @@ class Tagged(NamedTuple):
 
 
 def tagged(node: query.TemporalMatch, columns: Callable[[int], Sequence[str]], name: str) -> Tagged | None:
-    """The column that a name in a resolved condition stands for; None for a name without a tag. `columns`: those of an event."""
+    """The column that a name in a resolved condition refers to; None for a name without a tag.
+
+    `columns`: of an event.
+    """
     for number, tag, _ in node.tags:
         known = (*columns(number), "ts")
         if name.startswith(f"{tag}.") and name.removeprefix(f"{tag}.") in known:
@@ -80,7 +83,10 @@ class _Tags:
     events: list[tuple[Occurrence, ResolvedNode]]
 
     def fields(self, expression: exp.Expr, bound: dict[int, bool]) -> list[Field]:
-        """The fields of the bound events that an expression may use. `bound`: by event, whether its tag is repeated."""
+        """The fields of bound events that an expression may use.
+
+        `bound`: for each event, whether its tag is repeated.
+        """
         found = list[Field]()
         for number, several in sorted(bound.items()):
             event, _ = self.events[number]
@@ -93,7 +99,7 @@ class _Tags:
         return found
 
     def columns(self, number: int, alias: str) -> list[tuple[str, str]]:
-        """The names and types of an event's columns and its time; of `tag[count]`, the one column with the number of events."""
+        """The names and types of an event's columns and of its time; for `tag[count]`, of the number of events."""
         event, resolved = self.events[number]
         one = element(alias, event.tag or "")
         if one is not None and one.which == COUNT:
@@ -124,7 +130,7 @@ def _value(value: exp.Expr, fields: list[Field], is_condition: bool) -> exp.Expr
 
 @dataclasses.dataclass
 class _ReadableEvents:
-    """By event and by value: the earlier events that it may read, and whether the tag of each is repeated."""
+    """For each event and each value, the earlier events that it may read, and whether the tag of each is repeated."""
 
     events: dict[int, dict[int, bool]] = dataclasses.field(default_factory=dict)
     values: dict[int, dict[int, bool]] = dataclasses.field(default_factory=dict)
@@ -170,7 +176,7 @@ def _fields(node: query.TemporalMatch, scope: _Tags) -> tuple[Field, ...]:
 
 
 def _whole(node: query.TemporalMatch, event: EventColumns, columns: Sequence[Field]) -> str:
-    """The type of a whole event as a value, or of a list of events if the tag is repeated."""
+    """The type of a whole event as a value, or of the list of events if the tag is repeated."""
     kind = object_type([(field.name, field.type) for field in columns], node.events[event.number].tag or "")
     return str(List(kind)) if (event.number, event.prefix, True) in node.tags else kind
 

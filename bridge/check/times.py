@@ -1,4 +1,4 @@
-"""Times in expressions: `ts` is a number, and numbers are not times."""
+"""Checks times in expressions: `ts` is a number, and numbers are not times."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bridge.errors import QueryError
 from windows.types import is_nested
 
 NAMES_A_TIME = "ts is in milliseconds since 1970: write a number"
-"""The way out where `ts` is taken for a time that is compared."""
+"""The advice if `ts` is compared as a time."""
 
 _PARTS_OF_TS = "ts is in milliseconds since 1970: ts - ts % 60000 is the beginning of its minute, in UTC"
 _FUNCTIONS = frozenset(
@@ -24,7 +24,7 @@ _FUNCTIONS = frozenset(
         "weekofyear", "year", "timetostr", "tsordstodate", "tsordstotimestamp",
     )
 )  # fmt: skip
-"""Functions of times. Some databases read a number as days or digits of a date; `ts` is neither."""
+"""Functions of times. Some databases read a number as days or as the digits of a date; `ts` is neither."""
 
 _MILLISECONDS = {
     "MILLISECOND": 1, "SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000, "WEEK": 604_800_000,
@@ -32,7 +32,7 @@ _MILLISECONDS = {
 
 
 def of_event_time(expression: exp.Expr) -> bool:
-    """Whether an expression is of `ts`.
+    """Whether an expression reads `ts`.
 
     >>> import sqlglot
     >>> of_event_time(sqlglot.parse_one("MAX(ts)")), of_event_time(sqlglot.parse_one("a"))
@@ -42,7 +42,7 @@ def of_event_time(expression: exp.Expr) -> bool:
 
 
 def check_times(node: exp.Expr, column_type: TypeOf) -> None:
-    """Raises QueryError where a number is taken for a time: in a sum with INTERVAL, in a CAST, in EXTRACT and the like."""
+    """Raises QueryError if a number is used as a time: in a sum with INTERVAL, in a CAST, in EXTRACT and the like."""
     if isinstance(node, (exp.Add, exp.Sub, *_COMPARED)):
         _check_pair(node, node.this, node.expression, column_type)
     elif isinstance(node, exp.Between):
@@ -60,7 +60,7 @@ _COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
 
 
 def _check_pair(node: exp.Expr, left: exp.Expr, right: exp.Expr, column_type: TypeOf) -> None:
-    """An INTERVAL is neither added to a number nor compared with one or a time; nor is a number added to a TIMESTAMP."""
+    """Refuses an INTERVAL added to a number or compared with a number or time, and a number added to a TIMESTAMP."""
     is_sum = isinstance(node, (exp.Add, exp.Sub))
     for one, other in ((left, right), (right, left)):
         kind = type_of(one, column_type)
@@ -80,7 +80,7 @@ def _check_pair(node: exp.Expr, left: exp.Expr, right: exp.Expr, column_type: Ty
 
 
 def _duration(expression: exp.Expr) -> exp.Interval | None:
-    """The INTERVAL that an expression is."""
+    """The INTERVAL, if an expression is one; else None."""
     while isinstance(expression, (exp.Paren, exp.Neg)):
         expression = expression.this
     return expression if isinstance(expression, exp.Interval) else None
@@ -98,7 +98,7 @@ def _way_out(number: exp.Expr, duration: exp.Expr) -> str:
 
 
 def _check_cast(node: exp.Cast, column_type: TypeOf) -> None:
-    """A number is not a time, whatever a database makes of it, and the other way round."""
+    """Refuses casts between numbers and times, whatever a database makes of them."""
     given, to = type_of(node.this, column_type), node.to
     is_time = to.is_type(*exp.DataType.TEMPORAL_TYPES, "TIME", "INTERVAL")
     kind = "time" if is_time else "number" if to.is_type(*exp.DataType.NUMERIC_TYPES) else ""

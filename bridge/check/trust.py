@@ -1,7 +1,7 @@
-"""What an untrusted query may do: compute with pure functions over streams, queries, and the tables that are listed.
+"""Checks untrusted queries: they may use pure functions over streams, queries, and listed tables.
 
-The check is on the parsed tree, never on the text, and what is run is written from that tree. Whatever is not on a list is
-refused: functions, kinds of nodes, types, tables.
+The parsed tree is checked, never the text, and the SQL that runs is rendered from this tree. Everything that is not
+listed is refused: functions, kinds of nodes, types, tables.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _OUT = "leave it out, or have someone run it who is trusted, without untrusted=T
 
 @dataclasses.dataclass(frozen=True)
 class Trust:
-    """The bounds of an untrusted query: the database's functions, and `tables`, the other tables that it may read.
+    """The bounds of an untrusted query: the database's functions, and `tables`, the further tables that it may read.
 
     >>> trust = Trust("duckdb", ["orders"])
     >>> trust.check(exp.maybe_parse("UPPER(name) || 'x'"))
@@ -84,9 +84,9 @@ arguments are; leave it out, or have someone run it who is trusted, without untr
     # Queries ----------------------------------------------------------------------------------------------------------
 
     def check_definition(self, definition: Any) -> None:
-        """Raises QueryError for what a query object or a parsed statement must not hold, in whatever field.
+        """Raises QueryError if a query object or a parsed statement has, in any field, something that is not allowed.
 
-        Tables and data stores are checked when their names are resolved, see `table`.
+        Tables and data stores are checked when their names are resolved; see `table`.
         """
         for value in _parts(definition):
             if isinstance(value, exp.Expr):
@@ -99,11 +99,11 @@ arguments are; leave it out, or have someone run it who is trusted, without untr
                 _refuse("ReadSQL, a SELECT of another database,", ["SELECT", "READ"], _OUT)
 
     def and_table(self, name: str | None) -> Trust:
-        """The same with one more table, such as that of the query's results."""
+        """The same, with one more table, such as the result table of the query."""
         return self if name is None else dataclasses.replace(self, tables=(*self.tables, name))
 
     def table(self, name: str, position: int | None = None) -> str:
-        """The table of the list that a name means; raises QueryError where there is none."""
+        """The listed table that a name refers to; raises QueryError if there is none."""
         if name in self.tables:
             return name
         found = next((each for each in self.tables if each.lower() == name.lower()), None)
@@ -119,9 +119,9 @@ arguments are; leave it out, or have someone run it who is trusted, without untr
 
 
 def is_cte(table: exp.Table) -> bool:
-    """Whether a name in FROM is a common table expression that it sees, on every database.
+    """Whether a name in FROM refers, on every database, to a common table expression.
 
-    The spelling must be the same, as databases differ in what upper case and quotes mean.
+    The spelling must be equal, as databases differ in the meaning of upper case and quotes.
 
     >>> from sqlglot import parse_one
     >>> [is_cte(each) for each in parse_one("SELECT * FROM (WITH a AS (SELECT 1) SELECT * FROM a), a").find_all(exp.Table)]
@@ -145,7 +145,7 @@ def is_cte(table: exp.Table) -> bool:
 
 
 def _recurs(cte: exp.Expr, table: exp.Table) -> bool:
-    """Whether a name in a recursive expression is where it means the expression, on every database: right of UNION."""
+    """Whether a name in a recursive expression means this expression on every database: it is right of UNION."""
     union = cte.this
     right = union.expression if isinstance(union, exp.Union) else None
     return right is not None and any(each is table for each in right.find_all(exp.Table))
@@ -185,7 +185,7 @@ def _words(node: exp.Expr) -> list[str]:
 
 
 def _parts(value: Any) -> Iterator[Any]:
-    """A value and all that is in its fields and items."""
+    """A value and everything in its fields and items."""
     if isinstance(value, exp.Expr):
         yield value
     elif dataclasses.is_dataclass(value):

@@ -1,4 +1,4 @@
-"""Types of expressions: what a result column holds."""
+"""The types of expressions, and so of result columns."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from windows.sql import parenthesized
 from windows.types import is_nested
 
 UNKNOWN = "UNKNOWN"
-"""The type of what only the database knows, such as the result of one of its own functions."""
+"""The type of values that only the database knows, such as results of its own functions."""
 
 TypeOf = Callable[[exp.Column], str]
-"""The type of a column in the scope at hand."""
+"""Gives the type of a column in the current scope."""
 
 _FAMILIES = {
     "SMALLINT": "number", "INTEGER": "number", "BIGINT": "number", "DOUBLE": "number", "VARCHAR": "text",
@@ -47,7 +47,7 @@ def type_of(expression: exp.Expr, column_type: TypeOf) -> str:
     if not isinstance(column_type, _TypeCache):
         column_type = _TypeCache(column_type)
         for part in reversed(list(expression.walk()) if isinstance(expression, _ARITHMETIC) else []):
-            if isinstance(part, _ARITHMETIC):  # the innermost first: a sum may be longer than calls may be deep
+            if isinstance(part, _ARITHMETIC):  # the innermost first, as a sum may be longer than recursion may be deep
                 type_of(part, column_type)
     known = column_type.types.get(id(expression))
     if known is None:
@@ -56,19 +56,19 @@ def type_of(expression: exp.Expr, column_type: TypeOf) -> str:
 
 
 def cached(column_type: TypeOf) -> TypeOf:
-    """The same, for many questions: the type of each part of a long expression is found once."""
+    """The same with a cache, so that the type of each part of a long expression is found once."""
     return _TypeCache(column_type)
 
 
 class _TypeCache:
-    """The types of columns, and of the expressions over them, so that each part of a long one is looked at once."""
+    """The types of columns and of expressions over them, so that each part of a long expression is visited once."""
 
     def __init__(self, column_type: TypeOf) -> None:
         self._column_type = column_type
         self.types: dict[int, str] = {}
-        """By the ids of the expressions, which the caller keeps alive."""
+        """The types of expressions, by their ids; the caller keeps the expressions alive."""
         self.decimals: dict[int, bool] = {}
-        """Whether a column of an expression is a DECIMAL."""
+        """Whether some column of an expression is a DECIMAL, by the expression's id."""
 
     def __call__(self, column: exp.Column) -> str:
         return self._column_type(column)
@@ -97,26 +97,29 @@ def _type_of(expression: exp.Expr, column_type: _TypeCache) -> str:
 
 
 def is_made(node: exp.Expr) -> bool:
-    """Whether an object or a list is made there."""
+    """Whether a node makes an object or a list."""
     return is_object(node) or is_list(node) or is_array(node)
 
 
 def family(type_name: str) -> str | None:
-    """The family of a type whose values can be compared: number, text, boolean, time, a kind of its own; None: unknown."""
+    """The family of types that can be compared with each other: number, text, boolean, time, or its own.
+
+    None: unknown.
+    """
     if is_nested(type_name):
         return type_name
     return "number" if decimal_size(type_name) else _FAMILIES.get(type_name)
 
 
 def refuse_nested(node: exp.Expr, column_type: TypeOf) -> None:
-    """Refuses what is not one value, where databases differ: text of an object, an order of lists."""
+    """Refuses operations on nested values in which databases differ: the text of an object, the order of lists."""
     for operand in (node.this, node.args.get("expression")):
         if isinstance(operand, exp.Expr) and is_nested(found := type_of(operand, column_type)):
             raise QueryError(f"{source_text(operand)} is {found}: name a part of it", position=place(node))
 
 
 def refuse_nested_key(key: exp.Expr, kind: str) -> None:
-    """Refuses lists and objects as keys where Python compares keys, not the database."""
+    """Refuses lists and objects as keys that Python compares, not the database."""
     if is_nested(kind):
         raise QueryError(
             f"{source_text(key)} is {kind}, which is not a key: name a part of it, or compute a key in a statement before",
@@ -125,7 +128,7 @@ def refuse_nested_key(key: exp.Expr, kind: str) -> None:
 
 
 def place(expression: exp.Expr) -> int | None:
-    """The offset of the first name or `*` in an expression, in the text it was read from."""
+    """The offset of the first name or `*` in an expression, in the text that it was parsed from."""
     names = expression.find_all(exp.Identifier, exp.Star)
     offsets = [node.meta["start"] for node in names if "start" in node.meta]
     return min(offsets, default=None)
@@ -135,13 +138,13 @@ def place(expression: exp.Expr) -> int | None:
 def _data_type(name: str) -> exp.DataType:
     found = exp.DataType.build(name, dialect="duckdb")
     for kind in found.find_all(exp.DataType):
-        if kind.this == exp.DataType.Type.TIMESTAMPNTZ:  # what sqlglot takes DuckDB's TIMESTAMP for
+        if kind.this == exp.DataType.Type.TIMESTAMPNTZ:  # sqlglot's type for DuckDB's TIMESTAMP
             kind.set("this", exp.DataType.Type.TIMESTAMP)
     return found
 
 
 def _annotated(expression: exp.Expr, column_type: TypeOf) -> str:
-    """sqlglot's annotation, each column standing as a NULL of its type."""
+    """The type that sqlglot derives, with each column as a NULL of its type."""
 
     def typed(node: exp.Expr) -> exp.Expr:
         aggregate = aggregate_of(node)
@@ -154,7 +157,7 @@ def _annotated(expression: exp.Expr, column_type: TypeOf) -> str:
         known = type_of(part, column_type) if isinstance(part, _ARITHMETIC) else UNKNOWN
         return part.copy() if known == UNKNOWN else exp.cast(exp.null(), _data_type(known))
 
-    if isinstance(expression, _ARITHMETIC):  # of a long sum each part is looked at once
+    if isinstance(expression, _ARITHMETIC):  # each part of a long sum is visited once
         sides = {"this": operand(expression.this), "expression": operand(expression.expression)}
         expression = type(expression)(**{**expression.args, **sides})
     annotated = annotate_types(expression.transform(typed))
@@ -179,10 +182,10 @@ def _has_decimal(expression: exp.Expr, column_type: _TypeCache) -> bool:
 
 
 def _type_with_decimals(expression: exp.Expr, column_type: TypeOf) -> str | None:
-    """The type of a value that is computed of decimals, or one of several values; None where sqlglot knows it.
+    """The type of a value that is computed from decimals, or is one of several values; None if sqlglot knows it.
 
-    A DOUBLE among them makes it a DOUBLE, and a quotient always is one. A product has the digits after the point of both
-    factors, any other value as many as the one that has most.
+    A DOUBLE among them makes it a DOUBLE, and a quotient always is one. A product has as many digits after the point as
+    both factors together; any other value, as many as the value that has most.
     """
     parts = [part for part in _values_of(expression) if not isinstance(part, exp.Null)]
     types = [type_of(part, column_type) for part in parts]
@@ -197,7 +200,7 @@ def _type_with_decimals(expression: exp.Expr, column_type: TypeOf) -> str | None
 
 
 def _values_of(expression: exp.Expr) -> list[exp.Expr]:
-    """The values that an expression computes with or chooses from; none of one whose type sqlglot knows."""
+    """The values that an expression computes with or chooses from; none for one whose type sqlglot knows."""
     match expression:
         case exp.Add() | exp.Sub() | exp.Mul() | exp.Div() | exp.Mod():
             return [expression.this, expression.expression]
@@ -212,26 +215,26 @@ def _values_of(expression: exp.Expr) -> list[exp.Expr]:
     return [expression.this] if aggregate is not None and aggregate.keeps_scale else []
 
 
-# EPL's names of the types of values: what typeof gives of an attribute, and instanceof asks for
+# EPL's names of types, which typeof returns and instanceof accepts
 
 NAMES = {
     "VARCHAR": "String", "BOOLEAN": "Boolean", "SMALLINT": "Short", "INTEGER": "Integer", "BIGINT": "Long",
     "DOUBLE": "Double", "DATE": "LocalDate", "TIMESTAMP": "LocalDateTime",
 }  # fmt: skip
-"""By the types of attributes."""
+"""The names, by the types of attributes."""
 
 _OF_VALUE = "of_value"
-"""Marks a typeof that is EPL's, of a value: a database may have a function of that name."""
+"""Marks EPL's typeof of a value, as a database may have a function of that name."""
 
 
 _CUTS = "cuts"
-"""Marks a cast to a whole number that is EPL's: it cuts off, where databases round or cut off."""
+"""Marks EPL's cast to a whole number, which truncates; databases round or truncate."""
 
 _WITHOUT_FRACTION = ("VARCHAR", "BOOLEAN", "SMALLINT", "INTEGER", "BIGINT", UNKNOWN)
 
 
 def cast_to_whole(value: exp.Expr, kind: str) -> exp.Expr:
-    """`cast(value, kind)` of EPL, whose result is the number without its fraction: 2 of 2.9, -2 of -2.9."""
+    """`cast(value, kind)` of EPL, whose result is the number without its fraction: 2 for 2.9, -2 for -2.9."""
     found = exp.cast(value, kind)
     found.meta[_CUTS] = True
     return found
@@ -243,14 +246,14 @@ def _cut(number: exp.Expr) -> exp.Expr:
 
 
 def type_name(value: exp.Expr) -> exp.Expr:
-    """`typeof(value)`, as long as the types of the columns are not known."""
+    """`typeof(value)`, as long as the types of the columns are unknown."""
     found = exp.Typeof(this=value)
     found.meta[_OF_VALUE] = True
     return found
 
 
 def is_one_of(value: exp.Expr, types: Iterable[str]) -> exp.Expr:
-    """`instanceof(value, type, …)`: whether it is of one of these types, and not NULL.
+    """`instanceof(value, type, …)`: whether the value is of one of these types, and not NULL.
 
     >>> is_one_of(exp.column("v"), ["INTEGER", "BIGINT"]).sql()
     "COALESCE(TYPEOF(v) IN ('Integer', 'Long'), FALSE)"
@@ -260,7 +263,7 @@ def is_one_of(value: exp.Expr, types: Iterable[str]) -> exp.Expr:
 
 
 def with_type_names(expression: exp.Expr, column_type: Callable[[exp.Column], str]) -> exp.Expr:
-    """The expression with the names of types where it asks for them; NULL has none. Casts that cut off do so.
+    """The expression with names of types for typeof; NULL has none. Casts that truncate do so on every database.
 
     >>> with_type_names(type_name(exp.column("v")), lambda column: "INTEGER").sql()
     "CASE WHEN NOT v IS NULL THEN 'Integer' END"

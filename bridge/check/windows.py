@@ -1,4 +1,4 @@
-"""Windows over streams resolved, and what is known of the rows that leave them (section W)."""
+"""Resolves windows over streams, and tells what is known of the rows that leave them (section W)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bridge.query.nodes import Node, is_plain_join
 from windows.extent import Extent, Role
 
 WINDOWS = "WINDOW(RANGE 5 S), WINDOW(ROWS 100) or WINDOW(UNBOUNDED)"
-"""Windows to suggest for an input without one, as SQL writes them."""
+"""Windows to suggest for an input without one, in SQL."""
 
 
 @resolve.register
@@ -28,7 +28,7 @@ def _(node: query.Window, names: Namespace) -> ResolvedNode:
     if keys:
         _check_keys(node.extent)
     if not node.extent.holds_per_key:
-        keys = ()  # a time window holds the same rows with and without keys (W2)
+        keys = ()  # a time window has the same rows with and without keys (W2)
     window = query.Window(below.node, _extent(node.extent, below), keys)
     return ResolvedNode(window, below.fields, True, node.extent.expiry_known_on_arrival)
 
@@ -41,7 +41,7 @@ def _check_keys(extent: Extent) -> None:
 
 
 def _extent(extent: Extent, below: ResolvedNode) -> Extent:
-    """The extent with its expressions checked, each by its role, over the columns of the window's input."""
+    """The extent with checked expressions, each by its role, over the columns of the window's input."""
     scope = Scope(below.fields)
 
     def checked(expression: exp.Expr, role: Role, name: str) -> exp.Expr:
@@ -71,25 +71,25 @@ def no_window(what: str, node: Node, alias: str | None = None) -> str:
 
 
 def is_known_to_end(node: Node) -> bool:
-    """Whether results over a node have a window themselves (W5): a session's end is not known when its rows come."""
+    """Whether results over a node have a window themselves (W5); a session's end is not known when its rows arrive."""
     if isinstance(node, query.Window):
         return node.extent.end_known
     if isinstance(node, query.Match):
-        return True  # by its own WITHIN
+        return True  # it has its own WITHIN
     if isinstance(node, ChangedWindow):
         return False
     return all(map(is_known_to_end, node.inputs_of))
 
 
 def is_known_to_change(node: Node) -> bool:
-    """Whether all moments are known at which rows enter and leave: of a join with the first of their parts."""
+    """Whether all times are known at which rows enter and leave; a join's rows leave with the first of their parts."""
     if isinstance(node, query.Correlate):
         return is_plain_join(node)
     return isinstance(node, (query.Window, ChangedWindow))
 
 
 def may_evict_newest(node: Node) -> bool:
-    """Whether the newest row may be the first to leave: then it does not tell how long its content lasts."""
+    """Whether the newest row may leave first; then it does not determine how long the content lasts."""
     if isinstance(node, query.Window):
         return node.extent.may_evict_newest
     return any(map(may_evict_newest, node.inputs_of))

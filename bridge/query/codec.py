@@ -1,6 +1,6 @@
-"""Query objects as JSON and back, for queries that are stored; and fingerprints of query objects.
+"""Query objects as JSON and back, to store queries; and fingerprints of query objects.
 
-Only classes of the query objects, the patterns and the schemas are read, so a stored text cannot name any other.
+Only classes of query objects, patterns and schemas are decoded, so a stored text cannot name other classes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def dumped(value: Any) -> str:
     """Query objects as JSON text.
 
     Raises:
-        TypeError: An object among them is of a kind that is not stored.
+        TypeError: An object is of a kind that cannot be stored.
 
     >>> from bridge.query import Filter, Stream
     >>> loaded(dumped(Filter(Stream("s"), "a > 1"))) == Filter(Stream("s"), "a > 1")
@@ -37,7 +37,7 @@ def dumped(value: Any) -> str:
 
 
 def loaded(text: str) -> Any:
-    """The query objects that `dumped` has written.
+    """The query objects in a text written by `dumped`.
 
     Raises:
         ValueError: The text names a class that is not one of a query.
@@ -46,7 +46,7 @@ def loaded(text: str) -> Any:
 
 
 def fingerprint(value: Any) -> str:
-    """A text of 24 digits that is equal for equal objects, in every process; positions in a text do not count.
+    """A text of 24 digits that is equal for equal objects, in every process; positions in a text are ignored.
 
     It does not depend on the modules in which the classes are defined.
 
@@ -59,7 +59,7 @@ def fingerprint(value: Any) -> str:
 
 
 def _encoded(value: Any, of_expression: Callable[[exp.Expr], Any], only_compared: bool = False) -> Any:
-    """A value as what JSON has: lists for tuples, and objects with their class for all else."""
+    """A value in the types of JSON: lists for tuples, and objects with their class for everything else."""
 
     def encoded(below: Any) -> Any:
         return _encoded(below, of_expression, only_compared)
@@ -111,14 +111,14 @@ def _decoded(value: Any) -> Any:
         return cls[below]
     if issubclass(cls, tuple):
         return cls(*map(_decoded, below))
-    made = object.__new__(cls)  # the values have been checked, so `__post_init__` has nothing to do
+    made = object.__new__(cls)  # the values were checked, so `__post_init__` is not needed
     for field, each in below.items():
         object.__setattr__(made, field, _decoded(each))
     return made
 
 
 _META = "m"
-"""The key under which sqlglot writes what is noted beside a node. That may be another expression."""
+"""The key under which sqlglot writes the metadata of a node, which may be another expression."""
 
 
 def _of_expression(expression: exp.Expr) -> Any:

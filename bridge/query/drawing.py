@@ -1,4 +1,4 @@
-"""A script as a picture: its streams and operators from left to right."""
+"""A script as a picture, with its streams and operators from left to right."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Drawing(Picture):
 
     @property
     def names(self) -> list[str]:
-        """The operators' names in the picture: their kinds, numbered where a kind is there several times."""
+        """The operators' names in the picture: their kinds, with numbers if a kind occurs several times."""
         kinds = [operation.kind for operation in self.operations]
         streams = {stream for operation in self.operations for stream in (*operation.inputs, *operation.outputs)}
         return [
@@ -47,7 +47,7 @@ class Drawing(Picture):
 
     @property
     def edges(self) -> list[tuple[str, str, str]]:
-        """From where to where, and the stream: from an operator or an input stream, to an operator or an output."""
+        """The edges: from an operator or an input stream, to an operator or an output; and the stream."""
         makers = {out: name for name, one in zip(self.names, self.operations, strict=True) for out in one.outputs}
         read = {stream for one in self.operations for stream in one.inputs}
         found = [

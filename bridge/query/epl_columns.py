@@ -9,27 +9,27 @@ from sqlglot import exp
 from bridge.query.nodes import Map, Node, Stream
 
 COMPUTED_KEY = "key."
-"""The beginning of the names of columns with computed keys of match_recognize."""
+"""The prefix of the names of columns with computed keys of match_recognize."""
 
 OF_EVENT = "of_event"
-"""Key in `meta` of a LAST that stands for a value of the event itself, beside aggregates."""
+"""The key in `meta` of a LAST that represents a value of the event itself beside aggregates."""
 
 ALL_TIME = "all_time"
-"""Key in `meta` of an aggregate over all events that ever arrived, whatever the window holds."""
+"""The key in `meta` of an aggregate over all events that ever arrived, whatever is in the window."""
 
 RATE = "rate"
-"""Key in `meta` of a count that is a rate; its value is the time span in milliseconds."""
+"""The key in `meta` of a count that is a rate; its value is the time span in milliseconds."""
 
 TYPE = "typeof()"
-"""The column with the name of an event's type. Results do not have it."""
+"""The column with the name of an event's type. Results do not contain it."""
 
 
 @dataclasses.dataclass(frozen=True)
 class PreviousRow(Node):
-    """Each row with one more column: a value of the row `count` rows before it (EPL's prev and prior).
+    """Each row with one more column: a value of the row `count` rows earlier (EPL's prev and prior).
 
-    `partition_by` counts rows of equal keys alone. With `within`, the value is NULL where that row is at least `within`
-    milliseconds older.
+    If `partition_by` is given, only rows with equal keys count. If `within` is given, the value is NULL if that row is
+    at least `within` milliseconds older.
 
     >>> from bridge.query import Stream, scalar
     >>> print(PreviousRow(Stream("s"), "before", scalar("v"), 1))
@@ -46,17 +46,17 @@ class PreviousRow(Node):
 
 @dataclasses.dataclass(frozen=True)
 class SubqueryColumn(Node):
-    """Each row with one more column: the result of a sub-query over another window when the row arrives (EPL).
+    """Each row with one more column: the result, when the row arrives, of a sub-query over another window (EPL).
 
-    The column is called `name`. `condition` and `value` name the columns of `source` as `name.column`; others are the
-    row's. The result is one of four:
+    The column is named `name`. `condition` and `value` name the columns of `source` as `name.column`; other columns are
+    those of the row. The result is one of four:
 
     - with `value`: an aggregate, or the value of the only row that fulfils `condition`;
     - with `value` and `place`: the value of the row number `place`;
     - with `value` and `operand`: whether `operand` is among the values;
     - without `value`: whether a row fulfils `condition`.
 
-    With `early` the source is read as it was before the row's own event changed it.
+    If `early`, the source is read as it was before the row's own event changed it.
 
     >>> from bridge.query import Stream, Window, scalar
     >>> print(SubqueryColumn(Stream("s"), "found", Window(Stream("t"), "ROWS 5"), scalar("k = found.k")))
@@ -77,10 +77,10 @@ class SubqueryColumn(Node):
 
 @dataclasses.dataclass(frozen=True)
 class Enumeration(Node):
-    """Each row with one more column: the result of an enumeration `method` on a list, `values`.
+    """Each row with one more column: the result of an enumeration `method` on the list `values`.
 
-    `body` is a condition or a value over an element, `name.element`, and over the row; without `body` it is the element.
-    NULL elements do not count; of a list that is NULL the result is NULL.
+    `body` is a condition or a value over an element (`name.element`) and the row; without `body`, it is the element.
+    NULL elements do not count. If the list is NULL, the result is NULL.
 
     >>> from bridge.query import Stream, scalar
     >>> print(Enumeration(Stream("S"), "each.1", exp.column("tags"), "COUNT", scalar('"each.1.element" = k')))
@@ -105,8 +105,8 @@ class Enumeration(Node):
 def with_type(stream: Stream) -> Map:
     """A stream with the type of its events, which is the stream's name.
 
-    Where events of other schemas count as this stream's (`bridge.frontends.epl.event_types`), their type is their own
-    schema's name.
+    If events of other schemas belong to this stream (`bridge.frontends.epl.event_types`), their type is the name of
+    their own schema.
 
     >>> print(with_type(Stream("s")))
     SELECT *, 's' AS "typeof()" FROM s
@@ -121,17 +121,17 @@ def with_types(node: Node) -> Node:
 
 
 def stream_of(node: Map) -> Stream | None:
-    """The stream that `with_type` was given; None for any other node."""
+    """The stream that was given to `with_type`; None for any other node."""
     return node.input if isinstance(node.input, Stream) and node == with_type(node.input) else None
 
 
 def as_typeof(column: exp.Expr) -> exp.Expr:
-    """A type in a select list, called as it was written: `typeof(a)`; other columns unchanged."""
+    """A type in a select list, named as it was written: `typeof(a)`. Other columns are unchanged."""
     if isinstance(column, exp.Column) and column.name == TYPE:
         return exp.alias_(column, f"typeof({column.table})", quoted=True)
     return column
 
 
 def is_type(name: str) -> bool:
-    """Whether a column holds types, of a stream or of one event of a pattern: `typeof()`, `a_typeof()`."""
+    """Whether a column contains types, of a stream or of an event of a pattern: `typeof()`, `a_typeof()`."""
     return name == TYPE or name.endswith(f"_{TYPE}")

@@ -14,8 +14,8 @@ from bridge.query.nodes import Node, set_fields
 class Snapshot(Node):
     """The whole content of a window, every `time` milliseconds counted from the first row, or every `count` rows.
 
-    An Aggregate over it is reported each time, without groups whose window is empty; with `all_groups` every group that
-    ever had a row.
+    An Aggregate over it is reported each time, without groups whose window is empty; if `all_groups`, with every group
+    that ever had a row.
 
     >>> from bridge.query import Stream, Window
     >>> print(Snapshot(Window(Stream("s"), "ROWS 5"), time=5000))
@@ -30,10 +30,9 @@ class Snapshot(Node):
 
 @dataclasses.dataclass(frozen=True)
 class OutputEvery(Node):
-    """The rows since the last output, once they are `count` or more (EPL's `output every n events` of joins).
+    """The rows since the last output, as soon as there are at least `count` (EPL's `output every n events` of joins).
 
-    The rows of one event stay together. With `first`, the rows of the first event since the last output, at once, and
-    none of the others.
+    The rows of one event stay together. If `first`, only the rows of the first event since the last output, at once.
 
     >>> from bridge.query import Stream
     >>> print(OutputEvery(Stream("s"), 3))
@@ -47,10 +46,11 @@ class OutputEvery(Node):
 
 @dataclasses.dataclass(frozen=True)
 class OrderLimitDistinct(Node):
-    """The rows of one event or timestamp, arranged among themselves (EPL's distinct, order by and limit).
+    """The rows of one event or timestamp, after distinct, order by and limit (EPL).
 
-    The steps in order: `distinct` removes duplicates; `last_of` leaves the last row of each group of these expressions,
-    or of all with `()`; `order_by` sorts, NULL first; `offset` rows are left out, then `limit` rows are taken.
+    The steps, in order: `distinct` removes duplicates; `last_of` keeps the last row per group of these expressions, for
+    `()` the last of all; `order_by` sorts, NULL first; the first `offset` rows are left out, then `limit` rows are
+    taken.
 
     >>> from bridge.query import Stream, Window
     >>> print(OrderLimitDistinct(Window(Stream("s"), "ROWS 3 SLIDE 3"), ["v DESC"], limit=2))
@@ -73,8 +73,8 @@ class OrderLimitDistinct(Node):
 class Throttle(Node):
     """The first of every `count` rows, or of every `time` milliseconds counted from the first row (EPL's output first).
 
-    With `partition_by`, the first of every `count` rows of equal keys; or each row that is at least `time` milliseconds
-    after the last one reported of its keys.
+    If `partition_by` is given: the first of every `count` rows with equal keys; or each row that is at least `time`
+    milliseconds after the last reported row with its keys.
 
     >>> from bridge.query import Stream
     >>> print(Throttle(Stream("s"), time=5000))
@@ -89,7 +89,7 @@ class Throttle(Node):
 
 @dataclasses.dataclass(frozen=True)
 class FirstEvents(Throttle):
-    """All rows of the first event of every `time` milliseconds, where an event has several: of a join, or of batches.
+    """All rows of the first event of every `time` milliseconds, if an event has several, in joins or batches.
 
     >>> from bridge.query import Stream
     >>> print(FirstEvents(Stream("s"), time=5000))

@@ -1,7 +1,8 @@
 """EPL's patterns: match_recognize, `pattern [ … ]`, and the events of a tag that a pattern repeats.
 
-Columns are flat, so of a repeated tag `b` one event, the last or their number are qualifiers: `b[0].v`, `b[last].v`,
-`b[count].count`. All events together are one column, the list `b[*]`; of a tag that is not repeated it is the event.
+Columns are flat, so for a repeated tag `b`, one of its events, the last event and their number are qualifiers:
+`b[0].v`, `b[last].v`, `b[count].count`. All events together are one column, the list `b[*]`; for a tag that is not
+repeated, that is the event.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ _WHICH = re.compile(r"\[(\d{1,9}|last|count|\*)\]")
 class EagerMatch(Node):
     """EPL's match_recognize: each match is reported at the row that completes it, or `interval` ms after its first row.
 
-    `input` is a stream or a window of one; a row that leaves the window ends the open matches that contain it. `after`
-    says where the search continues (`pattern.skip` is not read); with `all_matches`, matches completed by one row are
-    all reported.
+    `input` is a stream or a window over one; when a row leaves the window, the open matches that contain it end.
+    `after` tells where the search continues (`pattern.skip` is not read). If `all_matches`, all matches that one row
+    completes are reported.
 
     >>> from bridge.query import Stream
     >>> from nfa.parse import parse_pattern
@@ -48,7 +49,7 @@ class EagerMatch(Node):
 
     @property
     def reporting(self) -> str:
-        """How matches are reported, in words."""
+        """A description of how matches are reported."""
         words = ["ALL MATCHES"] * self.all_matches
         words += [f"AFTER MATCH SKIP {self.after.value}"] * (self.after is not After.PAST_LAST_ROW)
         words += [] if self.interval is None else [f"INTERVAL {self.interval} MS"]
@@ -57,11 +58,11 @@ class EagerMatch(Node):
 
 @dataclasses.dataclass(frozen=True)
 class Occurrence(Composite):
-    """One kind of event of a TemporalMatch: an event of `input` for which `condition` holds.
+    """One kind of event in a TemporalMatch: an event of `input` for which `condition` holds.
 
-    `tag` is its name in the columns; without one they have none of its values. The condition names its own columns
-    bare, and those of earlier events `tag.column`. With `keys`, each key has a pattern of its own, which begins with
-    the key's first event; all events have the same number of keys.
+    `tag` is its name in the columns; without one, the columns have none of its values. The condition names its own
+    columns without a tag, and columns of earlier events as `tag.column`. With `keys`, each key has its own pattern,
+    which begins with the key's first event; all events have the same number of keys.
     """
 
     tag: str | None
@@ -75,11 +76,11 @@ class Occurrence(Composite):
 
 @dataclasses.dataclass(frozen=True)
 class TemporalMatch(Node):
-    """EPL's `pattern [ … ]`: events of several streams in time. `Once(n)` of `pattern` is the n-th of `events`.
+    """EPL's `pattern [ … ]`: events of several streams in time. `Once(n)` in `pattern` is the n-th of `events`.
 
-    Its columns are `tag_column`, NULL for an event that did not occur. Of a tag that the pattern repeats they are
-    `tag_0_column`, `tag_last_column` and `tag_count`, for `tag[0]`, `tag[last]` and `tag[count]` in `elements`.
-    Number n in the guards `While` and `Distinct` is the n-th of `values`, over the events bound by then.
+    Its columns are `tag_column`, NULL for an event that did not occur. For a repeated tag they are `tag_0_column`,
+    `tag_last_column` and `tag_count`, for `tag[0]`, `tag[last]` and `tag[count]` in `elements`. Number n in the guards
+    `While` and `Distinct` is the n-th of `values`, over the events bound so far.
 
     >>> from bridge.query import Stream
     >>> from nfa.temporal.tree import Every, Once, Then
@@ -123,7 +124,7 @@ class TemporalMatch(Node):
 
 
 class Element(NamedTuple):
-    """One of the events of `tag`: `which` is its number counted from 0, "last", "count", or "*" for all of them."""
+    """One of the events of `tag`. `which`: its number, counted from 0, "last", "count", or "*" for all of them."""
 
     tag: str
     which: int | str
@@ -142,7 +143,7 @@ class Element(NamedTuple):
 
 
 def element(qualifier: str, tag: str) -> Element | None:
-    """The element of this tag that a qualifier names; None where it names another tag.
+    """The element of this tag that a qualifier names; None if it names another tag.
 
     >>> element("b[2]", "b"), element("b[2]", "c")
     (Element(tag='b', which=2), None)
@@ -161,7 +162,7 @@ def elements(expressions: Iterable[exp.Expr], tag: str) -> tuple[Element, ...]:
 
 
 class EventColumns(NamedTuple):
-    """The columns of one event of a pattern: its number, their qualifier and prefix, and which of several events it is."""
+    """The columns of one event in a pattern: its number, their qualifier and prefix, and which of several it is."""
 
     number: int
     alias: str
@@ -170,12 +171,12 @@ class EventColumns(NamedTuple):
 
     @property
     def is_count(self) -> bool:
-        """Whether it is the number of the events."""
+        """Whether it is the number of events."""
         return self.which == COUNT
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is the event itself, or the list of all of them."""
+        """Whether it is the event itself, or the list of all events."""
         return self.which == WHOLE
 
     @property
@@ -185,12 +186,12 @@ class EventColumns(NamedTuple):
 
     @property
     def at(self) -> int | None:
-        """Its index among the events of its tag; None for the last."""
+        """Its index among the events of its tag; None for the last one."""
         return self.which if isinstance(self.which, int) else None
 
 
 def event_columns(tags: Iterable[tuple[int, str, bool]], named: Iterable[str]) -> Iterator[EventColumns]:
-    """The groups of columns of tagged events (`TemporalMatch.tags`), and of the elements `named` of repeated ones.
+    """The groups of columns of tagged events (`TemporalMatch.tags`), and of the elements `named` for repeated tags.
 
     >>> [one.prefix for one in event_columns([(0, "a", True), (1, "c", False)], ["a[0]", "a[count]", "a[*]"])]
     ['a_0', 'a_count', 'a', 'c']

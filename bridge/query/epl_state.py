@@ -12,21 +12,21 @@ from windows.schema import Attribute, Schema
 from windows.sql import column
 
 INITIAL = "initial"
-"""Qualifies the columns of a row as they were before an update."""
+"""The qualifier of a row's columns as they were before an update."""
 
 CURRENT = "variable."
-"""Prefix of the columns that stand for a variable's value, where events may change it."""
+"""The prefix of columns for the values of variables that events may change."""
 
 EARLY = "filter."
-"""Prefix of the columns that stand for a variable's value before the event, as filters of streams read it."""
+"""The prefix of columns for the values of variables before the event, which filters of streams read."""
 
 
 @dataclasses.dataclass(frozen=True)
 class StateTable:
     """EPL's `create table`: a table of the bridge's database that statements change, with one row per `key`.
 
-    Without `key` it has at most one row. `aggregates` are the columns that hold an aggregate, each with the function's
-    SQL name; one statement fills them (`into table`), and `is_filled` says that there is one. `row` is its first row.
+    Without `key` it has at most one row. `aggregates`: the columns that contain an aggregate, each with the function's
+    SQL name; one statement fills them (`into table`); `is_filled`: whether there is one. `row`: the first row.
     """
 
     name: str
@@ -44,8 +44,8 @@ class StateTable:
 class Action:
     """The action on a row for which `condition` holds: "update", "delete", "insert" or "upsert", with values by column.
 
-    "upsert" inserts a row, or replaces the row of its key. Each value sees those before it; `initial.column` is the
-    column before all of them. With `star`, all columns of the event are the values.
+    "upsert" inserts a row, or replaces the row with its key. Each value reads earlier assignments; `initial.column` is
+    the column before all of them. If `star`, all columns of the event are the values.
     """
 
     kind: str
@@ -56,11 +56,11 @@ class Action:
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """A change of the rows for which `condition` holds at an event, as SQL's MERGE.
+    """A change of the rows for which `condition` holds at an event, like SQL's MERGE.
 
-    Each such row gets the first of `matched` that applies; where there is no such row, the first of `unmatched` applies.
-    Conditions and values name the event's columns `alias.column` and the row's `row.column`. With `always` no row is
-    looked for, and `unmatched` applies.
+    Each such row gets the first action of `matched` that applies; if there is no such row, the first of `unmatched`
+    applies. Conditions and values name the event's columns as `alias.column` and the row's as `row.column`. If
+    `always`, no row is searched, and `unmatched` applies.
     """
 
     alias: str
@@ -72,7 +72,7 @@ class Change:
 
     @property
     def is_deletion(self) -> bool:
-        """Whether it deletes the rows for which the condition holds, and does nothing else."""
+        """Whether it only deletes the rows for which the condition holds."""
         return self.matched == (Action("delete"),) and not self.unmatched
 
     @property
@@ -82,16 +82,16 @@ class Change:
 
     @property
     def verb(self) -> str:
-        """The kind of its actions, or "merge" where there are several."""
+        """The kind of its actions, or "merge" if there are several kinds."""
         kinds = {action.kind for action in (*self.matched, *self.unmatched)}
         return kinds.pop() if len(kinds) == 1 else "merge"
 
 
 @dataclasses.dataclass(frozen=True)
 class ChangeTable(Node):
-    """A table changed by each row of `input`, one after the other. Its rows are the table's rows after each change.
+    """A table changed by each row of `input`, one after the other. It emits the table's rows after each change.
 
-    A deleted row is emitted as it was, where no other action applies.
+    A deleted row is emitted as it was, unless another action applies.
 
     >>> from bridge.query import Stream
     >>> print(ChangeTable(Stream("S"), StateTable("T", Schema.of("k VARCHAR"), ("k",)), Change("s", "t")))
@@ -108,10 +108,10 @@ class ChangeTable(Node):
 
 @dataclasses.dataclass(frozen=True)
 class ChangedWindow(Node):
-    """A named window that events change: the rows of `input`, a window of all rows, after the `changes` (EPL).
+    """A named window that events change (EPL): the rows of `input`, a window of all rows, after the `changes`.
 
     A changed row leaves the window, and its new version enters. All queries that read the window first see the event,
-    then its changes, then what it inserts.
+    then its changes, then its insertions.
 
     >>> from bridge.query import Stream, Window
     >>> update = Change("b", "w", matched=(Action("update", None, (("v", exp.column("v", "b")),)),))
@@ -126,24 +126,24 @@ class ChangedWindow(Node):
 
     @property
     def deletions(self) -> tuple[Deletion, ...]:
-        """The changes, where all of them delete."""
+        """The changes, if all of them only delete; else none."""
         return tuple(Deletion(trigger, one.alias, one.row, one.condition) for trigger, one in self.changes)
 
 
 @dataclasses.dataclass(frozen=True)
 class OnSelect(Correlate):
-    """What an event finds in a named window (EPL's `on … select`): a Correlate that the event drives.
+    """The rows that an event finds in a named window (EPL's `on … select`): a Correlate that the event drives.
 
-    It sees what the event has changed in the window, but not what the event inserts; other correlations, also those that
-    one input drives, see the window as it was before the event.
+    It sees the changes of the event in the window, but not its insertions. Other correlations, even if one input drives
+    them, see the window as it was before the event.
     """
 
 
 @dataclasses.dataclass(frozen=True)
 class Deletion(Composite):
-    """The rows of a window that an event of `trigger` deletes: those for which `condition` holds.
+    """The deletion of the rows of a window for which `condition` holds, by an event of `trigger`.
 
-    The condition names the event's columns `alias.column`, and the row's `row.column`.
+    The condition names the event's columns as `alias.column`, and the row's as `row.column`.
     """
 
     input_fields = ("trigger",)
@@ -173,7 +173,8 @@ class WindowWithDeletions(Node):
 class Variable:
     """A variable of EPL with its first value.
 
-    `is_set`: events may change the value, so a table holds it. `is_read`: a statement has the value as a constant.
+    `is_set`: whether events may change the value, so that a table has it. `is_read`: whether a statement has the value
+    as a constant.
     """
 
     name: str
@@ -185,7 +186,7 @@ class Variable:
 
     @property
     def state(self) -> StateTable:
-        """The table that holds the value.
+        """The table that has the value.
 
         >>> print(Variable("most", "INTEGER", exp.Literal.number(3)).state.schema)
         most INTEGER
@@ -194,15 +195,15 @@ class Variable:
 
     @property
     def column(self) -> exp.Column:
-        """The column that stands for the value, where events may change it."""
+        """The column for the value, if events may change it."""
         return column(CURRENT + self.name)
 
 
 @dataclasses.dataclass(frozen=True)
 class SetVariables(Node):
-    """Variables set by each row of `input`, one after the other. Its rows are the values after each row (`on … set`).
+    """Variables set by each row of `input`, one after the other. It emits the values after each row (`on … set`).
 
-    `settings` are over the row and over the variables, `variable.name`; each sees those before it.
+    `settings` are over the row and over the variables, `variable.name`; each reads the earlier settings.
 
     >>> from bridge.query import Stream, scalar
     >>> most = Variable("most", "INTEGER", exp.Literal.number(3))
@@ -222,7 +223,7 @@ class SetVariables(Node):
 
 
 def variables_in(expression: exp.Expr) -> tuple[str, ...]:
-    """The names of the variables that an expression reads while events may change them, each once.
+    """The names of the changeable variables that an expression reads, each once.
 
     >>> variables_in(exp.GT(this=exp.column("v"), expression=exp.column("variable.most")))
     ('most',)
@@ -232,7 +233,7 @@ def variables_in(expression: exp.Expr) -> tuple[str, ...]:
 
 
 def with_variable(node: Node, name: str, early: bool = False) -> SubqueryColumn:
-    """The rows with the value of a variable as one more column; `early`: its value before the row's event.
+    """The rows with the value of a variable as one more column; if `early`, its value before the row's event.
 
     >>> from bridge.query import Stream
     >>> print(with_variable(Stream("S"), "most"))

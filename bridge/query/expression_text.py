@@ -1,4 +1,4 @@
-"""Names and expressions as SQL text; parsing it gives equal ones."""
+"""Names and expressions as SQL text, which is parsed to equal ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def name_text(text: str) -> str:
-    """A name, in double quotes unless the bare word is read as this name.
+    """A name, in double quotes unless the bare word is parsed as this name.
 
     >>> name_text("price"), name_text("order"), name_text('2" pipe')
     ('price', '"order"', '"2"" pipe"')
@@ -31,7 +31,7 @@ def _is_bare(text: str) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def _is_column(word: str) -> bool:
-    """Whether sqlglot reads the bare word as a column wherever a column may stand."""
+    """Whether sqlglot parses the bare word as a column wherever a column may be."""
     if word.upper() in NOT_OPERANDS or not WORD.fullmatch(word):
         return False
     try:
@@ -48,9 +48,9 @@ def scalars_text(expressions: Iterable[exp.Expr]) -> str:
 
 
 def scalar_text(expression: exp.Expr) -> str:
-    """An expression; names that SQL would read as something else are in quotes.
+    """An expression. Names that SQL would parse as something else are in quotes.
 
-    Nothing is logged of what sqlglot writes otherwise, such as EPL's `nth(v, 2)`: only `NTH_VALUE … FROM LAST` has this form.
+    sqlglot logs nothing where it has no exact form: of EPL's `nth(v, 2)`, only `NTH_VALUE … FROM LAST` can be written.
     """
     if any(not node.args.get("quoted") and not _is_column(node.name) for node in expression.find_all(exp.Identifier)):
         expression = expression.copy()

@@ -36,7 +36,9 @@ def lit(value: object) -> exp.Expr:
 
 
 def count(of: Scalar = "*", distinct: bool = False) -> exp.Expr:
-    """`COUNT(*)`: the number of rows; of an expression the number of its values that are not NULL, or `distinct` ones.
+    """`COUNT(*)`: the number of rows.
+
+    For an expression, the number of its values that are not NULL, or of `distinct` ones.
 
     >>> count().sql(), count("a").sql(), count("a", distinct=True).sql()
     ('COUNT(*)', 'COUNT(a)', 'COUNT(DISTINCT a)')
@@ -45,7 +47,7 @@ def count(of: Scalar = "*", distinct: bool = False) -> exp.Expr:
 
 
 def sum(of: Scalar) -> exp.Expr:
-    """The sum of the values that are not NULL; NULL where there is none.
+    """The sum of the values that are not NULL; NULL if there are none.
 
     >>> sum("a").sql()
     'SUM(a)'
@@ -54,7 +56,7 @@ def sum(of: Scalar) -> exp.Expr:
 
 
 def avg(of: Scalar) -> exp.Expr:
-    """The arithmetic mean of the values that are not NULL, as DOUBLE; NULL where there is none.
+    """The arithmetic mean of the values that are not NULL, as DOUBLE; NULL if there are none.
 
     >>> avg("a").sql()
     'AVG(a)'
@@ -63,7 +65,7 @@ def avg(of: Scalar) -> exp.Expr:
 
 
 def min(of: Scalar) -> exp.Expr:
-    """The smallest value; NULL where there is none.
+    """The smallest value; NULL if there is none.
 
     >>> min("a").sql()
     'MIN(a)'
@@ -72,7 +74,7 @@ def min(of: Scalar) -> exp.Expr:
 
 
 def max(of: Scalar) -> exp.Expr:
-    """The largest value; NULL where there is none.
+    """The largest value; NULL if there is none.
 
     >>> max("a").sql()
     'MAX(a)'
@@ -123,9 +125,9 @@ def call(function: str, *arguments: Scalar) -> exp.Expr:
 
 
 def scalar(source: Scalar, dialect: str = "") -> exp.Expr:
-    """The expression of an SQL text; an expression is returned unchanged.
+    """The expression for an SQL text; an expression is returned unchanged.
 
-    Query objects know no database, so their texts are read in sqlglot's neutral SQL, not in a database's own.
+    Query objects do not know their database, so their texts are parsed in sqlglot's neutral SQL.
 
     Args:
         dialect: sqlglot's name of the text's dialect; the bridge's SQL by default.
@@ -162,7 +164,7 @@ def scalars(sources: Scalar | Iterable[Scalar]) -> tuple[exp.Expr, ...]:
 
 
 def projections(sources: Scalar | Iterable[Scalar] | Mapping[str, Scalar]) -> tuple[exp.Expr, ...]:
-    """The columns of a SELECT list: expressions, aliased ones, or a mapping of names to expressions."""
+    """The columns of a SELECT list: expressions, aliased expressions, or a mapping of names to expressions."""
     if isinstance(sources, Mapping):
         return tuple(exp.alias_(scalar(value).copy(), name, quoted=True) for name, value in sources.items())
     listed = [sources] if isinstance(sources, (str, exp.Expr)) else sources
@@ -193,7 +195,7 @@ def _identifier(name: str) -> exp.Identifier:
 
 
 def syntax_error(error: SqlglotError, text: str) -> QueryError:
-    """A syntax error of sqlglot's as a QueryError with its place in `text`."""
+    """sqlglot's syntax error as a QueryError with its place in `text`."""
     details: dict[str, Any] = (getattr(error, "errors", None) or [{}])[0]
     line, column = details.get("line"), details.get("col")
     if line is None or column is None:

@@ -1,4 +1,4 @@
-"""MATCHING of the paper's extended SQL: strictly sequential patterns that report every way to match (rules P1 and on)."""
+"""MATCHING of the paper's extended SQL: strictly sequential patterns that report all matches (rules P1 to P7)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from windows.times import duration
 
 @dataclasses.dataclass(frozen=True)
 class Definition:
-    """One symbol of a Match: its condition and the variables set by a row that is matched as this symbol (rule P3).
+    """One symbol of a Match: its condition, and the variables set by a row that is matched as this symbol (rule P3).
 
-    Without a `condition` every row can be this symbol. `assignments` maps variables to expressions.
+    Without a `condition`, every row matches this symbol. `assignments` maps variables to expressions.
 
     Raises:
         QueryError: an expression is not SQL.
@@ -44,8 +44,8 @@ class Definition:
 class Match(Node):
     """All matches of `pattern` over strictly consecutive timestamps, in less than `within` milliseconds (rules P1–P7).
 
-    `within` is a number of milliseconds or a text, `"2 S"`. `measures` declares the variables, which are the columns of
-    a match. With `partition_by`, each key is matched by itself.
+    `within` is a number of milliseconds or a text such as `"2 S"`. `measures` declares the variables, which are the
+    columns of a match. With `partition_by`, each key is matched separately.
 
     Raises:
         QueryError: the pattern, the duration, the schema or an expression cannot be read.

@@ -1,6 +1,6 @@
-"""Query objects: the logical form of every query, whatever language it was written in (JEPC: everything is an object).
+"""Query objects: the logical form of every query, in whatever language it was written (JEPC: everything is an object).
 
-Objects compose without limit. Scalars are sqlglot expressions, `col("a") - col("b") > 1`, or SQL text.
+Objects can be nested without limit. Scalars are sqlglot expressions, `col("a") - col("b") > 1`, or SQL text.
 
 >>> from bridge.query import avg
 >>> trades = Stream("trades", "symbol VARCHAR, price DOUBLE")
@@ -31,7 +31,7 @@ class Composite:
     """An object with nodes in its fields: directly, in tuples, or in other composites."""
 
     input_fields: ClassVar[tuple[str, ...]] = ("input",)
-    """The fields that hold nodes."""
+    """The fields that contain nodes."""
 
     def nodes(self) -> Iterator[Node]:
         """The nodes in the fields, left to right."""
@@ -39,7 +39,7 @@ class Composite:
             yield from _nodes_in(getattr(self, name))
 
     def with_inputs(self, change: Callable[[Node], Node]) -> Self:
-        """A copy with `change(node)` in the place of each node."""
+        """A copy with `change(node)` in place of each node."""
         changed = {name: _changed(getattr(self, name), change) for name in self.input_fields}
         below: Any = self
         return dataclasses.replace(below, **changed) if changed else self
@@ -77,14 +77,14 @@ class Node(Composite):
     """
 
     keeps_name: ClassVar[bool] = False
-    """Whether an item of FROM without an alias has its input's name."""
+    """Whether an item of FROM without an alias has the name of its input."""
 
     def __str__(self) -> str:
         return as_text(self)
 
     @property
     def inputs_of(self) -> tuple[Node, ...]:
-        """The nodes this one reads, left to right."""
+        """The nodes that this one reads, from left to right."""
         return tuple(self.nodes())
 
 
@@ -98,7 +98,7 @@ def as_text(node: Node) -> str:
 class Stream(Node):
     """A registered stream, or the results of another query, by name.
 
-    With a `schema`, `create_query` registers the stream where there is none.
+    If `schema` is given, `create_query` registers the stream unless it exists.
 
     Raises:
         QueryError: the schema is not valid.
@@ -162,7 +162,7 @@ class Window(Node):
 
 @dataclasses.dataclass(frozen=True)
 class Filter(Node):
-    """The rows for which `condition` is true; not those for which it is NULL (rule O1).
+    """The rows for which `condition` is true, and not NULL (rule O1).
 
     Raises:
         QueryError: the condition is not SQL.
@@ -184,7 +184,7 @@ class Map(Node):
     """One row of `columns` per row (rule O1). A column is an expression, `"a + b AS c"`, or `"*"`.
 
     Raises:
-        QueryError: a column is not SQL, or there is none.
+        QueryError: a column is not SQL, or there is no column.
 
     >>> print(Map(Stream("s"), ["a", "a + b AS c"]))
     SELECT a, a + b AS c FROM s
@@ -201,7 +201,7 @@ class Map(Node):
 class Union(Node):
     """The rows of all inputs, merged in the order of (ts, seq) (rule O1).
 
-    The inputs have equal types; the names of the columns are the first input's.
+    The inputs have equal types; the names of the columns are those of the first input.
 
     Raises:
         QueryError: there are fewer than two inputs.
@@ -222,11 +222,11 @@ class Union(Node):
 
 @dataclasses.dataclass(frozen=True)
 class Aggregate(Node):
-    """For each row that enters the window of `input`: `columns` over the window's rows of that row's group (rule O2).
+    """For each row that enters the window of `input`: `columns` over the window's rows in that row's group (rule O2).
 
-    With `on_change`, also the groups that expiry changed, at the expiry time (`EMIT ON CHANGE`). With `every_change`,
-    once per timestamp that changes the window, the groups that gained or lost rows, also where none is left
-    (`EMIT ON EVERY CHANGE`, as EPL reports).
+    If `on_change`, also for groups that an expiry changed, at its time (`EMIT ON CHANGE`). If `every_change`, once per
+    timestamp that changes the window, for the groups that gained or lost rows, including empty ones (`EMIT ON EVERY
+    CHANGE`, as EPL reports).
 
     Raises:
         QueryError: an expression is not SQL, or there is no column.
@@ -252,8 +252,8 @@ class Aggregate(Node):
 class Correlate(Node):
     """Each arriving row joined with the rows in the other inputs' windows for which `condition` is true (rule O3).
 
-    `inputs` maps aliases to nodes; a sequence of nodes takes the streams' names. Conditions name columns
-    `alias.column`. `outer`: the inputs whose rows are also emitted on arrival where nothing joins them, with NULLs
+    `inputs` maps aliases to nodes; for a sequence of nodes, the aliases are the streams' names. Conditions name columns
+    as `alias.column`. `outer`: the inputs whose rows are also emitted, with NULLs, if nothing joins them on arrival
     (EPL's outer joins of two inputs). `driving`: the only input whose arrivals are emitted (EPL's unidirectional).
 
     Raises:
@@ -299,7 +299,7 @@ class MatchRecognize(Node):
 
 @dataclasses.dataclass(frozen=True)
 class Output(Node):
-    """The end of a query definition, as in JEPC. `create_query` adds it where it is missing.
+    """The end of a query definition, as in JEPC. `create_query` adds it if it is missing.
 
     >>> print(Output(Stream("s")))
     SELECT * FROM s
@@ -331,7 +331,7 @@ def without_filters(node: Node) -> Node:
 
 
 def without_window(node: Node) -> Node:
-    """The tree without its window, above which are filters and maps alone.
+    """The tree without its window, above which there are only filters and maps.
 
     >>> print(without_window(Filter(Window(Stream("s"), "RANGE 5 S"), "a > 1")))
     SELECT * FROM s WHERE a > 1
@@ -358,7 +358,7 @@ def _named(place: int, item: Any) -> tuple[str, Node]:
 
 
 def source_name(node: Node) -> str | None:
-    """The name of a FROM item without an alias: its stream's or relation's; None where there is none.
+    """The name of an item of FROM without an alias: that of its stream or relation; None if there is none.
 
     >>> source_name(Window(Relation("shop.orders"), "ROWS 3"))
     'orders'
@@ -369,7 +369,7 @@ def source_name(node: Node) -> str | None:
 
 
 def checked(make: Callable[[Any], Any], value: Any) -> Any:
-    """`make(value)`; raises QueryError for a value that it refuses."""
+    """`make(value)`; raises QueryError if it refuses the value."""
     try:
         return make(value)
     except (TypeMismatch, ValueError) as error:
@@ -377,6 +377,6 @@ def checked(make: Callable[[Any], Any], value: Any) -> Any:
 
 
 def set_fields(node: object, **values: object) -> None:
-    """Sets fields of a frozen dataclass while it is made."""
+    """Sets fields of a frozen dataclass during its creation."""
     for name, value in values.items():
         object.__setattr__(node, name, value)

@@ -1,6 +1,6 @@
 """A script in the notation of PaaS-CEP's algebra (Tables 1 to 3 of its paper), one operator per line.
 
-A statement may be several operators; the streams between them are called `output.1`, `output.2`, ….
+A statement may be several operators; the streams between them are named `output.1`, `output.2`, ….
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Operation:
     outputs: tuple[str, ...]
     parameters: tuple[str, ...] = ()
     conditions: tuple[str, ...] = ()
-    """The condition of each output, where it is a filter."""
+    """The condition of each output, if the operator is a filter."""
 
     def __str__(self) -> str:
         head = f"{self.kind}({', '.join(self.inputs)})"
@@ -38,7 +38,7 @@ class Operation:
 
 
 def notation(script: Script) -> list[str]:
-    """The operators of a script as text, in the order of the data.
+    """The operators of a script as text, in the order of data flow.
 
     >>> from bridge.frontends.cpl.script import parse
     >>> for line in notation(parse("INSERT INTO cost SELECT id, length * 10 AS due FROM calls WHERE length >= 10")):
@@ -73,7 +73,10 @@ def _outputs(statement: Statement) -> tuple[str, ...]:
 
 
 def _chain(node: Node) -> Iterator[Node]:
-    """The operators of a tree with one branch, from the source on. An aggregate's window is part of the aggregate."""
+    """The operators of a tree with one branch, beginning at the source.
+
+    An aggregate's window is part of the aggregate.
+    """
     below = node.inputs_of[0] if len(node.inputs_of) == 1 else None
     if below is not None and not isinstance(node, Stream):
         inner = below.input if isinstance(below, Window) and isinstance(node, Aggregate) else below

@@ -16,7 +16,7 @@ from nfa import pattern
 from nfa.pattern import Concatenation, Pattern, Quantified, Symbol
 
 NAMED_AS_VARIABLE = "named_as_variable"
-"""Marks a column without a variable whose name is that of a variable, which may be meant."""
+"""Marks a column without a variable whose name is that of a variable, which may be what is meant."""
 
 NAVIGATION = ("FIRST", "LAST", "PREV", "NEXT")
 """The functions that refer to another row: the first two within the match, the others within the partition."""
@@ -28,7 +28,7 @@ _FOLDED = re.compile(r"[A-Z_][A-Z0-9_]*")
 
 
 def variable_identifier(variable: str) -> exp.Identifier:
-    """A pattern variable as it stands in expressions: quoted where the bare word would be another name.
+    """A pattern variable in an expression, in quotes if the bare word would be another name.
 
     >>> variable_identifier("DOWN").sql(), variable_identifier("down").sql()
     ('DOWN', '"down"')
@@ -37,7 +37,7 @@ def variable_identifier(variable: str) -> exp.Identifier:
 
 
 class PerMatch(enum.Enum):
-    """Which rows are reported per match: one, or all of its rows; and what becomes of empty matches and unmatched rows."""
+    """The rows that are reported per match (one or all), and the treatment of empty matches and unmatched rows."""
 
     ONE_ROW = "ONE ROW PER MATCH"
     SHOW_EMPTY = "ALL ROWS PER MATCH SHOW EMPTY MATCHES"
@@ -59,10 +59,10 @@ PAST_LAST_ROW = Skip()
 class RowPattern:
     """One MATCH_RECOGNIZE clause. Names of pattern variables are in upper case unless they were quoted.
 
-    Expressions are sqlglot trees. `A.price` is a column whose table is the variable. Each function of row patterns is an
-    `exp.Anonymous` of its upper-case name: FIRST, LAST, PREV, NEXT, CLASSIFIER (its argument, if any, is a column without
-    table), MATCH_NUMBER, and RUNNING and FINAL around the call they qualify. `meta["start"]` of names and of these calls
-    is their offset in the query text.
+    Expressions are sqlglot trees. `A.price` is a column whose table is the variable. Each function of row patterns is
+    an `exp.Anonymous` with its name in upper case: FIRST, LAST, PREV, NEXT, CLASSIFIER (its argument, if any, is a
+    column without a table), MATCH_NUMBER, and RUNNING and FINAL around the call that they qualify. `meta["start"]` of
+    names and of these calls is their offset in the query text.
 
     >>> from nfa.parse import parse_pattern
     >>> print(RowPattern(parse_pattern("A B+"), within=500))
@@ -77,23 +77,23 @@ class RowPattern:
     per_match: PerMatch = PerMatch.ONE_ROW
     skip: Skip = PAST_LAST_ROW
     within: int | None = None
-    """The first and last row of a match are less than this number of milliseconds apart."""
+    """The first and the last row of a match are less than this number of milliseconds apart."""
     timed_out: bool = False
-    """Whether partial matches are reported when `within` has passed (rule S6)."""
+    """Whether partial matches are reported after `within` has passed (rule S6)."""
     absent: str | None = None
-    """`PATTERN (A NOT B)`: the symbol that no row may be until `within` has passed (rule S6)."""
+    """`PATTERN (A NOT B)`: the symbol that no row may match before `within` has passed (rule S6)."""
     subsets: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def __str__(self) -> str:
         return f"MATCH_RECOGNIZE ({' '.join(clause_parts(self))})"
 
     def symbols_of(self, variable: str) -> tuple[str, ...]:
-        """The symbols a variable stands for: the members of a SUBSET, or the variable itself."""
+        """The symbols that a variable stands for: the members of a SUBSET, or the variable itself."""
         return dict(self.subsets).get(variable, (variable,))
 
 
 class Subquery(NamedTuple):
-    """A sub-query in an expression: its text and offset, and the word before it, IN or EXISTS, that says what it gives."""
+    """A sub-query in an expression: its text and offset, and the word before it, IN or EXISTS."""
 
     text: str
     at: int
@@ -104,27 +104,30 @@ class Subquery(NamedTuple):
 class PatternTable:
     """A MATCH_RECOGNIZE clause cut out of a SELECT together with its input table.
 
-    `name` replaces both in the text; `input` is the text of the table.
+    `name` replaces both in the text. `input` is the text of the table.
     """
 
     name: str
     input: str
     clause: RowPattern
     columns: Sequence[str] = ()
-    """The column names that the table's correlation name gives it: `t AS v (a, b)`."""
+    """The column names given to the table by its alias: `t AS v (a, b)`."""
     columns_at: int = 0
     """The offset of these names in the text."""
     subqueries: Mapping[str, Subquery] = dataclasses.field(default_factory=dict)
-    """The sub-queries for which calls stand in MEASURES and DEFINE, by their numbers."""
+    """The sub-queries that are replaced by calls in MEASURES and DEFINE, by number."""
 
 
 def absent_symbols(clause: RowPattern) -> tuple[str, str] | None:
-    """The symbol of the rows until `within` has passed, and the symbol that none of them may be; None without NOT."""
+    """The symbol of the rows until `within` has passed, and the symbol that none of them may match.
+
+    None without NOT.
+    """
     return None if clause.absent is None else (f"NOT {clause.absent}", clause.absent)
 
 
 def with_absence(clause: RowPattern) -> RowPattern:
-    """The clause with the absent symbol in its pattern: rows that are not that symbol, then one that is (rule S6).
+    """The clause with the absent symbol in its pattern: rows that do not match it, then one that does (rule S6).
 
     >>> from nfa.pattern import Symbol
     >>> print(with_absence(RowPattern(Symbol("A"), within=5, absent="B")).pattern)
@@ -153,7 +156,7 @@ def _renamed(node: exp.Expr, old: str, new: str) -> exp.Expr:
     return node
 
 
-# The text of the clause: reading it gives an equal object ---------------------------------------------------------------
+# The text of the clause, which is parsed to an equal object -----------------------------------------------------------
 
 
 def clause_parts(clause: RowPattern) -> list[str]:
@@ -180,7 +183,7 @@ def clause_parts(clause: RowPattern) -> list[str]:
 
 
 def skip_text(clause: RowPattern) -> str:
-    """AFTER MATCH SKIP; empty for the default."""
+    """AFTER MATCH SKIP; "" for the default."""
     to, variable = clause.skip
     if clause.skip == PAST_LAST_ROW:
         return ""
@@ -188,7 +191,7 @@ def skip_text(clause: RowPattern) -> str:
 
 
 def variable_text(name: str) -> str:
-    """A pattern variable; in quotes unless the bare word is read as this name.
+    """A pattern variable, in quotes unless the bare word is parsed as this name.
 
     >>> variable_text("DOWN"), variable_text("down"), variable_text("PATTERN")
     ('DOWN', '"down"', '"PATTERN"')
@@ -228,8 +231,9 @@ def _measure(item: exp.Alias) -> str:
 
 
 def row_scalar_text(expression: exp.Expr) -> str:
-    """An expression of the clause: RUNNING and FINAL before their call, variables in quotes where needed."""
-    # Below a node of our own, so that the root can be replaced; innermost calls first, as they become leaves of text.
+    """An expression of the clause: RUNNING and FINAL before their call, variables in quotes if needed."""
+    # Placed below a node of ours, so that the root can be replaced; innermost calls first, as they become leaves of
+    # text.
     holder = exp.Paren(this=expression.copy())
     for name in [*_variables(holder)]:
         name.replace(exp.to_identifier(name.name, quoted=variable_text(name.name) != name.name))

@@ -21,9 +21,11 @@ from windows.times import duration
 
 @dataclasses.dataclass(frozen=True)
 class MultiFilter(Node):
-    """Several outputs, each with the rows for which its condition is true (rule C5). A row may be in several, or in none.
+    """Several outputs, each with the rows for which its condition is true (rule C5).
 
-    `create_query` takes it as a script: each output is a query with the output's name.
+    A row may be in several outputs, or none.
+
+    `create_query` takes it as a script: each output becomes a query with the output's name.
 
     Raises:
         QueryError: there is no output, or a condition is not SQL.
@@ -45,7 +47,7 @@ class MultiFilter(Node):
 
     @property
     def filters(self) -> dict[str, Filter]:
-        """The filter that each output is."""
+        """The filter for each output, by name."""
         return {name: Filter(self.input, condition) for name, condition in self.outputs}
 
 
@@ -53,11 +55,11 @@ class MultiFilter(Node):
 class ReadSQL(Node):
     """Each row joined with the rows of a SELECT, in which `?` stands for the `parameters` (rule C6).
 
-    A result has the input's columns and the SELECT's, or those listed in `columns`: names, or a mapping of names to
-    types where the store does not tell them. `table` qualifies the SELECT's columns: `table.column`. `store` is the name
-    of a data store; without it the SELECT runs in the bridge's own database, in the push's transaction. With `left`, a
-    row for which the SELECT has no rows is emitted with NULLs. `cache`: results are reused for this duration of event
-    time, in milliseconds or as a text such as `"5 S"`.
+    A result has the input's columns and the SELECT's, or only those of the latter that are listed in `columns`: names,
+    or a mapping of names to types if the store does not tell them. `table` qualifies the SELECT's columns:
+    `table.column`. `store` is the name of a data store; without it, the SELECT runs in the bridge's own database, in
+    the push's transaction. If `left`, a row for which the SELECT has no rows is emitted with NULLs. `cache`: results
+    are reused for this duration of event time, in milliseconds or as a text such as `"5 S"`.
 
     Raises:
         QueryError: a parameter is not SQL.
@@ -85,7 +87,7 @@ class ReadSQL(Node):
 
     @property
     def typed(self) -> list[tuple[str, str]]:
-        """The SELECT's columns with their types. Of a checked query it has all columns."""
+        """The SELECT's columns with their types; for a checked query, all columns."""
         return [(name, kind) for name, kind in self.columns if kind is not None]
 
 
@@ -93,10 +95,11 @@ class ReadSQL(Node):
 class UpdateSQL(Node):
     """Runs an INSERT, UPDATE or DELETE per row, in which `?` stands for the `parameters`; emits the row (rule C6).
 
-    `changed` names a column with the number of rows changed. Without a `store` the statement runs in the bridge's own
-    database, in the push's transaction: exactly once. A `store` is written after the commit, in order and at least once;
-    refused statements are kept (`Bridge.dead_letters`). The parameter `result_id` is a text that identifies the row, and
-    is the same when the row is written again. `writer` is the name of the query, so that equal updates differ.
+    `changed` names a column for the number of changed rows. Without a `store`, the statement runs in the bridge's own
+    database, in the push's transaction: exactly once. A `store` is written after the commit, in order and at least
+    once; refused statements are kept (`Bridge.dead_letters`). The parameter `result_id` is a text that identifies the
+    row, and is the same if the row is written again. `writer` is the name of the query, so that equal updates of two
+    queries differ.
 
     Raises:
         QueryError: a parameter is not SQL.
@@ -120,18 +123,18 @@ class UpdateSQL(Node):
 
 @dataclasses.dataclass(frozen=True)
 class EqualUnion(Union):
-    """The union of Table 1: its inputs have the same fields, by their names and types (rule C2)."""
+    """The union of Table 1, whose inputs have the same fields by name and type (rule C2)."""
 
 
 @dataclasses.dataclass(frozen=True)
 class IntoTable(Node):
     """Inserts every row into a table of the bridge's database, in the push's transaction: exactly once.
 
-    The table is created where there is none, with `ts` and the row's columns. An existing table must have the columns of
-    the row. It remains when the bridge is closed. `keep`: the milliseconds, or a text such as `"7 D"`, after which a row is
-    removed. `system`: further columns of the table, "result_id" (a text that identifies the row, and is the same when it
-    comes again) and "result_number" (a number that grows from row to row). `reads`: the fingerprint of a query that the
-    input names, where that may be replaced by another of its name.
+    The table is created if it does not exist, with `ts` and the row's columns. An existing table must have the columns
+    of the row. The table remains when the bridge is closed. `keep`: the milliseconds, or a text such as `"7 D"`, after
+    which a row is removed. `system`: further columns of the table, "result_id" (a text that identifies the row, and is
+    the same if it comes again) and "result_number" (a number that grows from row to row). `reads`: the fingerprint of a
+    query that the input names, if that query may be replaced by another one of its name.
 
     Raises:
         ValueError: `keep` is not a time.
@@ -159,7 +162,7 @@ def into_table(node: Node, query: str, table: str, keep: Any = None) -> IntoTabl
 
 @dataclasses.dataclass(frozen=True)
 class Statement:
-    """One statement of a script: the name of its output (a MultiFilter has its own), and the tree of its rows.
+    """One statement of a script: the name of its output (a MultiFilter has its own names), and the tree of its rows.
 
     `schema`: the declared columns of the output.
 
@@ -181,7 +184,7 @@ class Statement:
 
 @dataclasses.dataclass(frozen=True)
 class Script:
-    """Queries that are created together. Each reads streams and the outputs of statements before it.
+    """Queries that are created together. Each reads streams and outputs of earlier statements.
 
     >>> from bridge.query.nodes import Stream
     >>> script = Script((("s", Schema.of("a INTEGER")),), (Statement("high", Filter(Stream("s"), "a > 1")),))
@@ -194,7 +197,7 @@ class Script:
 
     @classmethod
     def of(cls, name: str, definition: Node | Script) -> Script:
-        """The script of a tree: one statement called `name`. A script is returned unchanged."""
+        """The script of a tree: one statement named `name`. A script is returned unchanged."""
         return definition if isinstance(definition, Script) else cls((), (Statement(name, definition),))
 
     @property
@@ -210,7 +213,7 @@ class Script:
 
 
 def _signed(node: Node, name: str) -> Node:
-    """The tree whose operators that write have the statement's name as their `writer`, numbered from the second one."""
+    """The tree, in which operators that write have the statement's name as `writer`, numbered from the second on."""
     numbers = itertools.count(1)
 
     def sign(below: Node) -> Node:

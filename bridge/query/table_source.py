@@ -1,4 +1,4 @@
-"""Where a stream's events are rows of a table, or the changes of one: what CREATE STREAM … FROM says."""
+"""The source of a stream whose events are rows or changes of a table, as given by CREATE STREAM … FROM."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bridge.errors import SchemaError
 from bridge.query.expression_text import name_text
 
 NOW, BEGINNING = "now", "beginning"
-"""The values of `since` besides a position: rows that are committed from now on, or all rows."""
+"""The values of `since` other than a position: rows that are committed from now on, or all rows."""
 
 UNITS = ("s", "ms", "us", "ns")
 
@@ -18,10 +18,10 @@ UNITS = ("s", "ms", "us", "ns")
 class TableSource:
     """A table that other programs write, whose rows are the events of a stream.
 
-    table: Its name, perhaps with a schema before it. position: The column of whole numbers that identify the rows and grow as
-    a rule; None where `changes` are read. timestamp: The column with the time of an event; None for the time at which the
-    row is read. unit: The unit of that column where it holds numbers, milliseconds by default. since: "now", "beginning", or
-    the position after which rows are events. changes: The events are the inserts, updates and deletes of rows.
+    table: Its name, optionally with a schema. position: The column of whole numbers that identify the rows and usually
+    grow; None if `changes` are read. timestamp: The column with the time of an event; None: the time at which the row
+    is read. unit: The unit of that column if it has numbers, by default milliseconds. since: "now", "beginning", or the
+    position after which rows are events. changes: Whether the events are the inserts, updates and deletes of rows.
 
     >>> print(TableSource("shop.orders", "id", "created_at", since="beginning"))
     TABLE shop.orders (POSITION id, TIMESTAMP created_at, SINCE BEGINNING)
@@ -47,12 +47,12 @@ class TableSource:
         return f"{'CHANGES OF' if self.changes else 'TABLE'} {table}{options}"
 
     def means(self, other: TableSource | None) -> bool:
-        """Whether both read the same rows from now on: `since` matters at the beginning alone."""
+        """Whether both read the same rows from now on; `since` only matters at the beginning."""
         return other is not None and dataclasses.replace(self, since=NOW) == dataclasses.replace(other, since=NOW)
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments of `Bridge.register_stream` that name it, as `source_of` takes them."""
+        """The arguments of `Bridge.register_stream` for this source, as `source_of` takes them."""
         named = {"timestamp": self.timestamp, "timestamp_unit": self.unit}
         if self.changes:
             return {"changes_of": self.table, **named}
@@ -60,7 +60,7 @@ class TableSource:
 
     @property
     def as_json(self) -> dict[str, Any]:
-        """The fields that are not their defaults, for `of_json`."""
+        """The fields that differ from their defaults, for `of_json`."""
         return {
             field.name: value
             for field in dataclasses.fields(self)
@@ -69,7 +69,7 @@ class TableSource:
 
     @classmethod
     def of_json(cls, fields: dict[str, Any] | None) -> Self | None:
-        """The source of these fields; None for None."""
+        """The source with these fields; None for None."""
         return None if fields is None else cls(**{"position": None, **fields})
 
 
@@ -81,9 +81,9 @@ def source_of(
     unit: str | None,
     since: int | str | None,
 ) -> TableSource | None:
-    """The source that the arguments of `Bridge.register_stream` name; None for a stream that is pushed.
+    """The source given by the arguments of `Bridge.register_stream`; None for a stream that is pushed.
 
-    Raises `SchemaError` for arguments that do not belong together.
+    Raises `SchemaError` for arguments that cannot be combined.
 
     >>> print(source_of("orders", None, "id", None, None, None))
     TABLE orders (POSITION id, SINCE NOW)

@@ -1,4 +1,4 @@
-"""A temporal pattern as text, for `explain` and messages. The text is not read back; EPL has its own syntax."""
+"""A temporal pattern as text, for `explain` and messages. The text is not parsed again; EPL has its own syntax."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OPERATORS: dict[type, str] = {temporal.Both: " AND ", temporal.Either: " OR "}
 
 
 def temporal_text(node: TemporalMatch, item: Callable[[Node], str]) -> str:
-    """The pattern as an item of FROM; `item` writes an input. Every part with parts of its own is in parentheses."""
+    """The pattern as an item of FROM. `item` writes an input. Every part that has parts itself is in parentheses."""
 
     def event(number: int) -> str:
         one = node.events[number]

@@ -1,8 +1,8 @@
-"""Query objects as text: `parse(statement(node)) == node` for the bridge's SQL; other nodes have a text for people.
+"""Query objects as text: for the bridge's SQL, `parse(statement(node)) == node`; other nodes have a text for reading.
 
-Four trees have no text of their own and are read back as an equivalent: `Relation` is written as its name (and read as a
-Stream; the check of names tells them apart), `Output(x)` as `x`, a `Map` of `*` alone as its input, and an unquoted name
-that SQL reads as something else (`select`, `current_date`) in quotes.
+Four trees have no text of their own and are parsed as an equivalent: `Relation` is written as its name (and parsed as a
+Stream; the check of names distinguishes them), `Output(x)` as `x`, a `Map` of `*` alone as its input, and an unquoted
+name that SQL parses as something else (`select`, `current_date`) in quotes.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _source(node: Node, read: Sequence[exp.Expr]) -> str:
 
 
 def _unambiguous(node: Node, read: Sequence[exp.Expr]) -> str:
-    """An item of FROM, renamed where the part `s.a` of a column `s` would otherwise be read as the item's column `a`."""
+    """An item of FROM, renamed if the part `s.a` of a column `s` would otherwise be parsed as the item's column `a`."""
     own = (source_name(node) or "").lower()
     bases = (dot.this for expression in read for dot in expression.find_all(exp.Dot))
     is_taken = any(isinstance(base, exp.Column) and not base.table and base.name.lower() == own for base in bases)
@@ -141,7 +141,7 @@ def _item(node: Node) -> str:
 
 
 def clause(node: Node) -> str:
-    """The text of a node that follows its input's: the window of a stream, say, or the pattern over it.
+    """The text of a node that follows its input's, for example the window of a stream, or the pattern over it.
 
     Raises QueryError for a node that is not written in this way.
 
@@ -185,7 +185,7 @@ def _sql(node: ReadSQL | UpdateSQL) -> str:
 
 
 def _column(node: SubqueryColumn | PreviousRow | Enumeration) -> str:
-    """How the additional column is computed."""
+    """The text for how the additional column is computed."""
     match node:
         case SubqueryColumn(_, _, source):
             condition = "" if node.condition is None else f" WHERE {scalar_text(node.condition)}"
@@ -248,7 +248,7 @@ def _definition(one: Definition) -> str:
 
 
 def _pattern(tree: pattern.Pattern, defined: set[str]) -> str:
-    """The pattern with those names in quotes that would end it, or that stand for several symbols."""
+    """The pattern, with quotes for names that would end it, or that stand for several symbols."""
 
     def quoted(word: re.Match[str]) -> str:
         text = word[0]
@@ -270,6 +270,6 @@ def _schema(schema: Schema) -> str:
 
 
 def _qualified(text: str) -> str:
-    """A stream's or table's name; the dots of `schema.table` stay outside the quotes."""
+    """The name of a stream or table; the dots of `schema.table` stay outside the quotes."""
     parts = text.split(".")
     return ".".join(map(name_text, parts)) if all(parts) else name_text(text)

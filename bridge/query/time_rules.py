@@ -9,10 +9,10 @@ from windows.times import duration
 
 
 class TimeRules(NamedTuple):
-    """The rules for the times of a stream's events, in milliseconds; None where there is no such rule.
+    """The rules for the times of a stream's events, in milliseconds; None if there is no such rule.
 
-    idle_after: Events of other streams wait for this one, unless it has been silent for longer. max_ahead: An event that is
-    further ahead is a dead letter.
+    idle_after: Events of other streams wait for this one, unless it has been silent for longer than this. max_ahead: An
+    event that is further ahead is refused as a late event.
     """
 
     idle_after: int | None = None
@@ -20,7 +20,7 @@ class TimeRules(NamedTuple):
 
     @classmethod
     def of(cls, **durations: Any) -> Self:
-        """The rules of durations such as "30 S". Raises `SchemaError` for what is not a duration.
+        """The rules for durations such as "30 S". Raises `SchemaError` for a value that is not a duration.
 
         >>> TimeRules.of(idle_after="30 S", max_ahead=None)
         TimeRules(idle_after=30000, max_ahead=None)

@@ -1,11 +1,11 @@
-"""Words with a meaning in the bridge's SQL: as names they need quotes."""
+"""Words with a meaning in the bridge's SQL, which need quotes as names."""
 
 from __future__ import annotations
 
 import re
 
 WORD = re.compile(r"[^\W\d][\w$]*")
-"""A name that needs no quotes, if the language has no other use for it."""
+"""A name that needs no quotes, unless the language uses the word."""
 
 RESERVED = frozenset(
     (
@@ -17,7 +17,7 @@ RESERVED = frozenset(
         "THEN", "TRUE", "UNION", "UNNEST", "UNPIVOT", "USING", "VALUES", "WHEN", "WHERE", "WINDOW", "WITH",
     )
 )  # fmt: skip
-"""The words of continuous queries. `bridge.frontends.sql.select.REFUSED` has the reason why some are refused."""
+"""The words of continuous queries. `bridge.frontends.sql.select.REFUSED` has the reasons why some are refused."""
 
 CLAUSE_WORDS = frozenset(
     (
@@ -25,10 +25,10 @@ CLAUSE_WORDS = frozenset(
         "STEP", "FULL", "START", "STOP",
     )
 )  # fmt: skip
-"""Words that begin a part of WINDOW ( … ) or MATCHING ( … ). As names they are written in quotes."""
+"""Words that begin a part of WINDOW ( … ) or MATCHING ( … ); as names they are written in quotes."""
 
 ROW_PATTERN_WORDS = ("MEASURES", "PATTERN", "WITHIN", "SUBSET", "DEFINE")
-"""Words of MATCH_RECOGNIZE. As pattern variables they need quotes."""
+"""Words of MATCH_RECOGNIZE; as pattern variables they need quotes."""
 
 NOT_OPERANDS = frozenset(
     (
@@ -36,4 +36,4 @@ NOT_OPERANDS = frozenset(
         "OR", "SELECT", "THEN", "UNION", "WHEN", "WHERE",
     )
 )  # fmt: skip
-"""Words that sqlglot reads as names where an operand is missing."""
+"""Words that sqlglot parses as names where an operand is missing."""

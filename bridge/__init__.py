@@ -15,7 +15,7 @@ function that takes the results, and push events:
     Event(payload={'mean': 10.0}, timestamp=2000)
     >>> cep.close()
 
-Where to go on:
+What to read next:
 
 - `connect` opens a `Bridge`, whose methods register streams, create queries, push events and explain plans.
 - `replay` runs queries over a history: files, tables, frames. `stream` runs them on Spark's Structured Streaming.
@@ -23,7 +23,7 @@ Where to go on:
 - Queries are SQL, EPL or CPL texts, or query objects: `Stream`, `Window`, `Aggregate`, … (all are in `bridge.query`).
 - Every error is a `BridgeError`; a `QueryError` shows the place in the query.
 
-The same as a command: `cepbridge --help`. The documentation is README.md and docs/ in the source repository.
+The command `cepbridge` does the same: `cepbridge --help`. README.md and docs/ in the source repository document it.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def replay(
     into: Bridge | None = None, spark: Any = None, pieces: int | None = None, run: str | None = None,
     untrusted: bool = False, tables: Sequence[str] = (),
 ) -> Mapping[str, Any]:  # fmt: skip
-    """Runs queries over a history, and returns the results that pushing it would have had; docs/replay.md has more.
+    """Runs queries over a history, and returns the results that pushing it would have had. See docs/replay.md.
 
     Args:
         source: The events by stream: file paths or patterns, Arrow tables, frames, mappings, or (payload, timestamp) pairs.
@@ -87,9 +87,9 @@ def replay(
         sort: Order the events by time first. Otherwise their timestamps must not go back.
         schemas: Attributes and types by stream, for streams that no query declares and no file describes.
         relations, stores: Arrow tables, frames or files that queries join with; URLs of data stores of CPL scripts. Both by name.
-        end: The last timestamp to read, to which time advances: milliseconds, or a datetime with a time zone.
+        end: The last timestamp to read, to which time then advances: milliseconds, or a datetime with a time zone.
         out: A directory for the results: one Parquet file per query, on Spark one directory.
-        into: An open bridge in which the queries are created, and go on running after the history.
+        into: An open bridge in which the queries are created, and continue after the history.
         spark, pieces, run: The Spark session, the number of pieces of the history, and a name under which writes happen once.
         untrusted, tables: Refuse queries that are not known to be harmless; the tables that they may read (docs/security.md).
 
@@ -97,11 +97,11 @@ def replay(
         The results by query: Arrow tables whose first column is `ts`, in milliseconds; on Spark, frames.
 
     Raises:
-        BridgeError: For arguments that the engine does not take.
-        SourceError: For a source or relation that cannot be read, and the first event that does not fit or is too old. For
-            an iterable of all streams these events raise SchemaError and OrderError, as in `push_all`.
-        QueryError: For a query that is wrong, with its place.
-        UnknownName: For a stream of `source` that no query reads.
+        BridgeError: The engine does not take an argument.
+        SourceError: A source or relation cannot be read, or an event does not fit or is too old. For an iterable of all
+            streams such an event raises SchemaError or OrderError, as in `push_all`.
+        QueryError: A query is wrong; the error has the place.
+        UnknownName: No query reads a stream of `source`.
 
     >>> import pyarrow
     >>> trades = pyarrow.table({"ts": [1, 2], "price": [9.0, 11.0]})
@@ -163,16 +163,16 @@ def stream(source: Any, queries: Any, *, lateness: Any = 0, **options: Any) -> d
     Args:
         source: Unbounded frames of Spark, by stream.
         queries: The queries, by name, as texts or query objects; or one script.
-        lateness: How much older than the newest event before it an event may be: milliseconds, or a text such as "2 S". An
-            event that is still older is ignored. Results are reported when the watermark has passed them.
+        lateness: How much older an event may be than the newest event before it: milliseconds, or a text such as "2 S".
+            Events that are still older are ignored. Results are reported when the watermark has passed them.
         **options: `language`, `pieces` (the number of parts of the state, which must stay the same from start to start),
             and the arguments `spark`, `timestamp`, `timestamp_unit`, `schemas` and `relations` of `replay`.
 
     Returns:
-        Unbounded frames of the results by query, for `writeStream`. The results of one key are in their order.
+        Unbounded frames of the results by query, for `writeStream`. The results of one key are in order.
 
     Raises:
-        BridgeError: For scripts that change tables, or read or write stored data.
+        BridgeError: Scripts change tables, or read or write stored data.
 
     >>> trades = spark.readStream.table("trades")  # doctest: +SKIP
     >>> stream({"trades": trades}, queries, lateness="2 S")["dip"].writeStream  # doctest: +SKIP

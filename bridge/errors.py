@@ -1,6 +1,6 @@
-"""What can go wrong, each with its place in the text where there is one.
+"""The errors of the bridge, each with its place in the text if there is one.
 
-Every error the bridge raises by itself is a `BridgeError`; a `QueryError` points into the query.
+Every error that the bridge raises itself is a `BridgeError`; a `QueryError` points into the query.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Any
 
 
 class BridgeError(Exception):
-    """The common parent: `except bridge.BridgeError` catches whatever the bridge refuses.
+    """The base class of all errors: `except bridge.BridgeError` catches everything that the bridge refuses.
 
-    `accepted`: of a push of many events, how many were in before the error.
+    `accepted`: for a push of many events, the number of events that were pushed before the error.
     """
 
     accepted: int = 0
@@ -23,10 +23,10 @@ class BridgeError(Exception):
 
 
 class QueryError(BridgeError):
-    """A query that cannot be: its syntax, a name, a type, or something that is not supported.
+    """A query that is refused: for its syntax, a name, a type, or something that is not supported.
 
-    `text` is the query, `position` the offset (0-based, in characters) of the place, or None where there is none.
-    `words`: what to look for in the text, the likeliest first, where only the spelling of the place is known.
+    `text` is the query, `position` the offset of the place (in characters, from 0), or None without a place. `words`:
+    words to look for in the text, the likeliest first, if only the spelling of the place is known.
 
     >>> print(QueryError("unknown column 'prize'", "SELECT prize FROM trades", 7))
     unknown column 'prize' (line 1, column 8)
@@ -47,7 +47,7 @@ class QueryError(BridgeError):
         return type(self), (self.message, self.text, self.position, self.words), vars(self)
 
     def within(self, text: str) -> QueryError:
-        """The same error with the query text it points into, unless it has one already."""
+        """The same error with the query text that it points into, unless it has a text already."""
         if self.text is not None:
             return self
         position = _find(text, self.words) if self.position is None else self.position
@@ -55,11 +55,11 @@ class QueryError(BridgeError):
 
 
 class SchemaError(BridgeError):
-    """A schema or a payload that does not fit: unknown or missing attribute, wrong type, value out of range."""
+    """A schema or a payload that is wrong: unknown or missing attribute, wrong type, value out of range."""
 
 
 class OrderError(BridgeError):
-    """An event (or `advance_time`) older than the newest time already seen; nothing was changed (rule T2)."""
+    """An event (or `advance_time`) is older than the newest time already seen; nothing was changed (rule T2)."""
 
 
 class NameTaken(BridgeError):
@@ -67,7 +67,7 @@ class NameTaken(BridgeError):
 
 
 class UnknownName(BridgeError):
-    """No stream, query or output processor of this name."""
+    """There is no stream, query or output processor of this name."""
 
 
 class InUse(BridgeError):
@@ -83,9 +83,9 @@ class DatabaseError(BridgeError):
 
 
 class ProcessorError(BridgeError):
-    """Output processors raised. The events are in and the other processors ran.
+    """Output processors raised errors. The events were pushed, and the other processors ran.
 
-    `errors` holds what was raised, and `processors` in the same order by which processor of which query, in words.
+    `errors`: the errors raised. `processors`: in the same order, descriptions of the processor and query of each.
     """
 
     def __init__(self, message: str, errors: list[Exception], processors: Iterable[str] = ()) -> None:
@@ -97,11 +97,11 @@ class ProcessorError(BridgeError):
 
 
 class SourceError(BridgeError):
-    """A file of events that cannot be read; names the file and, where known, line and column."""
+    """A file of events cannot be read; the message names the file and, if known, line and column."""
 
 
 def pointer(text: str | None, position: int | None) -> str:
-    """The lines that show `position` in `text` with a caret, or nothing."""
+    """The lines that show `position` in `text` with a caret; "" without a position."""
     if text is None or position is None:
         return ""
     position = min(position, len(text))
@@ -114,9 +114,9 @@ def pointer(text: str | None, position: int | None) -> str:
 
 
 def _find(text: str, words: tuple[str, ...]) -> int | None:
-    """Where the first of these words stands as a token of the text, quoted or not; of several tokens, the last one.
+    """The offset of the first of these words that is a token of the text, quoted or not; if it occurs often, the last.
 
-    A word may begin a token of several words.
+    A word may be the beginning of a token of several words.
 
     >>> _find("SELECT s.a FROM s", ("FROM s", "s")), _find("SELECT a FROM s ORDER BY a", ("order",))
     (16, 16)
@@ -136,12 +136,12 @@ def _find(text: str, words: tuple[str, ...]) -> int | None:
 
 
 def source_words(name: str) -> list[str]:
-    """How a text names an input: in FROM, where it is known to stand there, else anywhere."""
+    """The ways in which a text may name an input: in FROM, if it is known to be there, or else anywhere."""
     return [f"FROM {name}", f"JOIN {name}", f", {name}", name]
 
 
 def nearest(name: str, names: list[str]) -> str:
-    """A hint naming the closest of `names`, or all of them when they are few.
+    """A hint with the closest of `names`, or with all of them if they are few.
 
     >>> nearest("prize", ["symbol", "price"])
     "; did you mean 'price'?"
@@ -151,7 +151,7 @@ def nearest(name: str, names: list[str]) -> str:
 
 
 def nearest_quoted(name: str, names: list[str]) -> str:
-    """A hint for an unknown name in double quotes, in which a text may have been meant.
+    """A hint for an unknown name in double quotes, which may have been meant as a text.
 
     >>> nearest_quoted("ACME", ["symbol", "price"])
     "; double quotes name a column, a text is in single quotes: 'ACME'"
@@ -162,7 +162,7 @@ def nearest_quoted(name: str, names: list[str]) -> str:
 
 
 def closest(name: str, names: list[str]) -> str:
-    """A hint naming the closest of `names`, where one is close."""
+    """A hint with the closest of `names`, if one is close."""
     import difflib
 
     close = difflib.get_close_matches(name.lower(), {other.lower(): other for other in names}, n=1)
@@ -170,7 +170,7 @@ def closest(name: str, names: list[str]) -> str:
 
 
 def quantity(number: int, what: str = "event") -> str:
-    """A number with what it counts, in singular or plural.
+    """A number with the noun that it counts, in singular or plural.
 
     >>> quantity(1), quantity(1200), quantity(2, "wrong line")
     ('1 event', '1,200 events', '2 wrong lines')

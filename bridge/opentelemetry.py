@@ -10,7 +10,7 @@ from windows.databases.tracing import Tracer
 
 
 def span_tracer(tracer: trace.Tracer | None = None) -> Tracer:
-    """A tracer of a bridge that makes a span of each statement, below the span that is current.
+    """A tracer for a bridge that makes a span per statement, below the current span.
 
     Args:
         tracer: OpenTelemetry's tracer; by default that of the global provider for "bridge".

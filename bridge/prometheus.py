@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class StatusCollector(Collector):
-    """Collects the status when Prometheus asks for it; it then counts the rows of the state.
+    """Collects the status when Prometheus asks for it; the rows of the state are counted for it.
 
     >>> import bridge
     >>> from prometheus_client import CollectorRegistry
@@ -30,7 +30,7 @@ class StatusCollector(Collector):
         self._cep = cep
 
     def describe(self) -> list[Metric]:
-        """Nothing, so that registering does not read the database."""
+        """No metrics, so that registering does not read the database."""
         return []
 
     def collect(self) -> Iterator[Metric]:

@@ -2,7 +2,7 @@
 
 Type checks, rewriting and row patterns read this table. An aggregate without a row still works where the database has it:
 it is computed over all rows of the window, and sqlglot or the database says what its type is. A database that lacks an
-aggregate, or creates it, does so in its own file (`Database.is_aggregate`).
+aggregate, or creates it itself, says so in its own file (`Database.is_aggregate`).
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from sqlglot import exp
 from windows.sql import cast_to
 
 ARGUMENT = "argument"
-"""As `AggregateFunction.result`: the type of the argument."""
+"""A value of `AggregateFunction.result`: the result has the type of the argument."""
 
 NUMBERS, SCALARS = "numbers", "scalars"
-"""As `AggregateFunction.of`: only numbers are aggregated; only values that are not nested."""
+"""Values of `AggregateFunction.of`: it aggregates only numbers, or only values that are not nested."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Running:
-    """How a search for row patterns keeps an aggregate up to date, row by row.
+    """How a search for row patterns updates an aggregate, row by row.
 
-    `join` makes the value so far and a row's value one; `text` is the same as Python, of `{0}` and `{1}`. With `is_mean`
-    the value is what was joined divided by the number of values.
+    `join` combines the value so far with a row's value; `text` is the same as Python source, of `{0}` and `{1}`. With
+    `is_mean`
+    the result is the joined value divided by the number of values.
     """
 
     join: Callable[[Any, Any], Any]
@@ -40,7 +41,8 @@ class Running:
 class Decomposition:
     """How an aggregate is computed from aggregates of parts of the rows (Gray et al. 1997: distributive, algebraic).
 
-    `functions` are kept of each part, by default the aggregate itself; `combine` makes its value of the merged ones.
+    `functions` are computed for each part, by default the aggregate itself; `combine` makes the result of the merged
+    values.
     """
 
     functions: tuple[type[exp.AggFunc], ...] = ()
@@ -49,13 +51,13 @@ class Decomposition:
 
 @dataclasses.dataclass(frozen=True)
 class AggregateFunction:
-    """An aggregate function. What is not stated is as for most functions: NULLs are ignored, NULL of no rows.
+    """An aggregate function. The defaults describe most functions: they ignore NULLs, and are NULL over no rows.
 
     Args:
         name: the name in SQL.
         function: sqlglot's class; None if sqlglot does not know the name.
-        result: the type of its values, or `ARGUMENT`; empty: what sqlglot says.
-        keeps_scale: of DECIMALs it is a DECIMAL of the same scale.
+        result: the type of its values, or `ARGUMENT`; empty: sqlglot determines it.
+        keeps_scale: over DECIMALs its value is a DECIMAL of the same scale.
         of: what it aggregates, `NUMBERS` or `SCALARS`; empty: any values.
         is_universal: every database has it, or the bridge writes it in other words.
         empty: its value over no rows.
@@ -63,11 +65,11 @@ class AggregateFunction:
         in_row_order: it depends on the order of the rows.
         sees_nulls: a row counts also if its value is NULL.
         parts: how it is computed from aggregates of parts of the rows; None if it is not.
-        of_row: its value over a single row, of the argument; by default the argument.
-        merge: the aggregate that makes one value of those of several parts; by default the function itself.
-        pair: makes one value of those of two parts, neither of which is NULL.
+        of_row: makes, of the argument, its value over a single row; by default the argument.
+        merge: the aggregate that merges the values of several parts; by default the function itself.
+        pair: merges the values of two parts, neither of which is NULL.
         is_exact: the value does not depend on the order in which parts are merged, also of DOUBLEs.
-        slides: databases let rows leave a frame without reading the others again.
+        slides: databases can remove a row from a frame without reading the other rows again.
         running: how row patterns keep it up to date; None if they compute it anew.
         ufunc: numpy's function that reduces an array likewise.
     """
@@ -98,7 +100,7 @@ class AggregateFunction:
         return self.function(this=value)
 
     def merged(self, values: exp.Expr) -> exp.Expr:
-        """One value of the values of several parts, which stand in a column."""
+        """The merged value of several parts, whose values are in a column."""
         merged = self.call(values) if self.merge is None else self.merge(this=values)
         return merged if self.empty is None else cast_to(merged, "BIGINT")
 
@@ -172,7 +174,7 @@ AGGREGATES = (
     AggregateFunction("GROUP_CONCAT", exp.GroupConcat, in_row_order=True),
     AggregateFunction("COUNT_IF", exp.CountIf, empty=0),
 )  # fmt: skip
-"""The aggregate functions that the bridge knows more of than that they are aggregates."""
+"""The aggregate functions of which the bridge knows more than that they are aggregates."""
 
 _IGNORE_NULLS = frozenset(
     (
@@ -182,14 +184,14 @@ _IGNORE_NULLS = frozenset(
         "KURTOSIS",
     )
 )  # fmt: skip
-"""Aggregates without a row of which it is known that they ignore NULL."""
+"""Aggregates that are not in `AGGREGATES`, but are known to ignore NULL."""
 
 _BY_FUNCTION = {aggregate.function: aggregate for aggregate in AGGREGATES if aggregate.function is not None}
 _BY_NAME = {aggregate.name: aggregate for aggregate in AGGREGATES}
 
 
 def aggregate_of(call: exp.Expr) -> AggregateFunction | None:
-    """The row of a call's function; None if the call is not of an aggregate that has one.
+    """The entry of `AGGREGATES` for the function of a call; None if there is none.
 
     >>> import sqlglot
     >>> aggregate_of(sqlglot.parse_one("MAX(a)")).name
@@ -201,7 +203,7 @@ def aggregate_of(call: exp.Expr) -> AggregateFunction | None:
 
 
 def aggregate_named(name: str) -> AggregateFunction | None:
-    """The row of a function's name, in any case."""
+    """The entry of `AGGREGATES` for the name of a function, in any case; None if there is none."""
     return _BY_NAME.get(name.upper())
 
 
@@ -230,7 +232,7 @@ def _first(value: Any) -> list[Any]:
 
 
 def first_argument(call: exp.Expr) -> exp.Expr:
-    """The first argument of a call, the only one of most aggregates. `COUNT()`, which has none, is refused before."""
+    """The first argument of a call, the only one of most aggregates. `COUNT()`, which has none, is refused earlier."""
     return next(arguments(call))
 
 

@@ -118,7 +118,7 @@ def _with_pairs(type_name: str) -> Callable[[Any], Any] | None:
 
 
 def _without_pairs(kind: Any) -> Callable[[Any], Any] | None:
-    """The inverse function, by the Arrow type."""
+    """The inverse of `_with_pairs`: the function that turns lists of pairs into maps, for an Arrow type."""
     import pyarrow as pa
 
     if pa.types.is_struct(kind):
@@ -146,7 +146,7 @@ __all__ = [
 
 
 def columns_of_rows(rows: Sequence[Sequence[Any]], width: int) -> list[list[Any]]:
-    """The values of each column of fetched rows; `zip` of as many arguments as rows takes several times as long.
+    """The values of each column of fetched rows. (`zip` with one argument per row takes several times as long.)
 
     >>> columns_of_rows([(1, "x"), (2, "y")], 2), columns_of_rows([], 2)
     ([[1, 2], ['x', 'y']], [[], []])

@@ -1,4 +1,4 @@
-"""The base class of the kinds of windows: the questions that checks, languages and plans ask of each kind."""
+"""The base class of the kinds of windows: the questions that checks, languages and plans ask about each kind."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DURATION = r"\d+ ?[A-Z]+"
 
 
 class Role(enum.Enum):
-    """What an expression of an extent is for, which decides how it is checked."""
+    """The purpose of an expression of an extent, which decides how it is checked."""
 
     VALUE = "value"
     TIME = "a value in whole milliseconds"
@@ -36,13 +36,13 @@ Render = Callable[[exp.Expr], str]
 
 @dataclasses.dataclass(frozen=True)
 class Extent:
-    """A kind of window. A subclass states only what differs from the answers given here.
+    """A kind of window. A subclass defines only what differs from the answers given here.
 
     A field that holds an expression, or (`several`) a tuple of them, has its role in the field's metadata.
     """
 
     example: ClassVar[str] = ""
-    """A text of this kind over a column v, as messages show it; what may be left out is in brackets."""
+    """A text of this kind over a column v, as messages show it, with optional parts in brackets."""
     syntax: ClassVar[str] = ""
     """A regular expression of the text, in upper case, whose groups are the fields; empty: the text has expressions."""
     holds_per_key: ClassVar[bool] = True

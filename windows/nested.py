@@ -83,7 +83,7 @@ def json_path(steps: tuple[Step, ...], last: Callable[[int], str]) -> exp.Expr:
 
 
 def is_nested_null(node: exp.Expr) -> bool:
-    """Whether a node is a cast to a nested type, for which a database without these needs another."""
+    """Whether a node is a cast to a nested type, which a database without such types needs as another type."""
     return isinstance(node, exp.Cast) and not is_part(node.this) and node.to.is_type(*_NESTED)
 
 
@@ -97,7 +97,7 @@ _NESTED = (exp.DataType.Type.STRUCT, exp.DataType.Type.ARRAY, exp.DataType.Type.
 
 @functools.lru_cache(maxsize=1024)
 def _data_type(kind: str) -> exp.DataType:
-    """The type, without positions of names, which would not be positions in the query's text."""
+    """The type, without positions of its names: they would not be positions in the query's text."""
     found = exp.DataType.build(kind, dialect="duckdb")
     for node in found.walk():
         node.meta.clear()

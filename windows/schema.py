@@ -70,7 +70,7 @@ class Attribute:
 
 
 def reserved_advice(name: str) -> str:
-    """The way out for an attribute whose name is reserved."""
+    """The advice for an attribute whose name is reserved."""
     if name.lower() == "ts":
         return "leave it out if it is the event's time, which is given with each event and read as ts, or rename yours"
     return "rename yours"
@@ -244,7 +244,7 @@ def _type_name(kind: Any) -> str:
 
 
 def relation_schema(columns: Sequence[tuple[str, str]]) -> Schema:
-    """A relation's schema from names and types, which may be reserved names and unknown types here."""
+    """The schema of a relation from names and types. Unlike for streams, names may be reserved and types unknown."""
     attributes = []
     for name, kind in columns:
         attribute = object.__new__(Attribute)

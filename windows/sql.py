@@ -11,10 +11,10 @@ from sqlglot import exp
 from windows.times import NEVER
 
 COMPUTED = "computed"
-"""Marks a value in `meta` with its type where some databases compute another one, such as doubles in place of DECIMALs."""
+"""A key of `meta`: marks a value with its type, if some databases compute another one, such as doubles for DECIMALs."""
 
 RELATION_ORDER_PREFIX = "_by_"
-"""Prefix of the columns that order the rows of relations: by their values, since these rows have no time."""
+"""Prefix of the columns that order the rows of relations: they are ordered by value, since they have no time."""
 
 _SORTABLE_OFFSET = 2 * 10**18
 """Added to a number before it becomes text: texts of equal length compare as the numbers do."""
@@ -38,7 +38,7 @@ def column(name: str) -> exp.Column:
 
 
 def unused(name: str, names: Iterable[str]) -> str:
-    """The name, with more `_` before it where one of the names is the same but for case.
+    """The name, with more `_` before it if one of the names is equal to it, ignoring case.
 
     >>> unused("_n", ["a", "_N"]), unused("_n", ["n"])
     ('__n', '_n')
@@ -91,7 +91,7 @@ def aliased_table(name: str, alias: str) -> exp.Expr:
 
 
 def derived_table(rows: exp.Query, alias: str, copy: bool = True) -> exp.Expr:
-    """`(rows) AS alias`, as an item of FROM. Without a `copy` the rows become a part of it."""
+    """`(rows) AS alias`, as an item of FROM. Without a `copy` the tree `rows` itself becomes a part of it."""
     return exp.Subquery(this=rows.copy() if copy else rows).as_(alias, quoted=True, copy=False)
 
 
@@ -195,7 +195,7 @@ def lexicographically_before(pairs: list[tuple[exp.Expr, exp.Expr]]) -> exp.Expr
 
 
 INDEXED = "indexed"
-"""Marks, in `meta`, a NULL-safe equation of a column that has an index with a value."""
+"""A key of `meta`: marks a NULL-safe equation of a column that has an index with a value."""
 
 
 def null_safe_equal(left: exp.Expr, right: exp.Expr, is_indexed: bool = False) -> exp.Expr:
@@ -267,14 +267,14 @@ def ascending(expression: exp.Expr) -> exp.Ordered:
 
 
 def computed_as(value: exp.Expr, other: exp.Expr) -> exp.Expr:
-    """The value, marked as one that is computed as another one is."""
+    """The value, with the mark `COMPUTED` of another one, if that has it."""
     if COMPUTED in other.meta:
         value.meta[COMPUTED] = other.meta[COMPUTED]
     return value
 
 
 def neutralize(node: exp.Expr) -> exp.Expr:
-    """Rewrites divisions, on which databases differ: a division by zero is NULL here."""
+    """Rewrites divisions, on which databases differ, so that a division by zero is NULL."""
     by = _divisor(node)
     if by is None or isinstance(by, exp.Nullif):
         return node

@@ -30,7 +30,7 @@ _ALIASES = {alias: name for name, aliases in TYPES.items() for alias in (name, *
 _CONSTRAINT = re.compile(
     r"(.+?)\s+(NOT\s+NULL|NULL|PRIMARY\s+KEY|UNIQUE|DEFAULT\b.*|COMMENT\b.*)", re.IGNORECASE | re.DOTALL
 )
-"""The additions that SQL writes after a type."""
+"""A type with a constraint that SQL allows after it."""
 
 
 class TypeMismatch(ValueError):

@@ -60,7 +60,7 @@ def conversion(kind: str) -> Convert:
 
 
 def scalar_conversion(kind: str) -> Convert:
-    """The same for a scalar type; it raises `TypeMismatch` or any of `CONVERSION_ERRORS`."""
+    """The same function for a scalar type; it raises `TypeMismatch` or any of `CONVERSION_ERRORS`."""
     return _CONVERSIONS.get(kind) or _to_decimal(*typing.cast("tuple[int, int]", decimal_size(kind)))
 
 

@@ -19,7 +19,7 @@ __all__ = ["Database", "Refused", "open_database"]
 
 
 _SHARED = {"mysql": "mariadb"}
-"""Databases that are in another one's file."""
+"""Databases that are defined in the file of another one."""
 
 
 _SIGNS = ": in a user's name and password, the signs @ : / ? # % are written %40 %3A %2F %3F %23 %25"
@@ -96,9 +96,9 @@ def _alchemy(target: Any) -> Database:
 
 
 def _class_of(name: str) -> type[Alchemy]:
-    """The class of a database by SQLAlchemy's name for it: the one that the file `windows/databases/<name>.py` defines.
+    """The class of a database by SQLAlchemy's name for it, defined in the file `windows/databases/<name>.py`.
 
-    Without such a class, the one that assumes nothing but standard SQL.
+    If there is none: the class that assumes nothing but standard SQL.
 
     >>> [_class_of(name).__name__ for name in ("sqlite", "oracle", "duckdb")]
     ['SQLite', 'Alchemy', 'Alchemy']

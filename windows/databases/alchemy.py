@@ -71,7 +71,7 @@ class Alchemy(Database):
         return [column[0] for column in self._cursor.description]
 
     def fetch_arrow(self, sql: str) -> pa.Table | None:
-        """In the types of the result's columns; None if the driver's type codes are unknown."""
+        """The result in the types of its columns; None if the driver's type codes are unknown."""
         if not self.arrow_types:
             return None
         import pyarrow as pa
@@ -85,7 +85,10 @@ class Alchemy(Database):
 
     @contextlib.contextmanager
     def _settings(self, settings: Mapping[str, str], read: str, write: str) -> Iterator[None]:
-        """Within it the connection has these settings; `read` and `write` are the SQL to read and to set one."""
+        """A context in which the connection has these settings.
+
+        `read` and `write` are the SQL to read and to set one.
+        """
         (before,) = self.fetch(f"SELECT {', '.join(map(read.format, settings))}")
         try:
             for name, value in settings.items():
@@ -131,11 +134,11 @@ class Alchemy(Database):
     nested_type: ClassVar[str | None] = "TEXT"
 
     def encoder(self, attribute: Attribute) -> Convert | None:
-        """Nested values are written as JSON."""
+        """A function that writes nested values as JSON; None for other types."""
         return json_writer(attribute.type) if is_nested(attribute.type) else None
 
     def decoder(self, type_name: str) -> Convert | None:
-        """Many databases give decimals for sums of integers and averages, and numbers for booleans."""
+        """A function that converts fetched values: many databases return decimals for sums, numbers for booleans."""
         if is_nested(type_name):
             return json_reader(type_name)
         scale = scale_of(type_name)
@@ -167,7 +170,7 @@ class Alchemy(Database):
         self._call(self.connection.rollback)
 
     def close(self) -> None:
-        """Also if the connection is lost, or was closed elsewhere."""
+        """Closes the connection, also if it is lost or was closed elsewhere."""
         with contextlib.suppress(SQLAlchemyError, *self._errors):
             self._cursor.close()
             self.connection.close()
@@ -232,7 +235,7 @@ class Server(Alchemy):
 
 
 def arrow_array(values: Sequence[Any], kind: str | None) -> Any:
-    """An Arrow array of a type, else of the type the values have. Decimals without fractions are sums of integers."""
+    """An Arrow array of a type, by default of the values' own type. Decimals without fractions are sums of integers."""
     import pyarrow as pa
 
     if kind == "decimal":

@@ -1,4 +1,4 @@
-"""The interface that the bridge needs of a database. A database's own file states only where that database differs."""
+"""The interface that the bridge needs of a database. Each database's own file contains only its differences."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Database(Capabilities, JsonValues, abc.ABC):
     """The name of the bridge, where several have their tables in one database."""
 
     def own_types(self, select: str) -> dict[str, OwnType]:
-        """The columns of a SELECT whose values compare or compute otherwise outside the database, with their types."""
+        """The columns of a SELECT whose values compare or compute differently outside the database, and their types."""
         return {}
 
     def own_name(self, name: str) -> str:
@@ -75,14 +75,14 @@ class Database(Capabilities, JsonValues, abc.ABC):
         )
 
     def use_schema(self, name: str) -> None:
-        """Makes new tables in this schema, which is created if it is not there; others are found as before.
+        """Sets the schema of new tables, and creates it if needed. Tables in other schemas are found as before.
 
-        Raises `Refused` where there are no schemas.
+        Raises `Refused` if the database has no schemas.
         """
         raise Refused(f"{self.title} has no schemas that the bridge can use: name= keeps several bridges apart")
 
     def has_own(self, name: str) -> bool:
-        """Whether there is a table of this name where new tables are made."""
+        """Whether a table of this name exists in the schema of new tables."""
         return self.relation(name) is not None
 
     @property
@@ -91,7 +91,7 @@ class Database(Capabilities, JsonValues, abc.ABC):
         return False
 
     def __repr__(self) -> str:
-        """The database, without a password."""
+        """The database as text, without a password."""
         return f"<{self.title}>"
 
     # Statements ---------------------------------------------------------------------------------------------------------
@@ -147,9 +147,9 @@ class Database(Capabilities, JsonValues, abc.ABC):
         """Runs an INSERT, UPDATE or DELETE with values for its placeholders; returns the number of affected rows."""
 
     def limited(self, seconds: float, megabytes: float, reads_only: bool) -> contextlib.AbstractContextManager[None]:
-        """Within it a statement is stopped after `seconds`, or when it takes more memory; it then raises `Refused`.
+        """A context in which a statement that exceeds the time or the memory is stopped, and raises `Refused`.
 
-        `reads_only`: no statement is to write, not even a temporary table. Raises `Refused` where there are no limits.
+        `reads_only`: no statement may write, not even a temporary table. Raises `Refused` if there are no limits.
         """
         raise Refused(f"{self.title} has no limits on a statement's time: use DuckDB, SQLite, PostgreSQL or MariaDB")
 
@@ -168,15 +168,15 @@ class Database(Capabilities, JsonValues, abc.ABC):
         return []
 
     def in_utc(self, table: str) -> dict[str, str]:
-        """SQL that reads a table's columns with a time zone as a TIMESTAMP in UTC, by their names; {} stands for the column."""
+        """SQL that reads each column with a time zone as a TIMESTAMP in UTC, by column name; {} stands for the column."""
         return {}
 
     def listener(self) -> Listener | None:
-        """A listener to NOTIFY on the channel `cep_bridge`; None where the database has none. Raises `Refused`."""
+        """A listener to NOTIFY on the channel `cep_bridge`; None if the database has none. Raises `Refused`."""
         return None
 
     def data_version(self) -> Any:
-        """What is another value after each commit, of whatever connection; None where only reading shows what is new."""
+        """A value that changes with each commit of any connection; None if only reading the tables shows changes."""
         return None
 
     identity: ClassVar[str] = ""
@@ -185,7 +185,7 @@ class Database(Capabilities, JsonValues, abc.ABC):
     def change_triggers(
         self, table: str, outbox: str, columns: Sequence[NotedColumn], time: NotedColumn | None
     ) -> ChangeTriggers:
-        """Triggers that note changes of a user's table in an outbox; `time`: the column with the time of a change, if any."""
+        """Triggers that write changes of a user's table to an outbox; `time`: the column with a change's time, if any."""
         raise Refused(f"{self.title} has no triggers that could note the changes of {table}: use SQLite or a server")
 
     def _outbox(
@@ -201,7 +201,7 @@ class Database(Capabilities, JsonValues, abc.ABC):
         """The names of all tables and views that a new table would clash with."""
 
     def is_table(self, name: str) -> bool:
-        """True if a name, as written in FROM, is a table and not a view; False where the difference does not matter."""
+        """True if a name, as written in FROM, is a table and not a view; False also if that does not matter."""
         return False
 
     # Transactions -------------------------------------------------------------------------------------------------------
@@ -210,10 +210,10 @@ class Database(Capabilities, JsonValues, abc.ABC):
     def begin(self) -> None: ...
 
     def begin_again(self) -> None:
-        """Begins a transaction where DDL has committed the one under way; see `ddl_commits`."""
+        """Begins a transaction if DDL has committed the current one; see `ddl_commits`."""
 
     def settle(self) -> None:
-        """Waits for the statements of a transaction that are under way. Raises `Refused` if one has failed."""
+        """Waits for the statements of the transaction that still run. Raises `Refused` if one has failed."""
 
     @abc.abstractmethod
     def commit(self) -> None: ...
@@ -222,7 +222,7 @@ class Database(Capabilities, JsonValues, abc.ABC):
     def rollback(self) -> None: ...
 
     def has_committed(self, error: BaseException) -> bool:
-        """Whether a COMMIT that raised this error has taken effect, as the connection knows. Ends the transaction."""
+        """Whether a COMMIT that raised this error took effect, as far as the connection knows. Ends the transaction."""
         with contextlib.suppress(Refused):
             self.rollback()
         return False
@@ -231,19 +231,19 @@ class Database(Capabilities, JsonValues, abc.ABC):
     def close(self) -> None: ...
 
     def answers(self) -> bool:
-        """Whether the connection still works. Rolls back the transaction under way."""
+        """Whether the connection still works. Rolls back the current transaction."""
         with contextlib.suppress(Refused):
             self.rollback()
         try:
             self.fetch("SELECT 1")
         except Refused:
             return False
-        with contextlib.suppress(Refused):  # of a database that begins one with any statement
+        with contextlib.suppress(Refused):  # some databases begin a transaction with any statement
             self.rollback()
         return True
 
     def reopen(self) -> None:
-        """Opens the connection again, after it was lost. Raises `Refused`, also where that is not possible."""
+        """Opens the connection again, after it was lost. Raises `Refused` if that fails, or is impossible."""
         raise Refused(f"{self.title} is not opened again")
 
     def acquire_lock(self) -> None:
@@ -253,12 +253,12 @@ class Database(Capabilities, JsonValues, abc.ABC):
         """
 
     def reclaim_space(self) -> None:
-        """Housekeeping between transactions: what the database does not do by itself after many deletions."""
+        """Does housekeeping between transactions that the database does not do by itself after many deletions."""
 
     # Rendering ----------------------------------------------------------------------------------------------------------
 
     def render(self, statement: exp.Expr, pretty: bool = False) -> str:
-        """A neutral statement in the database's SQL. Raises `Refused` for what the database has no words for."""
+        """A neutral statement in the database's SQL. Raises `Refused` if the database's SQL cannot express it."""
         try:
             tree = statement.transform(self.adapt)
             dialect = Dialect.get_or_raise(self.dialect)
@@ -287,11 +287,11 @@ class Database(Capabilities, JsonValues, abc.ABC):
         return orders.get(Dialect.get_or_raise(self.dialect).NULL_ORDERING, (False, False))
 
     def exact(self, value: exp.Expr, type_name: str) -> exp.Expr:
-        """A computed value of this type, which fails where arithmetic beyond 64 bits would give a rounded number."""
+        """A computed value of this type, as an expression that fails if arithmetic beyond 64 bits would round it."""
         return value
 
     def rank_among(self, value: exp.Expr, values: exp.Select, order: exp.Expr) -> exp.Expr | None:
-        """By binary search, how many integers of a SELECT of one column `order` are at most `value`; None without a function."""
+        """How many integers of a SELECT of one column `order` are at most `value`, by binary search; None if impossible."""
         return None
 
     def is_aggregate(self, function: str) -> bool:
@@ -309,7 +309,7 @@ class Database(Capabilities, JsonValues, abc.ABC):
         return name is None or self.can_aggregate(name[1])
 
     def can_aggregate(self, function: str) -> bool:
-        """True if a function of this name, which stands for one of sqlglot's aggregates, is there."""
+        """True if there is a function of this name, which stands for one of sqlglot's aggregates."""
         return self.is_aggregate(function)
 
     # Arrow --------------------------------------------------------------------------------------------------------------
@@ -324,7 +324,7 @@ class Database(Capabilities, JsonValues, abc.ABC):
         return None
 
     def value_at_edge(self, value: exp.Expr, place: exp.Expr, is_last: bool) -> exp.Expr | None:
-        """The value, also NULL, at a group's least or greatest `place`, by an aggregate; None: by a window function below it."""
+        """An aggregate for the value, also NULL, at a group's least or greatest `place`; None: use a window function."""
         return None
 
     def is_exact_in_arrow(self, type_name: str) -> bool:
@@ -338,12 +338,12 @@ class Database(Capabilities, JsonValues, abc.ABC):
         self.append(self.quoted(name), rows)
 
     def unregister_arrow(self, name: str) -> None:
-        """Ends what `register_arrow` began."""
+        """Ends the registration of an Arrow table by `register_arrow`."""
         self.execute(f"DROP TABLE {self.quoted(name)}")
 
     @contextlib.contextmanager
     def registered(self, rows: pa.Table, name: str | None = None) -> Iterator[str]:
-        """Registers an Arrow table for the duration of a `with` block, which gets its name."""
+        """Registers an Arrow table for the duration of a `with` block; its target is the name of the table."""
         name = name or f"_cep_registered_{next(_registration)}"
         self.register_arrow(name, rows)
         try:
@@ -355,9 +355,9 @@ class Database(Capabilities, JsonValues, abc.ABC):
         self.unregister_arrow(name)
 
     def temporary_view(self, table: str, select: str, is_stored: bool) -> contextlib.AbstractContextManager[None]:
-        """Within it statements read the rows of a SELECT, in the types of a table's columns, in the place of this table.
+        """A context in which statements read the rows of a SELECT in place of a table, in the types of its columns.
 
-        Where `temporary_views` is true. `is_stored`: the rows are computed once.
+        Only if `temporary_views` is true. `is_stored`: the rows are computed once.
         """
         raise NotImplementedError(f"{self.title} has no temporary views that hide tables")
 
@@ -380,7 +380,7 @@ class Database(Capabilities, JsonValues, abc.ABC):
         return self.column_type(attribute)
 
     def value_type(self, attribute: Attribute) -> str | None:
-        """The type to CAST a value to that a statement computes with; None if only a column of its type gives it."""
+        """The type for a CAST of a value that a statement computes with; None if only a column of its type has them."""
         return self.column_type(attribute)
 
     def encoder(self, attribute: Attribute) -> Convert | None:

@@ -1,4 +1,4 @@
-"""What a database can do, or does well: constants, by which plans and statements are chosen."""
+"""Constants that say what a database can do, or does well; plans and statements depend on them."""
 
 from __future__ import annotations
 
@@ -12,22 +12,25 @@ from windows.databases.python_aggregates import PythonAggregate
 
 
 class Capabilities:
-    """The capabilities of a database. The defaults are those of most; a database's own file states where it differs."""
+    """The capabilities of a database.
+
+    The defaults are those of most databases; a database's own file has its differences.
+    """
 
     chunk_size: ClassVar[int] = 10_000
     """The number of events that pass through the statements at once, at most."""
     arrow_chunk_size: ClassVar[int] = 0
-    """The same for events that come as Arrow, divided by the number of queries; applies where it is the greater."""
+    """The same for events that come as Arrow, divided by the number of queries; the greater of both limits applies."""
     frames_chunk_size: ClassVar[int] = 0
     """The same where all statements take time in proportion to the events, as filters, window frames and row patterns do."""
     ddl_commits: ClassVar[bool] = False
-    """True if CREATE TABLE and DROP TABLE commit the transaction under way."""
+    """True if CREATE TABLE and DROP TABLE commit the current transaction."""
     computed_frame_bounds: ClassVar[bool] = False
     """True if a bound of a window frame may be an expression that is computed per row."""
     asof_joins: ClassVar[bool] = False
     """True if there are ASOF joins, and lists whose values are read by position."""
     prefers_bulk: ClassVar[bool] = False
-    """True if the database is built for many events at once: statements then search rather than write rows in reserve."""
+    """True if the database is built for many events at once: statements then search for rows, and store none early."""
     index_range_joins: ClassVar[bool] = True
     """True if an index serves a range whose bounds are another row's values."""
     nested_loops_only: ClassVar[bool] = False
@@ -35,7 +38,7 @@ class Capabilities:
     fast_sliding_min_max: ClassVar[bool] = False
     """True if MIN and MAX over a sliding frame are as fast as over a growing one, and always right."""
     window_per_brief_push: ClassVar[int] = 8
-    """The times that a window is as long as a push from which on the rows that leave and enter are faster than all rows."""
+    """How many times longer than a push a window must be for rows that leave and enter to be faster than all rows."""
     side_by_side_frames: ClassVar[bool] = False
     """True if one statement with the window frames of several queries is faster than a statement per query."""
     pane_sizes: ClassVar[tuple[int, ...]] = ()
@@ -43,7 +46,7 @@ class Capabilities:
     has_all_extremes: ClassVar[bool] = True
     """True if there is MIN of values of every type."""
     unlogged_tables: ClassVar[bool] = False
-    """True if tables may have no write-ahead log, and TRUNCATE belongs to the transaction under way."""
+    """True if tables may have no write-ahead log, and TRUNCATE belongs to the current transaction."""
     uses_indexes: ClassVar[bool] = True
     """True if indexes on window tables make statements faster."""
     wide_integer: ClassVar[str | None] = None
@@ -57,7 +60,7 @@ class Capabilities:
     insertion_ordered: ClassVar[bool] = False
     """True if a table is read, and numbered by OVER (), in the order in which its rows were inserted."""
     temporary_views: ClassVar[bool] = False
-    """Whether a temporary view can stand in the place of a table, and is planned with what reads it."""
+    """True if a temporary view can stand in for a table, and is planned together with the statement that reads it."""
     zero_copy_arrow: ClassVar[bool] = False
     """True if a registered Arrow table is read in place, without a copy."""
     covering_indexes: ClassVar[bool] = False
@@ -71,11 +74,11 @@ class Capabilities:
     binary_type: ClassVar[str] = "BLOB"
     """The column type of bytes."""
     python_types: ClassVar[Collection[str]] = ()
-    """The types of attributes whose values it compares, by `=` and, but for texts and NaN, by `<`, and returns as Python does."""
+    """The attribute types whose values it returns and compares as Python: by `=`, and by `<` but for texts and NaN."""
     compensates_sums: ClassVar[bool] = False
     """True if SUM and AVG of doubles make up for what each addition has rounded (Kahan and Babuška)."""
     python_aggregates: ClassVar[Mapping[type[exp.Expr], PythonAggregate]] = MappingProxyType({})
-    """The aggregates of whole numbers and doubles that Python computes as it does, beside counts, sums, means and extremes."""
+    """Aggregates of integers and doubles that Python computes alike, beside counts, sums, means and extremes."""
     ordered_aggregates: ClassVar[bool] = True
     """True if an aggregate may order its values: `string_agg(v, ',' ORDER BY w)`."""
     lists_aggregates: ClassVar[bool] = False

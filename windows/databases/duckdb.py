@@ -71,7 +71,7 @@ class DuckDB(Database):
     )
 
     def __init__(self, place: str | duckdb.DuckDBPyConnection = ":memory:") -> None:
-        """`place`: what follows `duckdb:///` in a URL, `file?setting=value&…`, or an open connection."""
+        """`place`: the part of a URL after `duckdb:///`, `file?setting=value&…`, or an open connection."""
         self._owned = isinstance(place, str)
         if isinstance(place, str):
             self.connection, self._shown = opened(place)
@@ -108,7 +108,7 @@ class DuckDB(Database):
         return table
 
     def prepare(self, sql: str) -> None:
-        """EXPLAIN takes longer, as it draws the plan."""
+        """Plans the statement by PREPARE. EXPLAIN takes longer, as it draws the plan."""
         self._run(f"PREPARE cep_prepared AS {sql}")
         self._run("DEALLOCATE cep_prepared")
 
@@ -144,7 +144,7 @@ class DuckDB(Database):
         used, before = self.fetch(
             "SELECT SUM(memory_usage_bytes), current_setting('memory_limit') FROM duckdb_memory()"
         )[0]
-        self._memory_limit = self._memory_limit or before  # it is shown rounded
+        self._memory_limit = self._memory_limit or before  # kept, as DuckDB shows it rounded
         timer = threading.Timer(seconds, self.connection.interrupt)
         timer.daemon = True
         self.execute(f"SET memory_limit = '{int(used + megabytes * 2**20)} B'")
@@ -178,7 +178,7 @@ class DuckDB(Database):
 
     @contextlib.contextmanager
     def temporary_view(self, table: str, select: str, is_stored: bool) -> Iterator[None]:
-        """A name without a schema is first that of a temporary table or view."""
+        """In DuckDB a name without a schema means first of all a temporary table or view."""
         name, form = self.quoted(table), "TABLE" if is_stored else "VIEW"
         kinds, found = (self._columns(query) for query in (f"SELECT * FROM main.{name} LIMIT 0", select))
         own = [self.quoted(column) for column in kinds]
@@ -198,7 +198,7 @@ class DuckDB(Database):
         return {name: kind for name, kind, *_ in self.fetch(f"DESCRIBE {select}")}
 
     def relation(self, name: str) -> Schema | None:
-        """Only an existing table is described: an error would end the transaction."""
+        """Describes only a table that exists: an error would end the transaction."""
         if find_relation(self.connection, table_of(name)) is None:
             return None
         try:
@@ -218,7 +218,7 @@ class DuckDB(Database):
         return dict.fromkeys(names, "make_timestamp(epoch_us({}))")
 
     def _properties(self, name: str, what: str, condition: str) -> list[Any]:
-        """A column of what DuckDB tells of the table or view of this name."""
+        """A column of DuckDB's metadata for the table or view of this name."""
         found = find_relation(self.connection, table_of(name))
         if found is None:
             return []
@@ -239,7 +239,7 @@ class DuckDB(Database):
         self._run("ROLLBACK")
 
     def has_committed(self, error: BaseException) -> bool:
-        """A COMMIT that fails says so, and leaves no transaction to roll back, as one that takes effect does."""
+        """Whether there is no transaction to roll back, and the error does not say that the COMMIT failed."""
         try:
             self.rollback()
         except Refused as refused:
@@ -258,7 +258,7 @@ class DuckDB(Database):
         return Elements(rows.as_(alias, quoted=True), value, place)
 
     def use_schema(self, name: str) -> None:
-        """The tables of the schema before are found, too."""
+        """Tables of the previous schema are still found."""
         ((before,),) = self.fetch("SELECT current_schema()")
         self.execute(f"CREATE SCHEMA IF NOT EXISTS {self.quoted(name)}")
         path = f"{self.quoted(name)},{self.quoted(before)}".replace("'", "''")
@@ -273,7 +273,7 @@ class DuckDB(Database):
 
     @property
     def python_types(self) -> Collection[str]:  # type: ignore[override]
-        """Texts are, unless a collation is set for all of them."""
+        """Texts are among them, unless a default collation is set."""
         ((collation,),) = self.fetch("SELECT current_setting('default_collation')")
         return _PYTHON_TYPES - ({"VARCHAR"} if collation else set())
 
@@ -288,7 +288,7 @@ class DuckDB(Database):
         return next((str(path) for (path,) in found if path), "")
 
     def acquire_lock(self) -> None:
-        """DuckDB locks a file for other processes; the bridges of this process know each other."""
+        """DuckDB locks a file against other processes; `_LOCKED` has the files of this process."""
         if not self._path:
             return  # in memory
         ((schema,),) = self.fetch("SELECT current_schema()")
@@ -312,7 +312,7 @@ class DuckDB(Database):
 
     def adapt(self, node: exp.Expr) -> exp.Expr:
         if isinstance(node, (exp.Column, exp.Identifier)):
-            return node  # nearly all of a statement
+            return node  # most nodes of a statement
         if isinstance(node, exp.Cast) and is_part(node.this):
             node = cast("exp.Expr", node.this)  # a part has its type in DuckDB
         if isinstance(node, exp.Literal) and not node.is_string and "." in node.name and "e" not in node.name.lower():
@@ -343,7 +343,7 @@ class DuckDB(Database):
         return own | (self._collations(select, texts) if texts else {})
 
     def _collations(self, select: str, names: Sequence[str]) -> dict[str, OwnType]:
-        """The declared collations of text columns, by what is equal to a literal in their place."""
+        """The declared collations of text columns, found by which texts equal a literal in the column's place."""
         like = "(CASE WHEN false THEN {} ELSE '{}' END) = '{}'"
         pairs = (("a", "A"), ("\u00e9", "e"))
         equal = ", ".join(like.format(self.quoted(name), *pair) for name in names for pair in pairs)
@@ -355,7 +355,7 @@ class DuckDB(Database):
         return {name: OwnType(f"COLLATE {'.'.join(kind)}") for name, kind in zip(names, kinds, strict=True) if kind}
 
     def is_aggregate(self, function: str) -> bool:
-        """Reading the list of functions takes milliseconds, so what is known of those that exist is kept."""
+        """Keeps the result for functions that exist, as reading DuckDB's list of functions takes milliseconds."""
         known = self._is_aggregate.get(function.lower())
         if known is None:
             sql = "SELECT bool_or(function_type = 'aggregate') FROM duckdb_functions() WHERE function_name = lower(?)"
@@ -365,7 +365,7 @@ class DuckDB(Database):
         return bool(known)
 
     def can_aggregate(self, function: str) -> bool:
-        """Some are macros over other aggregates; window functions need an OVER."""
+        """Some aggregates are macros over others. Window functions do not count, as they need an OVER."""
         sql = "SELECT 1 FROM duckdb_functions() WHERE function_name = lower(?) AND function_type <> 'window' LIMIT 1"
         return bool(self.connection.execute(sql, [function]).fetchall())
 

@@ -1,4 +1,4 @@
-"""Connections of DuckDB: opened by what a URL says, without optimizers that plan the bridge's statements wrongly or slowly."""
+"""Connections of DuckDB, opened by URL, without optimizers that plan the bridge's statements wrongly or slowly."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from windows.sql import is_constant_text
 
 
 def opened(place: str) -> tuple[duckdb.DuckDBPyConnection, str]:
-    """A new connection, and what is shown of its place.
+    """A new connection, and the text that shows its place.
 
     Args:
-        place: What follows `duckdb:///` in a URL: a file, none for a database in memory, and `?setting=value&…`.
+        place: The part of a URL after `duckdb:///`: a file, none for a database in memory, and `?setting=value&…`.
 
     Raises:
         Refused: The file cannot be opened, or a setting is wrong.
@@ -33,13 +33,13 @@ def opened(place: str) -> tuple[duckdb.DuckDBPyConnection, str]:
         url = f"duckdb:///{file}{mark}{settings}"
         raise Refused(f"the database {without_password(url)} cannot be opened: {hidden(error, url)}") from None
     with contextlib.suppress(duckdb.Error):  # an older version without shared sub-queries
-        # Beside one, DuckDB joins by one bound of a range, in quadratic time.
+        # With a shared sub-query, DuckDB joins by only one bound of a range, in quadratic time.
         disable_optimizer(connection, "common_subplan")
     return connection, "in memory" if file == ":memory:" else file
 
 
 def disable_optimizer(connection: duckdb.DuckDBPyConnection, name: str) -> None:
-    """Disables an optimizer of a connection, beside those that are disabled already."""
+    """Disables an optimizer of a connection, in addition to those that are disabled already."""
     ((already,),) = connection.execute("SELECT current_setting('disabled_optimizers')").fetchall()
     disabled = {name, *filter(None, (already or "").split(","))}
     connection.execute("SET disabled_optimizers = ?", [",".join(sorted(disabled))])

@@ -1,4 +1,4 @@
-"""What a name stands for on DuckDB, where several schemas, and databases that are attached, may have a table of this name."""
+"""Resolves table names on DuckDB, where several schemas and attached databases may have a table of the same name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SELECT table_catalog, table_schema, table_name, table_type = 'VIEW', current_dat
 FROM information_schema.tables WHERE """
 
 _ENTRY = re.compile(r'(?:"(?:[^"]|"")*"|[^,"])+')
-"""A place in a search path: names, in quotation marks where they have other signs, with dots between them."""
+"""An entry of a search path: names with dots between them, in quotation marks if they have special characters."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +55,8 @@ def find_relation(connection: duckdb.DuckDBPyConnection, table: exp.Table) -> Ca
 def visible_names(connection: duckdb.DuckDBPyConnection) -> list[str]:
     """The names of all tables and views that are found without a schema.
 
-    DuckDB's own are left out: to list them, it first creates all of its system views, which takes milliseconds.
+    DuckDB's own tables are left out: to list them, DuckDB first creates all of its system views, which takes
+    milliseconds.
     """
     rows = connection.execute(f"{_RELATIONS} table_schema NOT IN ('information_schema', 'pg_catalog')").fetchall()
     places = {(catalog.lower(), schema.lower()) for catalog, schema in _places(exp.Table(), rows)}

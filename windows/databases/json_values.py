@@ -20,7 +20,10 @@ class Elements(NamedTuple):
 
 
 class JsonValues:
-    """How a database reads and makes nested values that it stores as JSON; one with nested types needs none of it."""
+    """How a database reads and makes nested values that it stores as JSON.
+
+    A database with nested types needs none of it.
+    """
 
     dialect: ClassVar[str]
 

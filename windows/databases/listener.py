@@ -1,4 +1,4 @@
-"""What ends the pauses of a watch: notifications of other connections, on databases that have them."""
+"""Listeners to notifications of other connections, which end the pauses of a watch, on databases that have them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ from windows.databases.triggers import CHANNEL
 
 
 class Listener(Protocol):
-    """A connection on which a notification of another program is waited for."""
+    """A connection that waits for notifications of other programs."""
 
     def wait(self, seconds: float) -> bool:
-        """Whether a notification has come within `seconds`. Raises `Refused` if the connection is lost."""
+        """Waits; returns whether a notification has come within `seconds`.
+
+        Raises `Refused` if the connection is lost.
+        """
 
     def close(self) -> None: ...
 
 
 class PostgreSQLListener:
-    """A connection of its own on the channel `cep_bridge`, which outboxes notify, and applications may."""
+    """A connection of its own on the channel `cep_bridge`, which outboxes and applications notify."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._errors = (engine.dialect.dbapi.Error,)  # type: ignore[union-attr]
@@ -35,7 +38,10 @@ class PostgreSQLListener:
             raise ConnectionLost(error) from None
 
     def wait(self, seconds: float) -> bool:
-        """Whether a notification has come within `seconds`. Raises `Refused` if the connection is lost."""
+        """Waits; returns whether a notification has come within `seconds`.
+
+        Raises `Refused` if the connection is lost.
+        """
         try:
             return any(True for _ in self._driver.notifies(timeout=seconds, stop_after=1))
         except self._errors as error:

@@ -1,4 +1,4 @@
-"""Where MariaDB and MySQL differ: quotes, texts that ignore case, DDL that ends transactions, decimal quotients."""
+"""Differences of MariaDB and MySQL: quotes, texts that ignore case, DDL that ends transactions, decimal quotients."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ AGGREGATES = {
     "AVG", "BIT_AND", "BIT_OR", "BIT_XOR", "COUNT", "GROUP_CONCAT", "JSON_ARRAYAGG", "JSON_OBJECTAGG", "MAX",
     "MIN", "STD", "STDDEV", "STDDEV_POP", "STDDEV_SAMP", "SUM", "VARIANCE", "VAR_POP", "VAR_SAMP",
 }  # fmt: skip
-"""The aggregate functions of both, which no table of the server lists."""
+"""The aggregate functions of both databases, which no table of the server lists."""
 
 _INDEX = re.compile(r"(CREATE INDEX .* ON `(.+?)`)\((.*)\)", re.DOTALL)
 _LOCK = "CONCAT('cep_bridge.', SHA1(CONCAT('{}', COALESCE(DATABASE(), ''))))"
@@ -48,10 +48,10 @@ _CREATE = re.compile(r"CREATE TABLE (?:IF NOT EXISTS )?(`(?:[^`]|``)+`)")
 _IN_TRANSACTION = 1
 """The bit of the protocol's status of a connection that is in a transaction."""
 _CLIENT_ERRORS = 2
-"""The thousand that the numbers of errors have which are the driver's own."""
+"""The numbers of the driver's own errors, divided by 1,000."""
 
 _NOT_HASHED = ("DECIMAL", "TIMESTAMP")
-"""The types whose NULLs MariaDB's hash joins do not find."""
+"""The types whose NULLs MariaDB's hash joins do not match."""
 
 
 class MariaDB(_MySQL):
@@ -115,7 +115,7 @@ class MySQL(MariaDBJson, MariaDBSql):
 
     @property
     def table_options(self) -> str:  # type: ignore[override]
-        """Texts of any letters, which compare byte by byte."""
+        """Makes texts hold any characters, and compare byte by byte."""
         return f" DEFAULT CHARACTER SET utf8mb4 COLLATE {self.collation}"
 
     def _registered_type(self, kind: Any) -> str:
@@ -126,7 +126,7 @@ class MySQL(MariaDBJson, MariaDBSql):
         return "binary" if is_mariadb_binary(self._cursor._result.fields[place]) else super()._arrow_kind(place, code)
 
     def use_schema(self, name: str) -> None:
-        """A schema is a database here, and those of others are named with theirs: `shop.orders`."""
+        """A schema is a database here. Tables of another database are named with it: `shop.orders`."""
         known = exp.Literal.string(name).sql(self.dialect)
         if not self.fetch(f"SELECT 1 FROM information_schema.schemata WHERE schema_name = {known}"):
             self.execute(f"CREATE DATABASE {self.quoted(name)}")
@@ -167,14 +167,14 @@ class MySQL(MariaDBJson, MariaDBSql):
         self._created.clear()
 
     def rollback(self) -> None:
-        """Drops the tables created since `begin`: CREATE TABLE commits the transaction."""
+        """Also drops the tables created since `begin`: CREATE TABLE has committed the transaction."""
         self.execute("ROLLBACK")
         for name in self._created:
             self.execute(f"DROP TABLE IF EXISTS {name}")
         self._created.clear()
 
     def has_committed(self, error: BaseException) -> bool:
-        """The server's status says whether it is in a transaction; its own errors say that it has rolled back."""
+        """Asks the server's status whether a transaction is open. After an error of the server, it was rolled back."""
         number = next(iter(getattr(error.__context__, "args", ())), None)
         is_servers = isinstance(number, int) and number // 1000 != _CLIENT_ERRORS
         if not self._driver.open or self._driver.server_status & _IN_TRANSACTION or is_servers:
@@ -200,14 +200,14 @@ class MySQL(MariaDBJson, MariaDBSql):
         return relation_schema(kinds) if rows else None
 
     def relation_columns(self, name: str, columns: Sequence[str]) -> dict[str, exp.Expr]:
-        """Texts of every table compare like those of the bridge's tables, whatever their collation."""
+        """Makes texts of every table compare like those of the bridge's tables, whatever their collation."""
         collations = dict(self._columns(name, "column_name, collation_name"))
         plain = super().relation_columns(name, columns)
         differs = [column for column in columns if collations.get(column) not in (None, self.collation)]
         return {**plain, **{column: self._binary(plain[column]) for column in differs}}
 
     def in_utc(self, table: str) -> dict[str, str]:
-        """A TIMESTAMP is read in the time zone of the session."""
+        """A TIMESTAMP is read in the time zone of the session, so it is converted."""
         names = [name for name, kind in self._columns(table, "column_name, data_type") if kind == "timestamp"]
         return dict.fromkeys(names, "CONVERT_TZ({}, @@SESSION.time_zone, '+00:00')")
 
@@ -229,7 +229,7 @@ class MySQL(MariaDBJson, MariaDBSql):
         return function.upper() in self._aggregates
 
     def _nested(self, node: exp.Expr) -> exp.Expr | None:
-        """A CAST to text without a length would make a column of length 0."""
+        """Adds a length to a CAST to text, which would make a column of length 0 without it."""
         found = super()._nested(node)
         return cast_type(found, self) if isinstance(found, exp.Cast) and is_nested_null(node) else found
 
@@ -247,7 +247,7 @@ class MySQL(MariaDBJson, MariaDBSql):
         return self.fetch(f"SELECT {properties} FROM information_schema.columns WHERE {where}")
 
     def _index(self, sql: str) -> str:
-        """An index on a long text needs the number of characters to index."""
+        """Adds the number of characters to index, which an index on a long text needs."""
         found = _INDEX.fullmatch(sql)
         assert found is not None
         head, table, columns = found.groups()
@@ -261,11 +261,11 @@ _WHOLE = {
     "TINYINT": "SMALLINT", "UTINYINT": "SMALLINT", "USMALLINT": "INTEGER", "MEDIUMINT": "INTEGER", "UMEDIUMINT": "INTEGER",
     "UINT": "BIGINT", "UBIGINT": "DECIMAL(20, 0)",
 }  # fmt: skip
-"""The smallest types that have all numbers of MariaDB's own."""
+"""For each of MariaDB's own integer types, the smallest type of the bridge that has all its values."""
 
 
 def _kind(column_type: str) -> str:
-    """The type of a column as the catalogue has it, in standard SQL.
+    """The type of a column, as the catalogue shows it, in standard SQL.
 
     >>> [_kind(each) for each in ("tinyint(1)", "int(10) unsigned zerofill", "bigint(20) unsigned", "decimal(10,2) unsigned")]
     ['BOOLEAN', 'BIGINT', 'DECIMAL(20, 0)', 'DECIMAL(10, 2)']

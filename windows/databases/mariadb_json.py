@@ -23,7 +23,7 @@ from windows.schema import Attribute, decimal_size
 from windows.types import is_nested
 
 TEXT_LENGTH = 4_000_000
-"""The length of texts made by CAST: a recursive statement truncates texts to the length of the first."""
+"""The length of texts made by CAST: a recursive statement truncates its texts to the length of the first one."""
 
 
 class MariaDBJson(JsonValues):
@@ -65,7 +65,7 @@ class MariaDBJson(JsonValues):
         return call("JSON_LENGTH", value)
 
     def json_object(self, fields: Sequence[FieldValue]) -> exp.Expr:
-        """By concatenation: JSON_OBJECT writes blanks, and integers for booleans."""
+        """Concatenates texts: JSON_OBJECT writes blanks, and integers for booleans."""
         return call("CONCAT", *json_text(fields, self._in_json))
 
     def json_list(self, value: exp.Expr, kind: str, order: Sequence[exp.Expr]) -> exp.Expr:

@@ -24,7 +24,7 @@ class MariaDBSql(Server):
     collation: str
     """The collation of the bridge's texts."""
     not_hashed: set[str]
-    """The names of columns whose NULLs a hash join does not find, in lower case."""
+    """The names, in lower case, of columns whose NULLs a hash join does not match."""
 
     def adapt(self, node: exp.Expr) -> exp.Expr:
         change = _CHANGES.get(type(node))
@@ -39,13 +39,13 @@ def _name(name: exp.Expr, _: MariaDBSql) -> exp.Expr:
 
 
 def _literal(literal: exp.Expr, _: MariaDBSql) -> exp.Expr:
-    """`1.5` is a DECIMAL in MariaDB, and a DOUBLE in the bridge."""
+    """Writes `1.5` as a DOUBLE, as in the bridge; in MariaDB it is a DECIMAL."""
     is_double = not literal.args["is_string"] and "." in literal.name and "e" not in literal.name.lower()
     return exp.Literal.number(literal.name + "e0") if is_double else literal
 
 
 def cast_type(cast: exp.Expr, _: MariaDBSql) -> exp.Expr:
-    """Types that CAST accepts. A literal cast to BIGINT would make an INT column."""
+    """Casts to types that CAST accepts. A literal cast to BIGINT would make an INT column."""
     kind, value = cast.args["to"].this, cast.this
     if kind == exp.DataType.Type.BIGINT and isinstance(value, exp.Literal) and value.name.isdigit():
         cast.set("this", exp.Literal.number(f"{value.name}e0") if len(value.name) < 16 else value)
@@ -55,19 +55,19 @@ def cast_type(cast: exp.Expr, _: MariaDBSql) -> exp.Expr:
 
 
 def _divided(quotient: exp.Expr, _: MariaDBSql) -> exp.Expr:
-    """A quotient of integers would have four digits after the point."""
+    """Divides doubles: a quotient of integers would have only four digits after the point."""
     quotient.set("this", as_double(quotient.this))
     return quotient
 
 
 def _of_doubles(call: exp.Expr, _: MariaDBSql) -> exp.Expr:
-    """Over decimals the result has only four more digits."""
+    """Aggregates doubles: over decimals the result has only four more digits."""
     aggregate_doubles(call)
     return call
 
 
 def _rounded(call: exp.Expr, _: MariaDBSql) -> exp.Expr:
-    """A DOUBLE is rounded half to even, a DECIMAL half up."""
+    """Rounds a DECIMAL, half up; a DOUBLE would be rounded half to even."""
     call.set("this", exp.cast(call.this.copy(), "DECIMAL(65, 20)"))
     return call
 
@@ -81,14 +81,17 @@ def _like(like: exp.Expr, _: MariaDBSql) -> exp.Expr:
 
 
 def _regexp_like(node: exp.Expr, database: MariaDBSql) -> exp.Expr:
-    """MariaDB lacks REGEXP_LIKE."""
+    """Writes REGEXP_INSTR, as MariaDB lacks REGEXP_LIKE."""
     sides = [side.transform(database.adapt) for side in (node.this, node.expression)]
     place = exp.Anonymous(this="REGEXP_INSTR", expressions=sides)
     return exp.GT(this=place, expression=exp.Literal.number(0))
 
 
 def _windowed(window: exp.Expr, database: MariaDBSql) -> exp.Expr:
-    """LEAD and LAG have no default; the bridge gives one only for values that are never NULL."""
+    """Replaces the default of LEAD and LAG, which MariaDB lacks.
+
+    The bridge gives one only for values that are never NULL.
+    """
     if (end := _end_of_order(window)) is not None:
         return end.transform(database.adapt)
     if not isinstance(window.this, (exp.Lead, exp.Lag)) or window.this.args.get("default") is None:
@@ -130,7 +133,7 @@ def _filtered(call: exp.Expr, database: MariaDBSql) -> exp.Expr:
 
 
 def _created(create: exp.Expr, database: MariaDBSql) -> exp.Expr:
-    """Tables with transactions, and with texts that compare byte by byte."""
+    """Creates tables with transactions, and with texts that compare byte by byte."""
     if create.args["kind"] != "TABLE":
         return create
     properties = create.args.get("properties") or exp.Properties(expressions=[])
@@ -201,9 +204,9 @@ def _origins(column: exp.Column) -> set[str]:
 
 
 def _deleted(delete: exp.Expr, _: MariaDBSql) -> exp.Expr:
-    """Names the table twice where rows are sought IN a sub-query: else MariaDB computes that again for each row.
+    """Names the table twice if rows are sought IN a sub-query: otherwise MariaDB computes that again for each row.
 
-    Then a sub-query may read the table itself in a derived table alone.
+    Then the sub-query may read the table itself only in a derived table.
     """
     where, target = delete.args.get("where"), delete.this
     clauses = ("tables", "using", "order", "limit", "returning")
@@ -226,7 +229,7 @@ def _is_derived(read: exp.Table) -> bool:
 
 
 def _cte(cte: exp.Expr, _: MariaDBSql) -> exp.Expr:
-    """There is no MATERIALIZED in WITH."""
+    """Removes MATERIALIZED, which MariaDB does not have in WITH."""
     cte.set("materialized", None)
     return cte
 

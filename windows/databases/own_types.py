@@ -1,6 +1,6 @@
-"""Types whose values mean something else outside their database: one table per database says what may leave it, and how.
+"""Types whose values would mean something else outside their database: one table per database says how they leave it.
 
-Of all other types the values compare and compute outside, in Python and NumPy, as they do in the database.
+The values of all other types compare and compute alike in Python, NumPy and the database.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class OwnType(NamedTuple):
     """How values of such a type leave the database, and come back."""
 
     cast: str
-    """The type to which values are cast back, or `COLLATE` and the name of a collation."""
+    """The type for a cast of values that come back, or `COLLATE` and the name of a collation."""
     leave_as: str = ""
     """The type to which they are cast when they leave, if the driver or Arrow would change them."""
     within: Nodes = ()
@@ -57,12 +57,15 @@ _POSTGRESQL = {
     19: OwnType("name", "text", ORDER), 700: OwnType("real", "", ARITHMETIC), 1042: OwnType("bpchar"),
     1083: OwnType("time", "text"), 1184: OwnType("timestamptz", "", ARITHMETIC), 1560: OwnType("varbit", "text"),
 }  # fmt: skip
-"""By OID; None: values compare and compute alike."""
+"""The own types by OID; None: values compare and compute alike."""
 _TEXTS_BY_OID = (19, 25, 1042, 1043)
 
 
 def postgresql_types(database: Connection, select: str, shape: Sequence[tuple[str, int]]) -> dict[str, OwnType]:
-    """The own types of a SELECT's columns, by their names and OIDs; what Arrow has no type for leaves as text."""
+    """The own types of a SELECT's columns, by their names and OIDs.
+
+    Values for which Arrow has no type leave as text.
+    """
     others = ", ".join({str(oid) for _, oid in shape if oid not in _POSTGRESQL})
     listed = f"SELECT CAST(oid AS BIGINT), FORMAT_TYPE(oid, NULL) FROM pg_type WHERE oid IN ({others})"
     names = dict(cast("list[tuple[int, str]]", database.fetch(listed))) if others else {}
@@ -76,14 +79,17 @@ def postgresql_types(database: Connection, select: str, shape: Sequence[tuple[st
 
 
 def _of_no_row(database: Connection, select: str, first: str, call: str, columns: Sequence[str]) -> tuple[Any, ...]:
-    """A function of columns of a SELECT, which are NULL, and before it another expression."""
+    """One row, over NULLs in place of the columns of a SELECT: the expression `first`, and `call` for each column."""
     calls = ", ".join(call.format(database.quoted(name)) for name in columns)
     rows = f"(SELECT 1 AS one) AS o LEFT JOIN (SELECT * FROM ({select}) AS s LIMIT 0) AS q ON TRUE"
     return database.fetch(f"SELECT {first}, {calls} FROM {rows}")[0]
 
 
 def _postgresql_collation(name: str, default: str) -> OwnType | None:
-    """The own type of texts with a collation; `default` is the database's own. Only its order differs from ours."""
+    """The own type of texts with a collation; `default` is the database's own.
+
+    Only its order differs from the bridge's.
+    """
     is_default = name == '"default"'
     is_binary = (default if is_default else name.strip('"')) in ("C", "POSIX", "C.UTF-8", "C.utf8", "ucs_basic")
     return None if is_binary else OwnType(f"COLLATE {name}", "", ORDER if is_default else ())
@@ -100,7 +106,7 @@ _MARIADB = {
     4: OwnType("FLOAT", "DOUBLE"), 7: OwnType("DATETIME(6)", "", ARITHMETIC), 10: OwnType("DATE", "", ARITHMETIC),
     11: OwnType("TIME(6)", "CHAR"), 12: OwnType("DATETIME(6)", "", ARITHMETIC), 16: OwnType("UNSIGNED", "UNSIGNED"),
 }  # fmt: skip
-"""By the type code of the protocol."""
+"""The own types by the type code of the protocol."""
 
 
 def mariadb_types(database: Connection, select: str, fields: Sequence[Any], collation: str) -> dict[str, OwnType]:

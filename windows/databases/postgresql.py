@@ -1,4 +1,4 @@
-"""Where PostgreSQL differs: statements sent ahead of their results, COPY, and a type for every literal."""
+"""Differences of PostgreSQL: statements sent ahead of their results, COPY, and a type for every literal."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ STATEMENT_LIMIT = 1_000
 """The number of statements that are kept prepared at most."""
 
 _FORGETS = re.compile(r"\s*(?:DROP|ALTER)\b", re.IGNORECASE)
-"""Statements after whose result the driver lets the server forget all prepared statements.
+"""Statements after which the driver lets the server forget all prepared statements.
 
-In a queue this may happen after the driver has prepared others, which it takes for prepared from then on.
+In a queue this may happen after the driver has prepared others, which it then wrongly takes for prepared.
 """
 
 _LOCK = "HASHTEXT('{}cep_bridge'), HASHTEXT(COALESCE(CURRENT_SCHEMA(), ''))"
@@ -93,7 +93,7 @@ class PostgreSQL(PostgreSQLJson, PostgreSQLSql):
         self.execute("SET standard_conforming_strings = on")
 
     def use_schema(self, name: str) -> None:
-        """The tables of the schemas before are found, too."""
+        """Tables of the previous schemas are still found."""
         known = _quoted(name)
         if not self.fetch(f"SELECT 1 FROM pg_namespace WHERE nspname = {known}"):
             self.execute(f"CREATE SCHEMA {self.quoted(name)}")
@@ -122,7 +122,7 @@ class PostgreSQL(PostgreSQLJson, PostgreSQLSql):
         return self._settings(settings, "CURRENT_SETTING('{}')", "SET {} = '{}'")
 
     def execute(self, sql: str) -> None:
-        """Within a transaction the error may be an earlier statement's, so it is raised without a statement."""
+        """Within a transaction the error may be of an earlier statement, so it does not show this one."""
         try:
             if self._queue is not None and _FORGETS.match(sql):
                 return self._execute_unqueued(sql)
@@ -167,7 +167,10 @@ class PostgreSQL(PostgreSQLJson, PostgreSQLSql):
             raise self._refused(error) from None
 
     def fetch_arrow(self, sql: str) -> pa.Table | None:
-        """Column by column; outside of a push row by row, if a column exceeds an array's limit of one gigabyte."""
+        """Fetches column by column.
+
+        Outside of a push row by row, if a column exceeds an array's limit of one gigabyte.
+        """
         if self._queue is not None:  # few rows: one more round trip costs more
             return super().fetch_arrow(sql)
         try:
@@ -192,7 +195,7 @@ class PostgreSQL(PostgreSQLJson, PostgreSQLSql):
         return exp.Anonymous(this="WIDTH_BUCKET", expressions=[value, ordered])
 
     def value_at_edge(self, value: exp.Expr, place: exp.Expr, is_last: bool) -> exp.Expr:
-        """The first element of a sorted array: a window function below the grouping takes twice as long."""
+        """Takes the first element of a sorted array: a window function below the grouping takes twice as long."""
         in_order = exp.Order(this=value.copy(), expressions=[exp.Ordered(this=place.copy(), desc=is_last)])
         return exp.Bracket(this=exp.Paren(this=exp.ArrayAgg(this=in_order)), expressions=[number(1)], offset=1)
 
@@ -248,7 +251,10 @@ class PostgreSQL(PostgreSQLJson, PostgreSQLSql):
         self._call(self._forget_prepared)  # the driver takes what was queued after the error for prepared
 
     def has_committed(self, error: BaseException) -> bool:
-        """The server's status says whether it is in a transaction; its own errors, which have a state, that it is undone."""
+        """Asks the server's status whether a transaction is open.
+
+        An error with a state is the server's: it was rolled back.
+        """
         with contextlib.suppress(*self._errors):
             self._end_queue()
         is_servers = getattr(error.__context__, "sqlstate", None) is not None
@@ -271,7 +277,7 @@ class PostgreSQL(PostgreSQLJson, PostgreSQLSql):
             self._driver.cursor().executemany(sql, rows)
 
     def _copy(self, table: str, rows: Sequence[Row]) -> None:
-        """In binary, in the columns' types. Later statements of a push are planned anew, for many rows."""
+        """Copies rows in binary, in the columns' types. Later statements of a push are planned again, for many rows."""
         self._many = self._many or self._queue is not None  # outside of a push there is no queue
         self._end_queue()
         kinds = self._driver.execute(
@@ -303,7 +309,7 @@ class PostgreSQL(PostgreSQLJson, PostgreSQLSql):
         return pa.Table.from_arrays(arrays, names=[name for name, _ in shape])
 
     def _column(self, result: Any, place: int, kind: str) -> Any:
-        """The values of a column; psycopg converts them to Python where Arrow cannot take them as transmitted."""
+        """The values of a column. psycopg converts those that Arrow cannot take as transmitted to Python."""
         sent = result.get_value(0, place)
         if sent is None:
             return arrow_array([], kind)
@@ -314,7 +320,7 @@ class PostgreSQL(PostgreSQLJson, PostgreSQLSql):
         return arrow_array(cast("Sequence[Any]", load(sent)), kind)
 
     def _forget_prepared(self) -> None:
-        """Lets server and driver forget all prepared statements. The driver notices this of texts that are new to it alone."""
+        """Lets server and driver forget all prepared statements. The driver only notices texts that are new to it."""
         self._deallocations += 1
         self._driver.execute(f"DEALLOCATE ALL -- {self._deallocations}", prepare=False)
 
@@ -329,7 +335,7 @@ class PostgreSQL(PostgreSQLJson, PostgreSQLSql):
 
 
 def _text(data: bytes | str) -> str:
-    """JSON without parsing: the reader knows its type."""
+    """Returns JSON as text, without parsing it: the reader knows its type."""
     return data if isinstance(data, str) else data.decode()
 
 

@@ -1,6 +1,6 @@
 """PostgreSQL's results column by column: each column is one array in binary, which Arrow takes nearly unchanged.
 
-Row by row a value costs half a microsecond, most of it to create a Python object.
+Row by row a value would cost half a microsecond, most of it to create a Python object.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class PostgreSQLJson(JsonValues):
     nested_type: ClassVar[str | None] = "JSONB"
 
     def json_part(self, part: NestedPart) -> exp.Expr:
-        """JSON's null becomes NULL."""
+        """Reads a part, so that JSON's null becomes NULL."""
         steps = [exp.Literal.string(str(step)) for step in part.steps]
         base = _as_json(part.base)
         if is_nested(part.kind):
@@ -52,7 +52,7 @@ class PostgreSQLJson(JsonValues):
         return call("JSONB_ARRAY_LENGTH", _as_json(value))
 
     def json_object(self, fields: Sequence[FieldValue]) -> exp.Expr:
-        """In parts of 50 fields: a function has at most 100 arguments."""
+        """Joins objects of 50 fields: a function has at most 100 arguments."""
         pairs = [(exp.Literal.string(name), self._in_json(value, kind)) for name, value, kind in fields]
         some = (pairs[start : start + 50] for start in range(0, len(pairs), 50))
         objects = [call("JSONB_BUILD_OBJECT", *(each for pair in part for each in pair)) for part in some]
@@ -66,7 +66,7 @@ class PostgreSQLJson(JsonValues):
         return call("JSONB_BUILD_ARRAY", *(self._in_json(value, kind) for value in values))
 
     def _in_json(self, value: exp.Expr, kind: str) -> exp.Expr:
-        """A value for JSONB's functions, which would write timestamps in ISO format."""
+        """A value as argument of JSONB's functions, which would write timestamps in ISO format."""
         if is_nested(kind):
             return _as_json(value)
         of = self.column_type(Attribute("part", kind))
@@ -76,5 +76,5 @@ class PostgreSQLJson(JsonValues):
 
 
 def _as_json(value: exp.Expr) -> exp.Expr:
-    """A JSONB value: the tables of machines have texts."""
+    """Casts to JSONB, as some of the bridge's own tables store texts."""
     return exp.Cast(this=value, to=exp.DataType.build("JSONB", dialect="postgres"))

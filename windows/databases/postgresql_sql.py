@@ -39,7 +39,7 @@ def _name(name: exp.Expr, _: PostgreSQLSql) -> exp.Expr:
 
 
 def _literal(literal: exp.Expr, _: PostgreSQLSql) -> exp.Expr:
-    """`1.5` is a NUMERIC in PostgreSQL, and a DOUBLE in the bridge."""
+    """Writes `1.5` as a DOUBLE, as in the bridge; in PostgreSQL it is a NUMERIC."""
     is_double = not literal.args["is_string"] and not literal.name.isdigit()
     return exp.cast(literal.copy(), "DOUBLE") if is_double else literal
 
@@ -50,26 +50,26 @@ def _type(kind: exp.Expr, _: PostgreSQLSql) -> exp.Expr:
 
 
 def _averaged(call: exp.Expr, _: PostgreSQLSql) -> exp.Expr:
-    """Over integers AVG would be a NUMERIC."""
+    """Averages doubles: AVG over integers would be a NUMERIC."""
     aggregate_doubles(call)
     return call
 
 
 def _valued(call: exp.Expr, _: PostgreSQLSql) -> exp.Expr:
-    """A text literal has no type, so an aggregate over it has none."""
+    """Gives a text literal a type; an aggregate over it would have none."""
     if isinstance(call.this, exp.Literal) and call.this.is_string:
         call.set("this", exp.cast(call.this.copy(), "VARCHAR"))
     return call
 
 
 def _rounded(call: exp.Expr, _: PostgreSQLSql) -> exp.Expr:
-    """A DOUBLE is rounded half to even, a NUMERIC half up; and only for NUMERIC may ROUND have digits."""
+    """Rounds a NUMERIC, half up; ROUND of a DOUBLE rounds half to even, and takes no digits."""
     call.set("this", exp.cast(call.this.copy(), "DECIMAL"))
     return call
 
 
 def _least(call: exp.Expr, _: PostgreSQLSql) -> exp.Expr:
-    """There is no MIN of booleans; the values of helper columns are equal within a group."""
+    """Takes any value of a helper column, as they are equal within a group: there is no MIN of booleans."""
     if not isinstance(call.this, exp.Column) or not call.this.name.startswith(HELPER):
         return call
     values = exp.Paren(this=exp.ArrayAgg(this=call.this.copy()))
@@ -77,7 +77,7 @@ def _least(call: exp.Expr, _: PostgreSQLSql) -> exp.Expr:
 
 
 def _aggregated(call: exp.Expr, database: PostgreSQLSql) -> exp.Expr:
-    """`percentile_cont(v, 0.9)` as `percentile_cont(0.9) WITHIN GROUP (ORDER BY v)`."""
+    """Writes `percentile_cont(v, 0.9)` as `percentile_cont(0.9) WITHIN GROUP (ORDER BY v)`."""
     if call.name.lower() not in database.ordered_set_functions:
         return call
     value, *others = (argument.transform(database.adapt) for argument in call.expressions)
@@ -86,7 +86,7 @@ def _aggregated(call: exp.Expr, database: PostgreSQLSql) -> exp.Expr:
 
 
 def _like(like: exp.Expr, database: PostgreSQLSql) -> exp.Expr:
-    r"""A backslash in a pattern stands for itself, as in other databases."""
+    r"""Makes a backslash in a pattern stand for itself, as in other databases."""
     if isinstance(like.parent, exp.Escape):
         return like
     parts = {part: like.args[part].transform(database.adapt) for part in ("this", "expression")}

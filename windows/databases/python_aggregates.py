@@ -1,4 +1,4 @@
-"""Aggregate functions in Python that give what a database computes of the same values in the same order, bit by bit."""
+"""Aggregate functions in Python whose results equal a database's, bit by bit, for the same values in the same order."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from collections.abc import Callable, Collection
 from typing import Any, TypeAlias
 
 PythonAggregate: TypeAlias = Callable[[Collection[Any]], "float | None"]
-"""The aggregate of numbers that are not NULL. It raises ArithmeticError or ValueError where only the database knows it."""
+"""The aggregate of numbers that are not NULL.
+
+Raises ArithmeticError or ValueError if only the database can compute it.
+"""
 
 
 def deviation_in_two_passes(values: Collection[float]) -> float | None:
@@ -41,7 +44,7 @@ def deviation_in_one_pass(values: Collection[float]) -> float | None:
 
 
 def median(values: Collection[float]) -> float | None:
-    """The value in the middle, or the mean of the two there. Which zero that is may depend on the order of sorting.
+    """The middle value, or the mean of the two. Raises ValueError if it may be 0.0 or -0.0 by the order of sorting.
 
     >>> median([4, 1, 2]), median([4, 1, 2, 3]), median([])
     (2.0, 2.5, None)

@@ -20,7 +20,7 @@ class ConnectionLost(Refused):
 
 
 class OtherBridge(Refused):
-    """Another bridge has the lock of a place. further: A further way out."""
+    """Another bridge holds the lock of a place. further: Another way out, for the message."""
 
     def __init__(self, place: str, further: str = "") -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""Where SQLite differs: no types for booleans, decimals and dates; no STDDEV; LIKE ignores case."""
+"""Differences of SQLite: no types for booleans, decimals and dates; no STDDEV; LIKE ignores case."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ _WINDOW_FUNCTIONS = {
 """The functions that SQLite lists among aggregates, and that only windows have."""
 
 BUSY_TIMEOUT = 30_000
-"""Milliseconds to wait for other writers of the file at least: SQLite's lock has no queue, so one may wait long."""
+"""The least milliseconds to wait for other writers of the file: SQLite's lock has no queue, so one may wait long."""
 
 MAX_DEPTH = 8
-"""Nested sub-queries up to which a statement is not flattened: SQLite's parser has a stack of 100 entries."""
+"""The depth of sub-queries up to which a statement is not flattened: SQLite's parser has a stack of 100 entries."""
 
 
 class SQLite(SQLiteDecimals, SQLiteJson, SQLiteTimes, Alchemy):
@@ -124,7 +124,10 @@ class SQLite(SQLiteDecimals, SQLiteJson, SQLiteTimes, Alchemy):
     _writes_ahead = False
 
     def _write_ahead(self) -> None:
-        """Lets others read while this connection writes. The file stays so: hence not before it is to be written."""
+        """Lets others read while this connection writes.
+
+        The file keeps this mode, so it is set only before the first write.
+        """
         if self._path:
             self.execute("PRAGMA journal_mode = WAL")
             self.execute("PRAGMA synchronous = NORMAL")
@@ -134,12 +137,12 @@ class SQLite(SQLiteDecimals, SQLiteJson, SQLiteTimes, Alchemy):
         self.execute("COMMIT")
 
     def rollback(self) -> None:
-        driver = cast("Any", self.connection.driver_connection)  # None where it was closed
+        driver = cast("Any", self.connection.driver_connection)  # None if it was closed
         if driver is not None and driver.in_transaction:
             self.execute("ROLLBACK")
 
     def has_committed(self, error: BaseException) -> bool:
-        """A COMMIT that fails leaves the transaction open."""
+        """A COMMIT that failed has left the transaction open."""
         driver = cast("Any", self.connection.driver_connection)
         if driver is None or driver.in_transaction:
             return super().has_committed(error)
@@ -147,7 +150,10 @@ class SQLite(SQLiteDecimals, SQLiteJson, SQLiteTimes, Alchemy):
 
     @contextlib.contextmanager
     def limited(self, seconds: float, megabytes: float, reads_only: bool) -> Iterator[None]:
-        """A function that SQLite calls while it computes says when to stop; a text has at most a quarter of the memory."""
+        """Sets a function that SQLite calls while it computes, to stop in time.
+
+        A text has at most a quarter of the memory.
+        """
         driver = cast("Any", self.connection.driver_connection)
         end = time.monotonic() + seconds
         length = driver.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, int(megabytes * 2**18))
@@ -195,7 +201,7 @@ class SQLite(SQLiteDecimals, SQLiteJson, SQLiteTimes, Alchemy):
         return json_reader(type_name) if is_nested(type_name) else decoders.get(type_name)
 
     def exact(self, value: exp.Expr, type_name: str) -> exp.Expr:
-        """SQLite continues with doubles where `+`, `-` and `*` overflow 64 bits."""
+        """Fails where SQLite would continue with doubles, as `+`, `-` and `*` overflow 64 bits."""
         return call("CEP_INTEGER", value) if type_name in ("SMALLINT", "INTEGER", "BIGINT") else value
 
     def _refused(self, error: Exception, sql: str = "") -> Refused:
@@ -221,12 +227,12 @@ class SQLite(SQLiteDecimals, SQLiteJson, SQLiteTimes, Alchemy):
     identity: ClassVar[str] = "INTEGER PRIMARY KEY AUTOINCREMENT"
 
     def value_at_edge(self, value: exp.Expr, place: exp.Expr, is_last: bool) -> exp.Expr:
-        """By a function of the bridge: a window function below the grouping sorts the rows."""
+        """Calls an aggregate of the bridge: a window function below the grouping would sort the rows."""
         name = "CEP_LATEST" if is_last else "CEP_EARLIEST"
         return exp.AnonymousAggFunc(this=name, expressions=[value.copy(), place.copy()])
 
     def data_version(self) -> Any:
-        """Of the file `main`, and of what this connection itself has changed; None where other files are attached."""
+        """The version of the file `main`, and this connection's own changes; None if other files are attached."""
         ((others, *version),) = self.fetch(
             "SELECT (SELECT COUNT(*) FROM pragma_database_list WHERE name NOT IN ('main', 'temp')), data_version, "
             "schema_version, TOTAL_CHANGES() FROM pragma_data_version, pragma_schema_version"

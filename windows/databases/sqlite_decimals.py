@@ -1,4 +1,4 @@
-"""DECIMALs in SQLite, which computes them as doubles: what is computed is rounded to the digits after the point.
+"""DECIMALs in SQLite, which computes them as doubles: results are rounded to the digits after the point.
 
 So 0.1 + 0.2 is 0.3, and a total of many DECIMALs is exact as long as it has no more than 15 digits. A remainder is that of whole
 numbers in SQLite; here it is computed by a function of Python.
@@ -25,11 +25,14 @@ class SQLiteDecimals(Database):
     """The part of SQLite's dialect that is for DECIMALs."""
 
     def result_type(self, attribute: Attribute) -> str:
-        """Sums of decimals have more digits than a column may be declared with; they are what SQLite has computed."""
+        """NUMERIC for decimals: sums have more digits than a column may declare.
+
+        The values are those that SQLite has computed.
+        """
         return "NUMERIC" if scale_of(attribute.type) is not None else super().result_type(attribute)
 
     def value_type(self, attribute: Attribute) -> str | None:
-        """None for DECIMALs: a NUMERIC column turns doubles into integers, CAST does not."""
+        """None for DECIMALs: a NUMERIC column turns doubles into integers, but CAST does not."""
         kind = self.column_type(attribute)
         return None if kind == "NUMERIC" else kind
 

@@ -27,14 +27,14 @@ def create_functions(driver: Any) -> None:
 
 
 def _integer(value: Any) -> Any:
-    """The value; raises ValueError for a double, to which SQLite rounds an integer beyond 64 bits."""
+    """Returns an integer; raises ValueError for a double, to which SQLite rounds an integer beyond 64 bits."""
     if type(value) is float:
         raise ValueError
     return value
 
 
 def _matches(pattern: str | None, text: Any) -> bool | None:
-    """`text REGEXP pattern`, an operator for which SQLite has no function."""
+    """The function of the operator `text REGEXP pattern`, which SQLite lacks."""
     if pattern is None or text is None:
         return None
     return re.search(pattern.removesuffix("$") + r"\Z" if pattern.endswith("$") else pattern, str(text)) is not None

@@ -26,7 +26,7 @@ class SQLiteJson(JsonValues):
     """Nested values as JSON."""
 
     def json_part(self, part: NestedPart) -> exp.Expr:
-        """Booleans are 1 and 0, times texts, and nested parts JSON."""
+        """A part: booleans are 1 and 0, times are texts, and nested parts are JSON."""
         return call("JSON_EXTRACT", part.base, json_path(part.steps, lambda step: f"#{step}"))
 
     def elements(self, values: exp.Expr, kind: str, alias: str) -> Elements:
@@ -40,7 +40,7 @@ class SQLiteJson(JsonValues):
         return _concatenated(json_text(fields, _in_json))
 
     def json_list(self, value: exp.Expr, kind: str, order: Sequence[exp.Expr]) -> exp.Expr:
-        """By a function of the bridge, as older versions' own have no order. The keys are numbers."""
+        """Calls a function of the bridge, as the functions of older versions have no order. The keys are numbers."""
         keys = [exp.Neg(this=each.this) if each.args.get("desc") else each.this for each in order]
         return call("CEP_LIST", or_null(_in_json(value, kind)), *keys)
 

@@ -1,4 +1,4 @@
-"""Times on SQLite, which stores them as texts: casts give texts of the form in which they are stored, so that these compare."""
+"""Times on SQLite, which stores them as texts. Casts return texts of the same form, so that all times compare."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SQLiteTimes(Database):
         return super().adapt(node) if found is None else found
 
     def relation_columns(self, name: str, columns: Sequence[str]) -> dict[str, exp.Expr]:
-        """Times of every table compare like those of the bridge's tables; a value that is not a time is NULL."""
+        """Makes times of every table compare like those of the bridge's tables; a value that is not a time is NULL."""
         kinds = {column.name: column.type for column in self.relation(name) or ()}
         plain = super().relation_columns(name, columns)
         times = {each for each in columns if kinds.get(each) in ("DATE", "TIMESTAMP")}

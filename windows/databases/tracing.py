@@ -11,7 +11,7 @@ from typing import Any
 from windows.databases.base import Database
 
 Tracer = Callable[[str, float, "int | None"], object]
-"""Called as `tracer(sql, seconds, rows)`; `rows` is None where the number is unknown."""
+"""A function that is called as `tracer(sql, seconds, rows)`; `rows` is None if the number is unknown."""
 
 _METHODS = (
     "append", "begin", "columns_of", "commit", "execute", "execute_bound", "fetch", "fetch_arrow", "fetch_bound", "insert",
@@ -28,7 +28,7 @@ class Tracing:
         self._is_inside = False
 
     def traced(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-        """The method, which tells the tracers of each statement once, also where it calls another one of these."""
+        """The method, which then calls the tracers: once per statement, even if one traced method calls another."""
 
         @functools.wraps(method)
         def call(*arguments: Any, **options: Any) -> Any:
@@ -50,7 +50,7 @@ class Tracing:
 
     @staticmethod
     def _call(tracer: Tracer, sql: str, seconds: float, rows: int | None) -> None:
-        """Calls a tracer; what it raises is logged, as the statement has run."""
+        """Calls a tracer. An error of the tracer is logged, as the statement itself has run."""
         try:
             tracer(sql, seconds, rows)
         except Exception:
@@ -94,7 +94,7 @@ def _text(name: str, arguments: tuple[Any, ...]) -> str:
 
 
 def _count(name: str, arguments: tuple[Any, ...], found: Any) -> int | None:
-    """The rows that a statement gave, or that were written."""
+    """The number of rows that a statement returned or wrote; None if unknown."""
     if name in ("append", "insert"):
         return len(arguments[-1])
     if name in ("fetch", "fetch_bound", "fetch_arrow") and found is not None:

@@ -1,7 +1,8 @@
-"""Triggers that note the changes of a user's table in an outbox: one function per database that has triggers.
+"""Triggers that write the changes of a user's table to an outbox: one function per database that has triggers.
 
-A row of an outbox has the time of the change, the operation, the values of the row after it (of a deleted row those that it
-had) under the names of the columns, and those before it under `old_…`.
+A row of an outbox has the time of the change, the operation, the values of the changed row under the names of the
+columns
+(of a deleted row its last values), and the values before the change under `old_…`.
 """
 
 from __future__ import annotations
@@ -10,22 +11,22 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 CHANNEL = "cep_bridge"
-"""The channel of PostgreSQL's NOTIFY that says that an outbox has rows."""
+"""The channel on which PostgreSQL's NOTIFY says that an outbox has rows."""
 
 OPERATIONS = ("insert", "update", "delete")
 
 
 class NotedColumn(NamedTuple):
-    """A column of a user's table that is noted: its name, and SQL that reads it, with {} for the column."""
+    """A column of a user's table that the outbox contains: its name, and SQL that reads it, with {} for the column."""
 
     name: str
     reads: str
 
 
 class ChangeOutbox(NamedTuple):
-    """Which table's changes are noted where: names quoted for SQL, and the columns that are noted.
+    """A user's table and the outbox of its changes: the names, quoted for SQL, and the columns in the outbox.
 
-    `time`: the column with the time of a change; None for the present. `quoted` quotes a name.
+    `time`: the column with the time of a change; None for the current time. `quoted` quotes a name.
     """
 
     table: str
@@ -37,17 +38,20 @@ class ChangeOutbox(NamedTuple):
 
     @property
     def place(self) -> str:
-        """The outbox itself."""
+        """The name of the outbox in SQL, with its schema."""
         return f"{self.schema}{self.quoted(self.name)}"
 
     @property
     def column_list(self) -> str:
-        """The names of its columns but the number."""
+        """The names of all columns of the outbox but its number."""
         own = [each.name for each in self.columns]
         return ", ".join(map(self.quoted, ["changed_at", "operation", *own, *(f"old_{name}" for name in own)]))
 
     def values(self, operation: str, present: str, after: str, before: str) -> str:
-        """The values of a row; `after` and `before` are templates of the row's columns, "NULL" where there is no such row."""
+        """The values of a row of the outbox.
+
+        `after` and `before` are templates of the columns, "NULL" if there is no such row.
+        """
 
         def of(column: NotedColumn, row: str) -> str:
             return column.reads.replace("{}", row.replace("{}", self.quoted(column.name))) if row != "NULL" else row
@@ -58,9 +62,9 @@ class ChangeOutbox(NamedTuple):
 
 
 class ChangeTriggers(NamedTuple):
-    """The names of triggers, and the statements that make and drop them.
+    """The names of triggers, and the statements that create and drop them.
 
-    right: A query for whether this role may make them; "" where the database has none.
+    right: A query that says whether this role may create them; "" if the database has none.
     """
 
     names: list[str]
@@ -70,7 +74,10 @@ class ChangeTriggers(NamedTuple):
 
 
 def postgresql_triggers(outbox: ChangeOutbox) -> ChangeTriggers:
-    """One function for all operations. It has the rights of the bridge, so writers need none on the outbox."""
+    """One function for all operations.
+
+    It runs with the rights of the bridge, so writers need no rights on the outbox.
+    """
     name = f"{outbox.name}_note"
     trigger = outbox.quoted(name)
     function = f"{outbox.schema}{trigger}"
@@ -96,8 +103,9 @@ def postgresql_triggers(outbox: ChangeOutbox) -> ChangeTriggers:
 def mariadb_triggers(outbox: ChangeOutbox, schema: str) -> ChangeTriggers:
     """Triggers are in the `schema` of their table, and run with the rights of the bridge.
 
-    The time is that of the change itself: UTC_TIMESTAMP is that at which the statement began, which may have waited for the lock
-    of a row while another transaction changed it.
+    The time is that of the change itself. UTC_TIMESTAMP would be the time at which the statement began; it may have
+    waited for
+    the lock of a row while another transaction changed it.
     """
     present = "UTC_TIMESTAMP(6) + INTERVAL TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6)) MICROSECOND"
     return _one_per_operation(outbox, schema, present, "{}")
@@ -109,7 +117,7 @@ def sqlite_triggers(outbox: ChangeOutbox) -> ChangeTriggers:
 
 
 def _one_per_operation(outbox: ChangeOutbox, schema: str, present: str, body: str) -> ChangeTriggers:
-    """A trigger per operation, which sees the new row, the old row, or both."""
+    """A trigger per operation, which reads the new row, the old row, or both."""
     names = {operation: f"{outbox.name}_{operation}" for operation in OPERATIONS}
     create, drop = list[str](), list[str]()
     for operation, name in names.items():

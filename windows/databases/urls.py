@@ -1,4 +1,4 @@
-"""Database URLs: what may be shown of them, and what to write where one cannot be opened."""
+"""Database URLs: how they are shown without secrets, and hints for those that cannot be opened."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _IN_MEMORY = ("duckdb://", "duckdb:///:memory:", "sqlite://", "sqlite:///:memory
 
 
 def is_in_memory(target: object) -> bool:
-    """True for a URL of which each connection has a database of its own, in memory.
+    """Whether each connection to a URL has a database of its own, in memory.
 
     >>> is_in_memory("duckdb://?threads=1"), is_in_memory("duckdb:///file.db")
     (True, False)
@@ -31,7 +31,7 @@ def is_in_memory(target: object) -> bool:
 
 
 def without_password(target: object) -> str:
-    """A database URL, or a text with one, to be shown.
+    """A database URL, or a text that contains one, in a form that may be shown.
 
     >>> without_password("mysql://me:sec/ret@host/x?password=secret&charset=utf8")
     'mysql://me:***@host/x?password=***&charset=utf8'
@@ -61,7 +61,10 @@ def hidden(text: object, target: object) -> str:
 
 
 def _secrets(target: object) -> set[str]:
-    """The passwords in a URL, as they are written and as they are meant; those of one letter could be any text."""
+    """The passwords in a URL, as written and decoded.
+
+    Those of one letter are left out, as they could be part of any text.
+    """
     url = getattr(target, "url", target)
     url = url.render_as_string(hide_password=False) if hasattr(url, "render_as_string") else str(url)
     found = [match[0].split(":", 2)[-1][:-1] for match in _PASSWORD.finditer(url)]

@@ -45,7 +45,7 @@ class Automaton:
 
     @property
     def states(self) -> int:
-        """How many states there are."""
+        """The number of states."""
         return 1 + max([*self.accepting, *(state for state, _, _ in self.transitions)])
 
     def accepts(self, word: Iterable[str]) -> bool:
@@ -98,7 +98,7 @@ def compile_automaton(tree: Pattern) -> Automaton:
     return _numbered(order, moves, accepting, _classes(moves, accepting))
 
 
-# For each state, the state after each symbol.
+# For each state, the next state by symbol.
 _Moves: TypeAlias = list[dict[str, int]]
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong with a row pattern; every error here is a ValueError."""
+"""The errors of row patterns; each is a ValueError."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class PatternError(ValueError):
 
 
 class BudgetError(ValueError):
-    """A pattern or a run of it that would grow beyond a documented limit; never answered by a shorter result."""
+    """A pattern, or a run of it, would grow beyond a documented limit. The result is never shortened instead."""
 
 
 class ExhaustedError(BudgetError):
-    """Work or an answer beyond a limit that no other way of finding the same matches would stay below."""
+    """The work or the result is beyond a limit, as it would be in every other way of finding the same matches."""
 
 
 class SkipError(ValueError):
-    """AFTER MATCH SKIP that leads nowhere: to a row the match has not, or back to its first row (rule S3)."""
+    """AFTER MATCH SKIP leads nowhere: to a row that the match does not have, or back to its first row (rule S3)."""

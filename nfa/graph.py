@@ -1,6 +1,6 @@
 """Patterns as pictures: a state is what has been matched so far, an arrow takes one row.
 
-Drawn are programs, without their moves that take no row, and deterministic automata.
+Programs are drawn without their moves that take no row, and deterministic automata as they are.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Accepting:
-    """What was taken is a match; `at_end`: only if the partition ends here (`$`)."""
+    """The rows taken so far are a match; `at_end`: only if the partition ends here (`$`)."""
 
     at_end: bool = False
 
@@ -70,12 +70,12 @@ class Diagram:
         return [found for found in self.states[state] if isinstance(found, Move)]
 
     def accept(self, state: int) -> Accepting | None:
-        """Whether, and how, a state is a match."""
+        """How a state is a match; None if it is none."""
         accepts = [found for found in self.states[state] if isinstance(found, Accepting)]
         return min(accepts, key=lambda found: found.at_end, default=None)
 
     def labels(self, state: int) -> list[str]:
-        """For each arrow its symbol, after its place in the order of preference where there is a choice."""
+        """The label of each arrow: its symbol, after its place in the order of preference if there is a choice."""
         ranked = self.ordered and len(self.states[state]) > 1
         return [
             f"{rank}: {found.label}" if ranked else found.label
@@ -147,7 +147,7 @@ class Graph(Picture):
 
 
 def diagram(source: Program | Automaton, title: str) -> Diagram:
-    """The picture of a program or an automaton; BudgetError for more than DRAWN_LIMIT states.
+    """The picture of a program or an automaton. Raises BudgetError for more than DRAWN_LIMIT states.
 
     >>> from nfa import compile_program, parse_pattern
     >>> print(diagram(compile_program(parse_pattern("^ (A | {- B -})+ $")), ""))
@@ -174,14 +174,17 @@ def _of_program(program: Program) -> _States:
     begun = (*at_start, *(number for number in anywhere if number not in at_start))
     found = _Waiting(transitions)
     states = [found.exits(begun, frozenset(at_start) - {*anywhere})]
-    for waiting in found.pending:  # which grows
+    for waiting in found.pending:  # the loop appends to it
         states.append(found.exits(waiting))
         _check(len(states))
     return _renumbered(_merged(states))
 
 
 class _Waiting:
-    """A state for each tuple of instructions at which a program waits; `pending` are those from 1 on, as they are met."""
+    """A state for each tuple of instructions at which a program waits.
+
+    `pending` has those from 1 on, as they are found.
+    """
 
     def __init__(self, transitions: Transitions) -> None:
         self.transitions = transitions

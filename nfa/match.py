@@ -18,7 +18,7 @@ class Membership(NamedTuple):
 class PatternMatch:
     """The preferred match from one start; `number` is MATCH_NUMBER(), which counts empty matches too (rule S2).
 
-    A partial match, whose time was over before it was one, has the number 0.
+    A partial match, which was incomplete when its time was over, has the number 0.
     """
 
     number: int

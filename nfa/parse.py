@@ -21,7 +21,7 @@ from nfa.pattern import (
 )
 
 DEPTH_LIMIT = 64
-"""How deep groups may nest: far beyond any pattern written by hand, far below Python's own recursion limit."""
+"""The depth to which groups may nest: far beyond any pattern written by hand, far below Python's recursion limit."""
 
 NUMBER_LIMIT = 999_999_999
 

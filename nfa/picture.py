@@ -1,4 +1,4 @@
-"""What every picture can do: be written for Graphviz and for Mermaid, be shown in a notebook, and be saved.
+"""The base class of pictures, which can be written for Graphviz and Mermaid, shown in a notebook, and saved.
 
 SVG is drawn by pygraphviz, whose wheels bring Graphviz's layout with them; the extra `graph` installs it.
 """

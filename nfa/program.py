@@ -43,7 +43,7 @@ class MatchSymbol:
 
 @dataclass(frozen=True, slots=True)
 class Jump:
-    """Go on elsewhere."""
+    """Go on at another instruction."""
 
     target: int
 
@@ -72,7 +72,10 @@ class IterationStart:
 
 @dataclass(frozen=True, slots=True)
 class IterationEnd:
-    """The iteration begun at `start` ends; if it took no row the quantifier stops: go to `exit`, else to the next."""
+    """The iteration begun at `start` ends.
+
+    If it took no row, the quantifier stops: go to `exit`; else to the next one.
+    """
 
     start: int
     exit: int
@@ -145,7 +148,10 @@ def compile_program(tree: Pattern) -> Program:
 
 
 def program_length(tree: Pattern) -> int:
-    """How many instructions the pattern needs, found without writing them (PERMUTE of over 20 parts: at least)."""
+    """The number of instructions of the pattern, found without writing them.
+
+    For PERMUTE of over 20 parts a lower bound.
+    """
     return _length(tree) + 1
 
 
@@ -230,7 +236,7 @@ def _emit_alternatives(parts: tuple[Pattern, ...], code: list[Instruction], excl
 
 def _emit_copies(tree: Quantified, code: list[Instruction], excluded: bool) -> None:
     copies = _copies(tree) if _length(tree.part) else 0
-    # An iteration is guarded when it may be empty, is not owed any more, and another may follow.
+    # An iteration is guarded if it may be empty, is beyond the least number, and another may follow.
     last_guarded = copies if tree.most is None else copies - 1
     guarded = range(max(tree.least, 1), last_guarded + 1) if nullable(tree.part) else range(0)
     forks, guards, start = [], [], 0

@@ -1,4 +1,4 @@
-"""AFTER MATCH SKIP: where the search for the next match begins, one function a mode (SQL:2016; rule S3).
+"""AFTER MATCH SKIP: where the search for the next match begins, one function per mode (SQL:2016; rule S3).
 
 A mode takes a match of one row or more and gives the index of the row to continue with. After an empty match the search
 always continues at the next row.
@@ -41,7 +41,7 @@ def to_first(*symbols: str) -> Skip:
 
 
 def to_last(*symbols: str) -> Skip:
-    """AFTER MATCH SKIP TO LAST v, which SKIP TO v abbreviates; otherwise as `to_first`."""
+    """AFTER MATCH SKIP TO LAST v, for which SKIP TO v is short; otherwise the same as `to_first`."""
     return partial(_to, symbols=symbols, place=-1)
 
 

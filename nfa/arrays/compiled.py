@@ -27,10 +27,10 @@ from nfa.skip import Skip, past_last_row, to_next_row
 from nfa.threads.transitions import Transitions
 
 COMPILE_FROM = 4_000_000
-"""Rows from which on a search in numpy takes longer than compiling."""
+"""The number of rows from which on a search in numpy takes longer than compiling."""
 
 RUN_COMPILED_FROM = 100_000
-"""Rows from which on a search that is compiled already is used; below, numpy is fast enough."""
+"""The number of rows from which on an already compiled search is used; below, numpy is fast enough."""
 
 STARTS_AT_ONCE = 1 << 18
 """Starts per call of compiled code; between calls Python sees interrupts and the limit of result rows."""
@@ -257,7 +257,10 @@ def _search(
 def _trace(
     symbol_set_of: Any, rows: Any, tables: Any, back: Any, starts: Any, ends: Any, places: Any, cells: Any, codes: Any
 ) -> None:
-    """Writes the instructions of the rows of each match: runs over it once more, noting `cells`, and back along them."""
+    """Writes the instructions of the rows of each match.
+
+    Runs over the match again, storing `cells`, and then back along them.
+    """
     partition = 0 if len(starts) == 0 else np.searchsorted(rows.ends, starts[0], "right")
     for number in range(len(starts)):
         start, last = starts[number], ends[number]
@@ -290,7 +293,7 @@ def _deadlines(times: Any, ends: Any, within: int, found: Any) -> None:
 
 @functools.lru_cache(maxsize=64)
 def _symbol_set_function(source: str) -> Any:
-    """The compiled function that gives the symbol set of a row in the match from a start."""
+    """The compiled function that returns the symbol set of a row in the match from a start."""
     lines = ["def symbol_set_of(columns, symbol_sets, start, row):", "    symbol_set = int(symbol_sets[row])"]
     scope: dict[str, Any] = {}
     exec("\n".join([*lines, *(f"    {line}" for line in source.splitlines()), "    return symbol_set"]), scope)

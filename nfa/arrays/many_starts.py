@@ -24,10 +24,10 @@ PIECE = 64
 """The rows that a single search requests at first."""
 
 CODES_AT_ONCE = 4_000_000
-"""Rows of matches whose instructions are found together."""
+"""The number of rows of matches whose instructions are found together."""
 
 PATIENCE = 1 << 20
-"""The row visits of simultaneous searches that may be useless, as AFTER MATCH SKIP may skip their starts."""
+"""The number of row visits that may be in vain, as AFTER MATCH SKIP may skip starts that are searched together."""
 
 PATIENCE_WITHIN = 1 << 24
 """The same where every search ends within NEAR rows, so that few visits can be useless."""
@@ -41,7 +41,7 @@ PATIENCE_CHECKS = {1 << power for power in range(6, 63)}
 """The depths at which the visits are compared with the patience."""
 
 SymbolSetsAt: TypeAlias = Callable[[Rows, Rows, int], SymbolSets]
-"""Gives, for some starts and a row of each, the symbol set of the row in the match that begins at the start.
+"""A function that returns, for some starts and a row of each, the symbol set of the row in the match from that start.
 
 The third argument has the bits of the requested symbols; the other bits of the result may be anything.
 """

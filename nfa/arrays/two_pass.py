@@ -222,7 +222,7 @@ class Scan:
         return np.concatenate([takes, takes]).take(self._word[: self.count])
 
     def ends(self, starts: Rows, patient: bool) -> tuple[Rows, Rows]:
-        """The end of the match from each of these candidates, and the number of rows visited, which are its own."""
+        """The end of the match from each of these candidates, and the number of rows visited: the rows of the match."""
         lengths = self._follow(starts)[0]
         return starts + lengths, lengths
 

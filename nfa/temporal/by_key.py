@@ -24,7 +24,7 @@ class _KeyState:
 
 
 class KeyedMatchers:
-    """A TemporalMatcher for each key of the events, created by `new_matcher`; has the methods of one.
+    """A TemporalMatcher for each key of the events, created by `new_matcher`. It has the same methods as one matcher.
 
     >>> from nfa.temporal.tree import Once, Then
     >>> pattern = Then((Once(0), Once(1)))

@@ -15,7 +15,7 @@ Lines: TypeAlias = list[Any]
 
 
 class InstanceOwner(Protocol):
-    """The machine of the instances: numbers them, and has those that wait for events and times."""
+    """The machine of the instances. It numbers them, and keeps those that wait for events and times."""
 
     places: dict[int, int]
     nodes: list[Temporal]
@@ -30,7 +30,7 @@ class InstanceOwner(Protocol):
 
 
 class Parent(Protocol):
-    """Is called when an instance turns true (`ended`: for the last time) or false for good."""
+    """Receives the reports of an instance that turns true (`ended`: for the last time) or false for good."""
 
     def true(self, bound: Bound, state: State, ended: bool) -> None: ...
     def false(self, state: State) -> None: ...
@@ -97,7 +97,7 @@ _STATES: dict[type, type[State]] = {}
 
 
 def of(kind: type) -> Callable[[S], S]:
-    """Registers a class as that of the instances of a kind of part."""
+    """Registers a class for the instances of a kind of part."""
 
     def register(cls: S) -> S:
         _STATES[kind] = cls

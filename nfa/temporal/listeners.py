@@ -68,7 +68,7 @@ class Listeners:
             del self._by_value[number][value]
 
     def reached_by(self, event: Any, number: int) -> Collection[OnceState]:
-        """The instances for which an event of this number can be the one."""
+        """The instances for which an event of this number may be the awaited one."""
         by_value, equality = self._by_value[number], self._equalities.get(number)
         if equality is None:
             return by_value[None].values()
@@ -81,5 +81,5 @@ class Listeners:
 
 
 def _hashed(value: Any) -> int | str | None:
-    """The value, if it is equal to just the values that it is equal to in a database; else None."""
+    """The value, if in Python it is equal to the same values as in a database; else None."""
     return value if type(value) in (int, str) else None

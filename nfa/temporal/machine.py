@@ -26,7 +26,8 @@ class TemporalMatcher:
     """Finds the matches of one pattern.
 
     `holds(number, event, bound)` says whether an event is of a kind after the bound events. `value(number, bound)` computes
-    the values that `While` and `Distinct` read. `equalities` are parts of what `holds` says, by number: they spare asking it.
+    the values that `While` and `Distinct` read. `equalities` are parts of the conditions, by number: they save calls of
+    `holds`.
 
     >>> from nfa.temporal.tree import Every, Then
     >>> pattern = Every(Then((Once(0), Once(1))))
@@ -62,7 +63,7 @@ class TemporalMatcher:
         self.root.start({})
 
     def feed(self, event: Any, numbers: Iterable[int], now: int) -> list[Bound]:
-        """The bound events of each time an event, which can be of these kinds, turns the pattern true.
+        """The bound events for each time that an event, which can be of these kinds, turns the pattern true.
 
         The timers up to `now` must have been fired before.
         """

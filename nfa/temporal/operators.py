@@ -50,7 +50,10 @@ class OnceState(State):
 
 
 def spawn_instance(parent: State, begin: Bound) -> State | None:
-    """A new instance of the part of an EVERY; None if it turned true or false at once: it is ended, and not reported."""
+    """A new instance of the part of an EVERY.
+
+    None if it turned true or false at once: it is then ended without a report.
+    """
     listener = _StartListener()
     state = create_instance(parent.matcher, listener, parent.node.part)
     state.start(begin)
@@ -62,7 +65,7 @@ def spawn_instance(parent: State, begin: Bound) -> State | None:
 
 
 class _StartListener:
-    """The parent of an instance while it is started."""
+    """The parent of an instance while the instance is being started."""
 
     def __init__(self) -> None:
         self.has_turned = False

@@ -116,7 +116,7 @@ class DistinctState(State):
             self.running[state] = seen
 
     def true(self, bound: Bound, state: State, ended: bool) -> None:
-        seen = self.running.get(state, {})  # of several results of one time only the first is in there
+        seen = self.running.get(state, {})  # has only the first of several results of one time
         is_new = self._add(seen, bound)
         if ended:
             self.running.pop(state, None)

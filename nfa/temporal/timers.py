@@ -87,9 +87,8 @@ class AfterState(TimedState):
 class AtState(TimedState):
     def start(self, begin: Bound) -> None:
         self.begin, self.began = begin, self.matcher.now
-        if (
-            self.node.repeatedly and self._next() is None
-        ):  # as EVERY, which does not report a part that is false at once
+        # Like EVERY, it does not report that it is false at once.
+        if self.node.repeatedly and self._next() is None:
             self.due = self.at = NEVER
         else:
             self._wait_for_next()

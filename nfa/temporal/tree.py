@@ -85,7 +85,7 @@ class At:
 
 @dataclass(frozen=True, slots=True)
 class While:
-    """The part, while the value of this number is true whenever the part is; then false for good."""
+    """The part, as long as the value of this number is true whenever the part turns true; then false for good."""
 
     part: Temporal
     value: int

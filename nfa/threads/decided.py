@@ -305,7 +305,7 @@ class Matcher(Generic[Row]):
 
 
 def for_another_partition(matcher: Matcher[Row]) -> Matcher[Row]:
-    """A matcher of the same program and conditions without rows; both share what they have found out of the program."""
+    """A matcher of the same program and conditions without rows. Both share the moves that they have computed."""
     other: Matcher[Row] = object.__new__(Matcher)
     vars(other).update(vars(matcher))
     other._begin()

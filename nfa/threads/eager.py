@@ -18,7 +18,7 @@ from nfa.threads.path import Path, Row
 
 
 class EagerThread(NamedTuple):
-    """The instruction at which a thread waits for a row (`Steps.done`: it is complete), and the rows it has taken."""
+    """A thread: the instruction at which it waits for a row (`Steps.done`: it is complete), and its rows so far."""
 
     at: int
     path: Path[Any]
@@ -34,7 +34,7 @@ class Start(Generic[Row]):
 
 
 class StepResult(NamedTuple):
-    """A start's threads after a row, those that it completes, and those that failed where it could have been the last."""
+    """A start's threads after a row, those that it completes, and those that fail where it could be their last."""
 
     threads: list[EagerThread]
     complete: list[EagerThread]
@@ -249,7 +249,10 @@ class BatchMatcher(EagerMatcher[Row]):
         return self.selection.of(self._found())
 
     def current_matches(self) -> list[CompleteMatch]:
-        """The matches that an on-demand query shows: with all matches, too, none from a start that a match before it skips."""
+        """The matches that an on-demand query shows.
+
+        Even with all matches, none is from a start that an earlier match skips.
+        """
         if not self.selection.all_matches:
             return self.finish()
         starts = {match.start for match in self.selection.preferred(self._found())}

@@ -104,7 +104,7 @@ class Machine(Generic[Row]):
         return tuple(_until(self.done, self._reach(number, set())))
 
     def all_waiting(self, number: int) -> tuple[int, ...]:
-        """The same including the instructions that are less preferred than the first Accept."""
+        """The same, and the instructions that are less preferred than the first Accept."""
         return tuple(self._reach(number, set()))
 
     def _begin(self, at_start: bool) -> Threads[Row]:

@@ -46,7 +46,7 @@ timestamp_unit_option: Decorator = click.option(
 )  # fmt: skip
 sort_option: Decorator = click.option(
     "--sort", is_flag=True,
-    help="Order the events by time first. Those of a stream with equal timestamps stay in their order.",
+    help="Order the events by time first. Events of one stream with equal timestamps keep their order.",
 )  # fmt: skip
 until_option: Decorator = click.option(
     "--until", metavar="TIME",

@@ -11,8 +11,8 @@ from bridge.cli.why import refuse_new_file
 
 @click.command(epilog=options.epilog("cepbridge status sqlite:///app.db", "docs/security.md"))
 @click.argument("url")
-@click.option("--name", help="The name of the bridge, where the program gave it one.")
-@click.option("--schema", help="The schema of its tables, where the program named one.")
+@click.option("--name", help="The name of the bridge, if the program gave it one.")
+@click.option("--schema", help="The schema of its tables, if the program named one.")
 def status(url: str, name: str | None, schema: str | None) -> None:
     """Show the time, the queries and the rows of state of a bridge.
 

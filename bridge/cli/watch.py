@@ -17,7 +17,7 @@ EXAMPLE = "cepbridge watch postgresql+psycopg://cep@localhost/shop alerts.sql --
 @click.command(epilog=options.epilog(EXAMPLE, "docs/watch.md"))
 @click.argument("url")
 @click.argument("queries", nargs=-1, required=True, type=click.Path(dir_okay=False))
-@click.option("--name", help="The name of the bridge, where several have their state in the database.")
+@click.option("--name", help="The name of the bridge, if several have their state in the database.")
 @click.option("--schema", help="The schema for the bridge's tables, which is created (MariaDB: a database).")
 @click.option("--lateness", metavar="DURATION", help="How much later than newer events an event may come: '2 S'.")
 @click.option("--poll", metavar="DURATION", default="20 MS", show_default=True,
@@ -32,7 +32,7 @@ EXAMPLE = "cepbridge watch postgresql+psycopg://cep@localhost/shop alerts.sql --
 @click.option("--notify", multiple=True, metavar="[QUERY=]CHANNEL",
               help="Send results to a channel of PostgreSQL: of one query, or of all that none reads. Repeatable.")  # fmt: skip
 @click.option("--on-error", type=click.Choice(["stop", "skip", "refuse"]), default="stop", show_default=True,
-              help="What becomes of a query that fails: it is stopped, left out this once, or holds up all reading.")  # fmt: skip
+              help="What happens to a query that fails: it is stopped, left out this once, or holds up all reading.")  # fmt: skip
 @click.option("--health", type=click.IntRange(0, 65535), metavar="PORT",
               help="Show the state at http://127.0.0.1:PORT/, with 200 or 503.")  # fmt: skip
 @click.option("--keep", is_flag=True, help="Keep the queries and streams that are in none of the files any more.")
@@ -44,7 +44,7 @@ def watch(
     into: tuple[str, ...], webhook: tuple[str, ...], attempts: int, notify: tuple[str, ...], on_error: str,
     health: int | None, keep: bool, check: bool, datastore: tuple[str, ...], language: str | None,
 ) -> None:  # fmt: skip
-    """Watch tables, and report what queries find in what is written to them.
+    """Watch tables, and report what queries find in their new rows.
 
     URL is that of a SQLite file, PostgreSQL or MariaDB. QUERIES are files with CREATE STREAM … FROM TABLE …, which say what to
     read, and with queries; .epl and .cpl files may read streams that an .sql file declares.

@@ -70,7 +70,7 @@ class Diagram:
         return [found for found in self.states[state] if isinstance(found, Move)]
 
     def accept(self, state: int) -> Accepting | None:
-        """How a state is a match; None if it is none."""
+        """The way in which a state is a match; None if it is none."""
         accepts = [found for found in self.states[state] if isinstance(found, Accepting)]
         return min(accepts, key=lambda found: found.at_end, default=None)
 

@@ -80,12 +80,12 @@ class Extent:
 
     @property
     def reach_ms(self) -> int | None:
-        """How long before it enters, at most, a row arrived; None: without bound."""
+        """The longest time that can pass between a row's arrival and its entry; None: without bound."""
         return None
 
     @property
     def lifetime_ms(self) -> int | None:
-        """How long a row stays after it entered, at most; None: without bound."""
+        """The longest time that a row stays after its entry; None: without bound."""
         return None
 
     @property

@@ -1,4 +1,4 @@
-"""The types of computed values, noted where they are computed, as some databases compute them as other types."""
+"""Marks computed values with their types, as some databases compute them as other types."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from windows.schema import decimal_size
 from windows.sql import COMPUTED
 
 _CHAINED = (exp.Add, exp.Sub, exp.Mul)
-"""The operators whose type is noted once for a whole chain, such as `a + b - c`."""
+"""The operators of which a whole chain, such as `a + b - c`, has one mark."""
 
 
-def note_computed(expression: exp.Expr, column_type: TypeOf) -> None:
-    """Notes the types of computed DECIMALs, of the sums of DECIMALs that an AVG divides, and of remainders of doubles.
+def mark_computed(expression: exp.Expr, column_type: TypeOf) -> None:
+    """Marks with their types computed DECIMALs, sums of DECIMALs that an AVG divides, and remainders of doubles.
 
     >>> import sqlglot
     >>> found = sqlglot.parse_one("(m + 1) * 2 > i % 3")
-    >>> note_computed(found, lambda column: {"m": "DECIMAL(10, 2)", "i": "INTEGER"}[column.name])
+    >>> mark_computed(found, lambda column: {"m": "DECIMAL(10, 2)", "i": "INTEGER"}[column.name])
     >>> [(node.sql(), node.meta["computed"]) for node in found.walk() if "computed" in node.meta]
     [('(m + 1) * 2', 'DECIMAL(38, 2)')]
     """

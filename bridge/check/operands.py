@@ -12,7 +12,7 @@ from sqlglot import exp
 from bridge.check.compared_times import check_text_of_time
 from bridge.check.paths import is_part, source_text
 from bridge.check.times import NAMES_A_TIME, check_times, of_event_time
-from bridge.check.types import COMPARISONS, TypeOf, cached, family, is_made, place, refuse_nested, type_of
+from bridge.check.types import COMPARISONS, TypeOf, cached, family, is_constructed, place, refuse_nested, type_of
 from bridge.errors import QueryError
 from windows.aggregates import NUMBERS, SCALARS, AggregateFunction, aggregate_of, first_argument, function_name
 from windows.types import is_nested
@@ -51,7 +51,7 @@ def check_types(expression: exp.Expr, column_type: TypeOf) -> None:
             _families_are(node, [node.this], ("boolean",), column_type)
         elif (aggregate := aggregate_of(node)) is not None:
             _check_argument(node, aggregate, column_type)
-        if isinstance(node, _OF_SCALARS) and not (is_part(node.this) or is_made(node)):
+        if isinstance(node, _OF_SCALARS) and not (is_part(node.this) or is_constructed(node)):
             refuse_nested(node, column_type)
         if isinstance(node, (exp.Like, exp.ILike)):
             _families_are(node, [node.this, node.expression], ("text",), column_type)

@@ -13,7 +13,7 @@ from sqlglot import exp
 from bridge import query
 from bridge.check.aggregates import refuse_missing
 from bridge.check.compared_times import with_times
-from bridge.check.computed_values import note_computed
+from bridge.check.computed_values import mark_computed
 from bridge.check.objects import with_objects
 from bridge.check.operands import check_types
 from bridge.check.paths import with_parts
@@ -224,15 +224,15 @@ def with_checked_scalars(clause: RowPattern, column_type: TypeOf) -> RowPattern:
     def kind_of(value: exp.Expr) -> str:
         return type_of(plain(value), column_type)
 
-    def noted(expression: exp.Expr) -> exp.Expr:
+    def marked(expression: exp.Expr) -> exp.Expr:
         made = with_times(expression.copy(), kind_of)
-        note_computed(made, column_type)
+        mark_computed(made, column_type)
         return made
 
     return dataclasses.replace(
         clause,
-        define=tuple((symbol, noted(condition)) for symbol, condition in clause.define),
-        measures=tuple(cast("exp.Alias", noted(measure)) for measure in clause.measures),
+        define=tuple((symbol, marked(condition)) for symbol, condition in clause.define),
+        measures=tuple(cast("exp.Alias", marked(measure)) for measure in clause.measures),
     )
 
 

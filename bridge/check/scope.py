@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from bridge.check.compared_times import with_times
-from bridge.check.computed_values import note_computed
+from bridge.check.computed_values import mark_computed
 from bridge.check.objects import with_objects
 from bridge.check.operands import check_types
 from bridge.check.paths import with_parts
@@ -120,7 +120,7 @@ def scalar(expression: exp.Expr, scope: Scope, aggregates: bool = False) -> exp.
     whole = with_type_names(made, scope.type_of)
     check_types(whole, scope.type_of)
     whole = with_times(whole, functools.partial(type_of, column_type=cached(scope.type_of)))
-    note_computed(whole, scope.type_of)
+    mark_computed(whole, scope.type_of)
     result = whole.transform(normal)
     while isinstance(result, exp.Paren):
         result = result.this

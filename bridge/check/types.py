@@ -83,7 +83,7 @@ def _type_of(expression: exp.Expr, column_type: _TypeCache) -> str:
         return UNKNOWN
     if isinstance(expression, exp.Column):
         return column_type(expression)
-    if isinstance(expression, exp.Cast) and (is_part(expression.this) or is_made(expression)):
+    if isinstance(expression, exp.Cast) and (is_part(expression.this) or is_constructed(expression)):
         return kind_of(expression)
     if isinstance(expression, _SAME_TYPE):
         below = expression.expressions[0] if isinstance(expression, exp.Distinct) else expression.this
@@ -96,8 +96,8 @@ def _type_of(expression: exp.Expr, column_type: _TypeCache) -> str:
     return _annotated(expression, column_type)
 
 
-def is_made(node: exp.Expr) -> bool:
-    """Whether a node makes an object or a list."""
+def is_constructed(node: exp.Expr) -> bool:
+    """Whether a node constructs an object or a list."""
     return is_object(node) or is_list(node) or is_array(node)
 
 

@@ -126,7 +126,7 @@ class AsyncBridge:
             raise
 
     async def stop(self) -> None:
-        """Ends `run` after the rows that it is pushing. If no `run` is under way, it ends the next one."""
+        """Ends `run` after the rows that it is pushing. If `run` is not active, this ends the next one."""
         self._stopped.set()
 
     async def _run(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:

@@ -111,10 +111,10 @@ def text_of(definition: Node | Script | str) -> str:
     return "\n".join(notation(Script.of("result", definition)))  # type: ignore[arg-type]
 
 
-def retold(error: QueryError, language: str) -> QueryError:
+def with_advice_in(error: QueryError, language: str) -> QueryError:
     """The error, with its advice worded in this language.
 
-    >>> print(retold(QueryError("write s WINDOW(RANGE 5 S), WINDOW(ROWS 100) or WINDOW(UNBOUNDED)"), "epl"))
+    >>> print(with_advice_in(QueryError("write s WINDOW(RANGE 5 S), WINDOW(ROWS 100) or WINDOW(UNBOUNDED)"), "epl"))
     write s#time(5 sec), #length(100) or #keepall
     """
     if language != "epl" or WINDOWS not in error.message:

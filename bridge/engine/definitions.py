@@ -10,7 +10,7 @@ from bridge import query as objects
 from bridge.check.trust import Trust
 from bridge.engine.access import Access, locked
 from bridge.engine.catalogue import QueryEntry
-from bridge.engine.create import create, remove_script, retold, text_of
+from bridge.engine.create import create, remove_script, text_of, with_advice_in
 from bridge.engine.durable import LoggedCall
 from bridge.engine.failures import check_policy
 from bridge.engine.limits import Limits
@@ -277,4 +277,4 @@ def _pointing(definition: objects.Node | Script | str, language: str) -> Iterato
         own = as_bridge_error(error)
         if not isinstance(own, QueryError):
             raise
-        raise (retold(own, language).within(definition) if isinstance(definition, str) else own) from None
+        raise (with_advice_in(own, language).within(definition) if isinstance(definition, str) else own) from None

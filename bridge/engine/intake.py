@@ -119,7 +119,7 @@ def without_first(chunks: Iterator[Chunk], count: int) -> Iterator[Chunk]:
         count = 0
 
 
-def noting_last(chunks: Iterator[Chunk], is_last: list[bool]) -> Iterator[Chunk]:
+def flag_last(chunks: Iterator[Chunk], is_last: list[bool]) -> Iterator[Chunk]:
     """The chunks. `is_last[0]` tells whether each is the last. An error in reading the next one is raised after it."""
     following = next(chunks, None)
     while (current := following) is not None:

@@ -99,7 +99,7 @@ class Transactions(Plans):
         return self._inboxes.filled, self._inboxes.skipped, self.seq, self.now, self._housekeeping.since_purge
 
     def _go_back(self, position: tuple[Any, ...]) -> None:
-        """Restores the fields of before a push that has not taken effect."""
+        """Restores the fields to their values before a push that has not taken effect."""
         self._inboxes.filled, self._inboxes.skipped, self.seq, self.now, self._housekeeping.since_purge = position
         self._postponed.undo(self.seq)
         self._forget_steps()

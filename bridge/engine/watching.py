@@ -185,7 +185,7 @@ class Watching(Access):
             self._stopped.is_set = False
 
     def stop(self) -> None:
-        """Ends `run` after the rows that it is pushing. If no `run` is under way, it ends the next one.
+        """Ends `run` after the rows that it is pushing. If `run` is not active, this ends the next one.
 
         >>> import bridge
         >>> with bridge.connect() as cep:

@@ -9,10 +9,10 @@ from typing import Any
 
 from bridge.engine.bridge import Bridge
 from bridge.engine.catalogue import StreamEntry
-from bridge.engine.create import retold
+from bridge.engine.create import with_advice_in
 from bridge.engine.session import session_of
 from bridge.engine.subscription import waits
-from bridge.engine.watch.changes import noted_columns, schema_of_stream
+from bridge.engine.watch.changes import schema_of_stream, watched_columns
 from bridge.engine.watch.columns import TableColumns
 from bridge.errors import InUse, NameTaken, QueryError
 from bridge.frontends.statements import CreateTableStream
@@ -117,7 +117,7 @@ class Deployment:
         session = session_of(self._cep)
         known = session.catalogue.streams.get(stream.name.lower())
         schema, is_kept = schema_of_table(stream, known, session.database)
-        columns = stream.schema if known is None else noted_columns(schema) if stream.source.changes else schema
+        columns = stream.schema if known is None else watched_columns(schema) if stream.source.changes else schema
         self._cep.register_stream(stream.name, columns, **stream.source.arguments, **stream.rules._asdict())
         if is_kept:
             self._note(
@@ -139,7 +139,7 @@ class Deployment:
             try:
                 self._replace(name, node)
             except QueryError as error:
-                raise (retold(error, script.language).within(text) if text is not None else error) from None
+                raise (with_advice_in(error, script.language).within(text) if text is not None else error) from None
             if before != (after := self._logged(name)):
                 self._note(f"the query {name} {'has changed' if before and after else 'is new'}")
                 if before and after:

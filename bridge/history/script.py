@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from bridge import query as objects
 from bridge.engine.bridge import Bridge
-from bridge.engine.create import language_named, retold
+from bridge.engine.create import language_named, with_advice_in
 from bridge.engine.session import session_of
 from bridge.errors import QueryError, SourceError, UnknownName, closest, nearest, source_words
 from bridge.frontends.epl.tables import CreateTable
@@ -113,7 +113,7 @@ class ReplayScript:
                 try:
                     cep.create_query(name, node, untrusted=untrusted, tables=readable)
                 except QueryError as error:
-                    raise (retold(error, self.language).within(text) if text is not None else error) from None
+                    raise (with_advice_in(error, self.language).within(text) if text is not None else error) from None
 
 
 def refuse_unnamed(source: Any) -> None:

@@ -198,7 +198,7 @@ class _RowExplanation:
         return found
 
     def _shown_skipped(self, skipped: list[tuple[int, int, int]]) -> Iterator[Skipped]:
-        """Those starts from which a run might have reached the row."""
+        """The skipped starts from which a run might have reached the row."""
         mode = skip_text(self.prepared.clause) or "AFTER MATCH SKIP PAST LAST ROW"
         near = np.array(self._candidates[::-1])
         for first, last, match in skipped:

@@ -275,11 +275,11 @@ class Network:
         return rewritten
 
     def epochs(self, operators: Iterable[Operator], epochs: Collection[int]) -> dict[str, int]:
-        """The epochs, by fingerprint, of those of these operators whose epoch is one of the `epochs`."""
+        """The epochs, by fingerprint, of the given operators whose epoch is one of the `epochs`."""
         return {fingerprint(key): epoch for (key, epoch), _ in self._of_epochs(operators, epochs)}
 
     def of_epochs(self, operators: Iterable[Operator], epochs: Collection[int]) -> list[Operator]:
-        """Those of these operators whose epoch is one of the `epochs`."""
+        """The given operators whose epoch is one of the `epochs`."""
         return [operator for _, operator in self._of_epochs(operators, epochs)]
 
     def _of_epochs(

@@ -280,7 +280,7 @@ def _types_of_files(paths: list[str], options: ReadOptions) -> dict[str, pa.Data
 def open_file(
     path: str, options: ReadOptions = DEFAULTS, nulls: Sequence[str] = csv.NULLS, size: int | None = None
 ) -> FileReader:
-    """A reader of one file; its format is given, or told by its ending or its first bytes.
+    """A reader of one file. The format is given, or found by the file's ending or its first bytes.
 
     For `nulls` see `csv.CsvReader`. `size`: the number of bytes of text that are read at a time.
     """

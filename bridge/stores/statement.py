@@ -212,7 +212,7 @@ class StatementTables:
         }
 
 
-def gives_one(sql: Sql, database: Database) -> bool:
+def returns_one_row(sql: Sql, database: Database) -> bool:
     """Whether a SELECT gives at most one row per set of values: these are all columns of a unique key of its table."""
     tree = sql.tree
     if not isinstance(tree, exp.Select) or tree.args.get("joins") or not isinstance(tree.args["from_"].this, exp.Table):

@@ -16,7 +16,7 @@ from windows.databases.capabilities import Capabilities
 from windows.databases.json_values import JsonValues
 from windows.databases.own_types import OwnType
 from windows.databases.refused import Refused
-from windows.databases.triggers import ChangeOutbox, ChangeTriggers, NotedColumn
+from windows.databases.triggers import ChangeOutbox, ChangeTriggers, OutboxColumn
 from windows.schema import Attribute, Schema, type_of_arrow
 from windows.sql import neutralize, table_of
 from windows.types import is_nested
@@ -183,13 +183,13 @@ class Database(Capabilities, JsonValues, abc.ABC):
     """The type of a column that numbers the rows of a table, each number once."""
 
     def change_triggers(
-        self, table: str, outbox: str, columns: Sequence[NotedColumn], time: NotedColumn | None
+        self, table: str, outbox: str, columns: Sequence[OutboxColumn], time: OutboxColumn | None
     ) -> ChangeTriggers:
         """Triggers that write changes of a user's table to an outbox; `time`: the column with a change's time, if any."""
         raise Refused(f"{self.title} has no triggers that could note the changes of {table}: use SQLite or a server")
 
     def _outbox(
-        self, table: str, schema: str, outbox: str, columns: Sequence[NotedColumn], time: NotedColumn | None
+        self, table: str, schema: str, outbox: str, columns: Sequence[OutboxColumn], time: OutboxColumn | None
     ) -> ChangeOutbox:
         """The outbox for the triggers of this database; `schema`: where it is, quoted and with a dot, or nothing."""
         return ChangeOutbox(

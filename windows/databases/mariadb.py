@@ -18,7 +18,7 @@ from windows.databases.mariadb_json import MariaDBJson
 from windows.databases.mariadb_sql import MariaDBSql, cast_type, in_utf8
 from windows.databases.own_types import OwnType, is_mariadb_binary, mariadb_types
 from windows.databases.refused import ConnectionLost, OtherBridge, Refused
-from windows.databases.triggers import ChangeTriggers, NotedColumn, mariadb_triggers
+from windows.databases.triggers import ChangeTriggers, OutboxColumn, mariadb_triggers
 from windows.nested import is_nested_null
 from windows.schema import Attribute, Schema, TypeMismatch, relation_schema
 from windows.sql import table_of
@@ -214,7 +214,7 @@ class MySQL(MariaDBJson, MariaDBSql):
     identity: ClassVar[str] = "BIGINT AUTO_INCREMENT PRIMARY KEY"
 
     def change_triggers(
-        self, table: str, outbox: str, columns: Sequence[NotedColumn], time: NotedColumn | None
+        self, table: str, outbox: str, columns: Sequence[OutboxColumn], time: OutboxColumn | None
     ) -> ChangeTriggers:
         ((schema,),) = self.fetch("SELECT DATABASE()")
         own = self.quoted(schema)

@@ -23,7 +23,7 @@ from windows.databases.postgresql_arrow import array_of, columns_as_arrays
 from windows.databases.postgresql_json import PostgreSQLJson
 from windows.databases.postgresql_sql import PostgreSQLSql
 from windows.databases.refused import ConnectionLost, OtherBridge, Refused
-from windows.databases.triggers import ChangeTriggers, NotedColumn, postgresql_triggers
+from windows.databases.triggers import ChangeTriggers, OutboxColumn, postgresql_triggers
 from windows.schema import Schema, TypeMismatch, relation_schema
 from windows.sql import number, table_of
 
@@ -221,7 +221,7 @@ class PostgreSQL(PostgreSQLJson, PostgreSQLSql):
     identity: ClassVar[str] = "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
 
     def change_triggers(
-        self, table: str, outbox: str, columns: Sequence[NotedColumn], time: NotedColumn | None
+        self, table: str, outbox: str, columns: Sequence[OutboxColumn], time: OutboxColumn | None
     ) -> ChangeTriggers:
         ((schema,),) = self.fetch("SELECT quote_ident(current_schema())")
         return postgresql_triggers(self._outbox(table, f"{schema}.", outbox, columns, time))

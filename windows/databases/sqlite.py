@@ -24,7 +24,7 @@ from windows.databases.sqlite_decimals import SQLiteDecimals
 from windows.databases.sqlite_functions import create_functions
 from windows.databases.sqlite_json import SQLiteJson
 from windows.databases.sqlite_times import SQLiteTimes
-from windows.databases.triggers import ChangeTriggers, NotedColumn, sqlite_triggers
+from windows.databases.triggers import ChangeTriggers, OutboxColumn, sqlite_triggers
 from windows.nested import call
 from windows.schema import Attribute, Schema, TypeMismatch, decimal_size, relation_schema
 from windows.types import is_nested, scalars_of, scale_of
@@ -240,7 +240,7 @@ class SQLite(SQLiteDecimals, SQLiteJson, SQLiteTimes, Alchemy):
         return None if others else version
 
     def change_triggers(
-        self, table: str, outbox: str, columns: Sequence[NotedColumn], time: NotedColumn | None
+        self, table: str, outbox: str, columns: Sequence[OutboxColumn], time: OutboxColumn | None
     ) -> ChangeTriggers:
         return sqlite_triggers(self._outbox(table, "", outbox, columns, time))
 

@@ -16,7 +16,7 @@ CHANNEL = "cep_bridge"
 OPERATIONS = ("insert", "update", "delete")
 
 
-class NotedColumn(NamedTuple):
+class OutboxColumn(NamedTuple):
     """A column of a user's table that the outbox contains: its name, and SQL that reads it, with {} for the column."""
 
     name: str
@@ -32,8 +32,8 @@ class ChangeOutbox(NamedTuple):
     table: str
     schema: str
     name: str
-    columns: Sequence[NotedColumn]
-    time: NotedColumn | None
+    columns: Sequence[OutboxColumn]
+    time: OutboxColumn | None
     quoted: Callable[[str], str]
 
     @property
@@ -53,7 +53,7 @@ class ChangeOutbox(NamedTuple):
         `after` and `before` are templates of the columns, "NULL" if there is no such row.
         """
 
-        def of(column: NotedColumn, row: str) -> str:
+        def of(column: OutboxColumn, row: str) -> str:
             return column.reads.replace("{}", row.replace("{}", self.quoted(column.name))) if row != "NULL" else row
 
         when = present if self.time is None else of(self.time, after)

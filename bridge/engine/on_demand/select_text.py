@@ -1,4 +1,4 @@
-"""The kind of a text, told by its words: an on-demand query, or a script that contains one."""
+"""Tells by its words what kind of text it has: an on-demand query, or a script that contains one."""
 
 from __future__ import annotations
 

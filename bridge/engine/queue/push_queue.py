@@ -13,7 +13,7 @@ from bridge.engine.delivery import Raised, failure, raised_by
 from bridge.engine.event import LateEvent
 from bridge.engine.exactly_once import EventIds, Position, SourcePositions
 from bridge.engine.failures import Failures, Run
-from bridge.engine.intake import Chunk, ChunkSizes, EventBatch, chunk_sizes, count_events, noting_last, without_first
+from bridge.engine.intake import Chunk, ChunkSizes, EventBatch, chunk_sizes, count_events, flag_last, without_first
 from bridge.engine.late_events import DUPLICATE, LateEvents
 from bridge.engine.processor_calls import ProcessorCalls
 from bridge.engine.queue.reorder import Reorder
@@ -120,7 +120,7 @@ class PushQueue:
             return 0
         self.duplicates += known
         is_last = [False]
-        rest = noting_last(without_first(chunks, known), is_last)
+        rest = flag_last(without_first(chunks, known), is_last)
 
         def receipts(done: int) -> list[Receipt]:
             """The position, with the last events; before that, the number of events pushed so far."""

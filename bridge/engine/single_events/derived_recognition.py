@@ -292,7 +292,7 @@ def _of_row(chosen: RowSource, row: Row) -> list[Row]:
 
 
 def _only(rows: RowSource, names: Sequence[str]) -> RowSource:
-    """These columns of rows, in this order."""
+    """A source of these columns of the rows, in this order."""
     return _renamed(rows, {name: name for name in names}, {name: rows.columns[name] for name in names})
 
 

@@ -215,7 +215,7 @@ class _Recognition:
         return computed(select, self._place_of, self._types, self._functions.proven)
 
     def _items(self, select: exp.Expr) -> dict[str, exp.Expr]:
-        """The values of a SELECT's columns, by name; its conditions are noted."""
+        """The values of a SELECT's columns, by name. Also adds the SELECT's conditions."""
         if has_only_values(select):
             return self._items_with_sub_query(select, None)
         source = select.args["from_"].this if isinstance(select, exp.Select) and select.args.get("from_") else None

@@ -17,7 +17,7 @@ from bridge.errors import SchemaError
 from bridge.query.table_source import TableSource
 from bridge.query.time_rules import TimeRules
 from windows.databases import Database, Refused
-from windows.databases.triggers import ChangeTriggers, NotedColumn
+from windows.databases.triggers import ChangeTriggers, OutboxColumn
 from windows.schema import Attribute, Schema
 
 NUMBER, TIME, OPERATION = "change_id", "changed_at", "operation"
@@ -33,10 +33,10 @@ def changes_schema(columns: Schema) -> Schema:
     return Schema((Attribute(OPERATION, "VARCHAR"), *columns, *old))
 
 
-def noted_columns(changes: Schema) -> Schema:
+def watched_columns(changes: Schema) -> Schema:
     """The columns of the table whose changes have these attributes.
 
-    >>> print(noted_columns(changes_schema(Schema.of("id BIGINT, status VARCHAR"))))
+    >>> print(watched_columns(changes_schema(Schema.of("id BIGINT, status VARCHAR"))))
     id BIGINT, status VARCHAR
     """
     return Schema(changes.attributes[1 : 1 + len(changes) // 2])
@@ -54,7 +54,7 @@ def schema_of_stream(
     schema = changes_schema(schema) if source.changes else schema
     if known is None or declared is not None or known.schema == schema or not source.means(known.source):
         return schema, False
-    before = noted_columns(known.schema) if source.changes else known.schema
+    before = watched_columns(known.schema) if source.changes else known.schema
     for attribute in before:
         if attribute.name not in columns:
             raise missing_column(source, name, attribute.name)
@@ -112,10 +112,10 @@ def _drop(database: Database, triggers: ChangeTriggers) -> None:
 def triggers_of(database: Database, outbox: str, schema: Schema, source: TableSource) -> ChangeTriggers:
     """The triggers that write the changes of a table as events of this schema."""
     known = TableColumns(source, database)
-    columns = [NotedColumn(known[each.name].name, known.value(each)) for each in noted_columns(schema)]
+    columns = [OutboxColumn(known[each.name].name, known.value(each)) for each in watched_columns(schema)]
     time = source.timestamp
-    noted = None if time is None else NotedColumn(known[time].name, known.time(time))
-    return database.change_triggers(source.table, outbox, columns, noted)
+    changed_at = None if time is None else OutboxColumn(known[time].name, known.time(time))
+    return database.change_triggers(source.table, outbox, columns, changed_at)
 
 
 def _type_of_time(source: TableSource, database: Database) -> str:

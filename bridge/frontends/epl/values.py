@@ -15,7 +15,8 @@ NAME = "variable"
 def with_values(expression: exp.Expr, known: Mapping[str, Variable], read: set[str]) -> exp.Expr:
     """The expression with the values of variables. `known`: the variables, by name in lower case.
 
-    The value of a variable that events set is a column. Other values become part of the expression, noted in `read`.
+    The value of a variable that events set is a column. Other values become part of the expression, and their names are
+    added to `read`.
 
     >>> most = Variable("Most", "INTEGER", exp.Literal.number(3))
     >>> print(with_values(exp.condition("v > most"), {"most": most}, set()).sql())

@@ -172,7 +172,7 @@ class Generator:
         return ["while True:", *_indented([*lines, f"p = {FAIL}", "break"], 1)]
 
     def key(self, state: SearchState) -> list[str]:
-        """What, beside the row, distinguishes two visits to a state: the registers whose values may differ."""
+        """The key of a visit to a state, beside the row: the registers whose values may differ between two visits."""
         symbols = {self.symbol(n) for n in self.transitions.bits if self.after(n) is state}
         implied = {
             r

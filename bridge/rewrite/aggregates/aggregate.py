@@ -15,7 +15,7 @@ from sqlglot import exp
 from bridge import query
 from bridge.query.epl_output import Snapshot
 from bridge.rewrite.aggregates import stretches
-from bridge.rewrite.aggregates.change_points import EvictionPoints, ExpiryPoints, change_points_of, notices_points
+from bridge.rewrite.aggregates.change_points import EvictionPoints, ExpiryPoints, change_points_of, sees_null_rows
 from bridge.rewrite.aggregates.constant_frames import over_constant_frames
 from bridge.rewrite.aggregates.counts import by_list, by_places, by_row_numbers, by_sorted_array, only_counts_rows
 from bridge.rewrite.aggregates.distinct_counts import over_distinct_counts
@@ -223,7 +223,7 @@ def _has_stretches(node: query.Aggregate, below: Flow, database: Database) -> bo
     """Whether, for many events, the fastest way is a join of equality by stretches of the reported points."""
     if not database.prefers_bulk or not stretches.can_be_cut(below):
         return False
-    return not node.on_change and not (node.every_change and notices_points(node))
+    return not node.on_change and not (node.every_change and sees_null_rows(node))
 
 
 def _of_panes(panes: Panes, database: Database, single: StatementWriter[exp.Query]) -> AggregateVariants:

@@ -100,7 +100,7 @@ class _ChangePoints(abc.ABC):
 
     def in_frames(self) -> Framed | None:
         """The aggregate over rows and change points; None if one of its functions would notice the change points."""
-        if notices_points(self.node):
+        if sees_null_rows(self.node):
             return None
         values: dict[exp.Expr, str] = {}
 
@@ -145,12 +145,12 @@ class _ChangePoints(abc.ABC):
         return {"ts": column("ts"), "seq": column("seq"), "_expires": expires, "_place": place, **self._keys}
 
 
-def notices_points(node: query.Aggregate) -> bool:
+def sees_null_rows(node: query.Aggregate) -> bool:
     """Whether the value of one of its functions may be changed by a row whose values are NULL."""
-    return any(map(_notices_nulls, aggregate_calls(node)))
+    return any(map(_sees_nulls, aggregate_calls(node)))
 
 
-def _notices_nulls(call: exp.Expr) -> bool:
+def _sees_nulls(call: exp.Expr) -> bool:
     aggregate = aggregate_of(call)
     if aggregate is None:  # sqlglot's other classes ignore NULL
         return isinstance(call, exp.AnonymousAggFunc)

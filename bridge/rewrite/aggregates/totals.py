@@ -2,7 +2,7 @@
 
 So the state is one row per group, and the cost of a push depends only on its own events and their groups. The totals
 are partial aggregates (COUNT, SUM, MIN, MAX). A push first merges the partial aggregates of its arrivals into the
-table, which also keeps the totals of before the push. The result of an arrival is made of those, merged with the
+table, which also keeps the totals from before the push. The result of an arrival is made of those, merged with the
 arrivals of its group up to it.
 """
 

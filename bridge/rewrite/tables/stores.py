@@ -121,7 +121,7 @@ def _joined(node: ReadSQL, sql: statement.Sql, below: Flow, network: Network) ->
     read = [column.this if isinstance(column, exp.Alias) else column for column in select.expressions]
     system = [aliased(column_of("a", name), name) for name in ("ts", "seq", *below.order)]
     names = _names(node, below)
-    one = statement.gives_one(sql, network.database)
+    one = statement.returns_one_row(sql, network.database)
     orders = {} if one else {f"{RELATION_ORDER_PREFIX}{place}": value for place, value in enumerate(read)}
     select.set(
         "expressions",

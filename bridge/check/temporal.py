@@ -27,7 +27,7 @@ def _(node: query.TemporalMatch, names: Namespace) -> ResolvedNode:
         if isinstance(below[event.input].node, query.Window):
             raise QueryError("a pattern reads streams, not windows of them: timer:within bounds how long it waits")
     if len({len(event.keys) for event in node.events}) > 1:
-        raise QueryError("all events of a pattern have as many keys")
+        raise QueryError("all events of a pattern must have the same number of keys")
     named = numbers(node.pattern)
     if sorted(named) != list(range(len(node.events))):
         raise QueryError(f"the pattern names the events {sorted(named)}, and there are {len(node.events)}")

@@ -192,7 +192,7 @@ def _refuse_late_writes(script: Script, runner: Runner) -> None:
     table = met(script.queries.values(), late, runner.database) if late else None
     if table is not None:
         raise QueryError(
-            f"this writes {table!r}, which a query reads that was created before: create what writes first, or the two in "
+            f"this writes {table!r}, which an earlier query reads: create the query that writes first, or both in "
             "one script",
             words=[table],
         )

@@ -87,7 +87,7 @@ class Destinations(Access):
                 entry.processors.remove(handle)
                 self._runner.results.outdate()
                 return
-        raise UnknownName("this output processor is not there (any more)")
+        raise UnknownName("this output processor does not exist (any more)")
 
     @locked
     def add_late_processor(self, function: Callable[[LateEvent], Any]) -> None:

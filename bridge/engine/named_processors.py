@@ -265,9 +265,9 @@ class NamedProcessors:
         one, other = ([(field.name, field.type) for field in each.fields] for each in (before.entry, entry))
         if one != other and self.waits(query):
             raise QueryError(
-                f"{query!r} has results that named processors ({', '.join(before.positions)}) have not had, with the columns "
-                f"{', '.join(map(' '.join, one))}, not {', '.join(map(' '.join, other))}: let them have these before, with the "
-                "query as it was, or give the changed query another name"
+                f"{query!r} has results that named processors ({', '.join(before.positions)}) have not received, with the "
+                f"columns {', '.join(map(' '.join, one))}, not {', '.join(map(' '.join, other))}: let them receive these first, "
+                "with the earlier query, or give the changed query another name"
             )
         generation = before.generation + (one != other)
         call = LoggedCall(0, 0, STORED_RESULTS, entry.name, "", "", self._runner.seq)

@@ -171,7 +171,7 @@ class Plans(abc.ABC):
         for name in self.catalogue.names_of(node):
             entry = self.catalogue.queries.get(name.lower())
             if entry is not None and entry.stopped and self.log.resumed is None:
-                raise QueryError(f"the query {entry.name!r} is stopped: resume_query lets it go on", words=[name])
+                raise QueryError(f"the query {entry.name!r} is stopped: resume_query starts it again", words=[name])
 
     def _check_timed(self) -> None:
         """Refuses queries that read and write a table as time passes: they would see it as it is at the end."""
@@ -198,7 +198,7 @@ class Plans(abc.ABC):
         flow, operators, derived = self.network.plan(resolved.node, self.seq, inherits)
         if missed := self.network.names.missed:
             raise DatabaseError(
-                f"the state of the query {name!r} cannot be resumed: this version of the program plans it otherwise than the "
+                f"the state of the query {name!r} cannot be resumed: this version of the program plans it differently from the "
                 f"one that wrote it ({', '.join(missed)} not found). Open it with that version, or begin anew with "
                 "connect(url, fresh=True)"
             )

@@ -340,5 +340,7 @@ class Pushes(Access):
     def _present(self) -> int:
         """The clock's time, or the newest time seen if events were ahead of the clock."""
         if self._clock is None:
-            raise SchemaError('an event needs its timestamp (or connect(clock="system"), which gives it the present)')
+            raise SchemaError(
+                'an event needs its timestamp (or connect(clock="system"), which sets it to the present time)'
+            )
         return max(wall_clock(), self._runner.now)

@@ -67,7 +67,7 @@ def going_back(ts: int, now: int, resumed_at: int) -> OrderError:
     if ts < resumed_at:
         return OrderError(
             f"time does not go back: {ts} is before {resumed_at}, where the state of this bridge has been resumed; "
-            "cep.position(source) says where a source goes on, a repeated event_id is dropped, and connect(url, "
+            "cep.position(source) says where to continue a source, a repeated event_id is dropped, and connect(url, "
             "fresh=True) begins anew"
         )
     return OrderError(

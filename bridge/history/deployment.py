@@ -121,7 +121,7 @@ class Deployment:
         self._cep.register_stream(stream.name, columns, **stream.source.arguments, **stream.rules._asdict())
         if is_kept:
             self._note(
-                f"the columns of {stream.source.table} have changed, the stream {stream.name} has those of before: {columns}"
+                f"the columns of {stream.source.table} have changed, the stream {stream.name} keeps the earlier ones: {columns}"
             )
 
     def _remove_streams(self) -> None:
@@ -206,7 +206,7 @@ def refuse_other(name: str, known: StreamEntry | None, schema: Schema, source: T
     """Raises `NameTaken` if the declaration differs from the `known` stream, of a table or (None) of pushed events."""
     if known is not None and (other := known.difference(schema, source)):
         raise NameTaken(
-            f"there is a stream {name!r} already, {other}: under another name it is a new stream, and the one of before is "
+            f"there is a stream {name!r} already, {other}: under another name it is a new stream, and the earlier one is "
             "removed"
         )
 

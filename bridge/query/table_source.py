@@ -107,7 +107,7 @@ def source_of(
         raise SchemaError("timestamp_unit= is the unit of the column that timestamp= names")
     if changes_of is not None:
         if position is not None or since is not None:
-            raise SchemaError("the changes of a table have no position= and no since=: they are noted from now on")
+            raise SchemaError("the changes of a table have no position= and no since=: they are recorded from now on")
         return TableSource(changes_of, None, timestamp, unit, changes=True)
     assert table is not None
     if position is None:

@@ -55,7 +55,7 @@ class Listeners:
         self._by_value[number][value][state.at] = state
         self._counts[number] = count = self._counts[number] + 1
         if count > INSTANCE_LIMIT:
-            raise BudgetError(f"the pattern has {count} instances under way; the limit is {INSTANCE_LIMIT}")
+            raise BudgetError(f"the pattern has {count} live instances; the limit is {INSTANCE_LIMIT}")
 
     def remove(self, state: OnceState) -> None:
         """Removes an instance, if it is there."""

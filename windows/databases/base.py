@@ -186,7 +186,7 @@ class Database(Capabilities, JsonValues, abc.ABC):
         self, table: str, outbox: str, columns: Sequence[OutboxColumn], time: OutboxColumn | None
     ) -> ChangeTriggers:
         """Triggers that write changes of a user's table to an outbox; `time`: the column with a change's time, if any."""
-        raise Refused(f"{self.title} has no triggers that could note the changes of {table}: use SQLite or a server")
+        raise Refused(f"{self.title} has no triggers that could record the changes of {table}: use SQLite or a server")
 
     def _outbox(
         self, table: str, schema: str, outbox: str, columns: Sequence[OutboxColumn], time: OutboxColumn | None

@@ -100,7 +100,7 @@ class _Report:
             ) from None
         if not allowed:
             raise DatabaseError(
-                f"the stream {stream!r} notes the changes of {source.table} by triggers, which this role may not make: "
+                f"the stream {stream!r} records the changes of {source.table} by triggers, which this role may not create: "
                 f"GRANT TRIGGER ON {table} TO … gives the right"
             )
 

@@ -50,7 +50,7 @@ class WatchSettings:
             raise SourceError(f"{self.url!r} is not a URL: {EXAMPLES}")
         if dialect_of(self.url) == "duckdb":
             raise SourceError(
-                "one process at a time has a file of DuckDB, so no other one could write what is to be watched"
+                "only one process at a time can open a DuckDB file, so no other one could write the tables to watch"
             )
         refuse_duplicates(self.scripts)
         for option, names in (

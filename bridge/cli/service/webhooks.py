@@ -91,7 +91,7 @@ class Webhook:
 
     def _say(self, result: Result, pause: float) -> None:
         if pause in (FIRST, LONGEST):
-            _log.warning("%s does not take %s (%s): it is sent again", self._target, result.id, self.error)
+            _log.warning("%s does not accept %s (%s): it is sent again", self._target, result.id, self.error)
 
     def _give_up(self, number: int, result: Result, body: str) -> None:
         query, reason = self._subscription.query, str(self.error)

@@ -77,7 +77,7 @@ class Push:
         """
         self._is_asked = True
         if not self._batch.is_done.wait(timeout):
-            raise TimeoutError(f"the event is not in after {timeout} seconds")
+            raise TimeoutError(f"the event is not committed after {timeout} seconds")
         return self._error
 
     def add_done_callback(self, function: Callable[[Push], Any]) -> None:

@@ -95,7 +95,9 @@ def create_triggers(runner: Runner, entry: StreamEntry) -> None:
     except Refused as error:
         with contextlib.suppress(Refused):
             _drop(runner.database, triggers)
-        raise SchemaError(f"the changes of {entry.source.table} cannot be noted by triggers: {error.reason}") from None
+        raise SchemaError(
+            f"the changes of {entry.source.table} cannot be recorded by triggers: {error.reason}"
+        ) from None
 
 
 def drop_triggers(database: Database, outbox: str, source: TableSource) -> None:

@@ -135,7 +135,7 @@ def missing_column(source: TableSource, stream: str, column: str) -> SchemaError
     """The error for a column of a stream that its table no longer has."""
     return SchemaError(
         f"{source.table} has no column {column!r} any more, which the stream {stream!r} has: declare it under another name, "
-        "with the columns of now (in Python remove_stream, and register_stream again), or read a view that has the column"
+        "with its current columns (in Python remove_stream, and register_stream again), or read a view that has the column"
     )
 
 

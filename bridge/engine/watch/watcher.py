@@ -82,7 +82,7 @@ class Watcher:
         """Registers a stream of a table; False if it is registered already. Raises `NameTaken` for a different one."""
         if source.changes and not self._runner.database.identity:
             raise SchemaError(
-                f"the changes of {source.table} are noted by triggers, which {self._runner.database.title} does not have: "
+                f"the changes of {source.table} are recorded by triggers, which {self._runner.database.title} does not have: "
                 "FROM TABLE reads its new rows"
             )
         columns = TableColumns(source, self._runner.database)
@@ -90,13 +90,16 @@ class Watcher:
         schema, is_kept = schema_of_stream(columns, name, declared, source, known)
         if source.changes and not self._runner.is_durable and self._runner.database.is_durable:
             raise SchemaError(
-                f"the changes of {source.table} are noted by triggers, which would stay behind if the process ended: open the "
+                f"the changes of {source.table} are recorded by triggers, which would stay behind if the process ended: open the "
                 "bridge without durable=False"
             )
         if self._runner.catalogue.is_registered(name, schema, source):
             if is_kept:
                 logging.getLogger("bridge").warning(
-                    "the columns of %s have changed, the stream %s has those of before: %s", source.table, name, schema
+                    "the columns of %s have changed, the stream %s keeps the earlier ones: %s",
+                    source.table,
+                    name,
+                    schema,
                 )
             return False
         self._runner.catalogue.free(name)

@@ -70,7 +70,7 @@ def create_context(cursor: Cursor) -> CreateContext:
         if any(one.stream.lower() == found[-1].stream.lower() for one in found[:-1]):
             cursor.fail(f"the stream {found[-1].stream!r} has its keys already", position)
         if len(found[-1].keys) != len(found[0].keys):
-            cursor.fail("all streams of a context have as many keys", position)
+            cursor.fail("all streams of a context must have the same number of keys", position)
     if cursor.word() in ("INITIATED", "TERMINATED"):
         cursor.fail(
             f"{cursor.word().lower()} is not supported here: windows and patterns say what is over, and what begins"

@@ -103,7 +103,9 @@ class EventTypes:
                 f"{name!r} takes events of its members as they are: insert into {name} {wanted}", words=[name]
             )
         if variant.is_read:
-            raise QueryError(f"{name!r} is read already: what is inserted is said before", words=[name])
+            raise QueryError(
+                f"{name!r} is read already: create the statements that insert before those that read", words=[name]
+            )
         self.variants[name.lower()] = dataclasses.replace(variant, inserted=(*variant.inserted, node))
 
     def inserted(self, name: str) -> Node:
@@ -158,7 +160,7 @@ class EventTypes:
         rows = self.expand(as_rows(node, schema, name))
         if name.lower() in self._read:
             raise QueryError(
-                f"{name!r} is read already: what is inserted into it is said before the statements that read it",
+                f"{name!r} is read already: create the statements that insert into it before the statements that read it",
                 words=[name],
             )
         self.inserts[name.lower()] = (*self.inserts.get(name.lower(), ()), rows)

@@ -280,4 +280,4 @@ class NamedWindows:
 
 
 def _read_already(name: str) -> QueryError:
-    return QueryError(f"a statement reads the window {name!r} already: this one comes before those", words=[name])
+    return QueryError(f"a statement reads the window {name!r} already: this one must come before it", words=[name])

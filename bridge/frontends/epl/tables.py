@@ -355,7 +355,7 @@ def stored_aggregates(table: StateTable, node: Aggregate) -> Node:
     if len(node.group_by) != len(table.key):
         raise QueryError(
             f"the table {table.name!r} has the key ({', '.join(table.key)}), and the statement groups by "
-            f"{len(node.group_by)} columns: they are the same",
+            f"{len(node.group_by)} columns: they must be the same",
             words=[table.name],
         )
     columns = {_name(column): column.unalias() for column in node.columns}

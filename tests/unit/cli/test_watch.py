@@ -464,7 +464,7 @@ def test_check_names_the_tables_that_are_made(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["duckdb:///x.duckdb", "q.sql"], "one process at a time has a file of DuckDB"),
+        (["duckdb:///x.duckdb", "q.sql"], "only one process at a time can open a DuckDB file"),
         (["shop.db", "q.sql"], "'shop.db' is not a URL: a database URL reads"),
         (["{url}", "q.sql", "--poll", "1"], "a duration reads like '500 MS'"),
         (["sqlite:///not_there.db", "q.sql"], "there is no database not_there.db"),

@@ -579,7 +579,7 @@ def test_named_processors_get_the_columns_that_a_replaced_query_has_now(
     cep = open_again()
     cep.push_event("s", ["c", 4], 4)
     with pytest.raises(
-        bridge.QueryError, match=r"results that named processors \(mailer\) have not had, .*columns k VARCHAR, v"
+        bridge.QueryError, match=r"results that named processors \(mailer\) have not received, .*columns k VARCHAR, v"
     ):
         cep.create_query("m", "SELECT v FROM s", replace=True)
     cep.add_output_processor("m", received.append, name="mailer")

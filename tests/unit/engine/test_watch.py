@@ -601,7 +601,7 @@ def test_a_program_that_declares_its_stream_again_keeps_the_columns(
             shop.do(f"INSERT INTO orders (id, n) VALUES ({start}, {start})")
             assert cep.poll() == 1
             assert cep.streams["orders_in"].names == names
-    assert "the columns of orders have changed, the stream orders_in has those of before: " in caplog.text
+    assert "the columns of orders have changed, the stream orders_in keeps the earlier ones: " in caplog.text
     shop.do("ALTER TABLE orders DROP COLUMN further")
     with shop.connect() as cep:
         assert rows(cep, "results", "n") == [(0,), (1,)]

@@ -101,8 +101,8 @@ def test_a_stream_keeps_its_attributes_when_its_table_gets_columns(place: Place)
     place.deploy(text)
     place.do("ALTER TABLE orders ADD COLUMN b INTEGER")
     assert place.deploy(text) == [
-        "the columns of orders have changed, the stream o has those of before: id INTEGER, a INTEGER",
-        "the columns of orders have changed, the stream c has those of before: id INTEGER, a INTEGER",
+        "the columns of orders have changed, the stream o keeps the earlier ones: id INTEGER, a INTEGER",
+        "the columns of orders have changed, the stream c keeps the earlier ones: id INTEGER, a INTEGER",
     ]
     assert place.deploy("CREATE STREAM o FROM TABLE orders (POSITION id)")[-1] == "the stream c is removed"
     assert place.do("SELECT COUNT(*) FROM sqlite_master WHERE type = 'trigger'") == [(0,)]

@@ -90,7 +90,9 @@ def test_who_reads_late_is_not_written_by_one_who_comes_after(database: Any) -> 
     with with_bills(database.connect()) as cep:
         cep.register_stream("s", "a INTEGER")
         cep.create_query("reader", READER, language="cpl")
-        with pytest.raises(bridge.QueryError, match=r"this writes 't', which a query reads .*one script \(line 1, col"):
+        with pytest.raises(
+            bridge.QueryError, match=r"this writes 't', which an earlier query reads.*one script \(line 1, col"
+        ):
             cep.create_query("writer", WRITER, language="cpl")
         cep.remove_query("reader")
         cep.create_query("writer", WRITER, language="cpl")

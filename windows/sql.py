@@ -268,7 +268,7 @@ def ascending(expression: exp.Expr) -> exp.Ordered:
 
 def computed_as(value: exp.Expr, other: exp.Expr) -> exp.Expr:
     """The value, with the mark `COMPUTED` of another one, if that has it."""
-    if COMPUTED in other.meta:
+    if other.meta_get(COMPUTED) is not None:
         value.meta[COMPUTED] = other.meta[COMPUTED]
     return value
 

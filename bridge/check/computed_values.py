@@ -20,7 +20,7 @@ def mark_computed(expression: exp.Expr, column_type: TypeOf) -> None:
     >>> import sqlglot
     >>> found = sqlglot.parse_one("(m + 1) * 2 > i % 3")
     >>> mark_computed(found, lambda column: {"m": "DECIMAL(10, 2)", "i": "INTEGER"}[column.name])
-    >>> [(node.sql(), node.meta["computed"]) for node in found.walk() if "computed" in node.meta]
+    >>> [(node.sql(), node.meta["computed"]) for node in found.walk() if node.meta_get("computed") is not None]
     [('(m + 1) * 2', 'DECIMAL(38, 2)')]
     """
     column_type = cached(column_type)

@@ -46,7 +46,7 @@ def with_objects(expression: exp.Expr, columns: Columns, kind_of: Kind) -> exp.E
         if isinstance(node, exp.Struct) and all(isinstance(part, exp.PropertyEQ) for part in node.expressions):
             parts = [(part.name, with_objects(part.expression, columns, kind_of)) for part in node.expressions]
             return _object([(name, value, kind_of(value)) for name, value in parts], node)
-        if isinstance(node, exp.Array) and VALUES in node.meta:
+        if isinstance(node, exp.Array) and node.meta_get(VALUES) is not None:
             return _array([with_objects(value, columns, kind_of) for value in node.expressions], node, kind_of)
         if isinstance(node, exp.ArrayAgg) and not isinstance(node.this, (exp.Order, exp.Distinct)):
             value = with_objects(node.this, columns, kind_of)

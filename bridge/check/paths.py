@@ -29,7 +29,7 @@ def is_path(node: object) -> bool:
     """Whether a node is a step of a path, as written."""
     if isinstance(node, exp.Dot):
         return isinstance(node.expression, exp.Identifier)
-    return isinstance(node, exp.Bracket) and SOURCE_TEXT not in node.meta
+    return isinstance(node, exp.Bracket) and node.meta_get(SOURCE_TEXT) is None
 
 
 def path(base: exp.Expr, *steps: Step) -> exp.Expr:
@@ -81,7 +81,7 @@ def source_text(expression: exp.Expr) -> str:
     """The SQL of an expression, with paths as they were written."""
 
     def written(node: exp.Expr) -> exp.Expr:
-        return exp.var(node.meta[SOURCE_TEXT]) if SOURCE_TEXT in node.meta else node
+        return exp.var(node.meta[SOURCE_TEXT]) if node.meta_get(SOURCE_TEXT) is not None else node
 
     return expression.transform(written).sql()
 
@@ -112,9 +112,9 @@ def _found(node: exp.Expr, column: exp.Column, find: Callable[[exp.Column], Type
     try:
         return find(column)
     except QueryError as error:
-        if "call" in node.meta and error.message.startswith("unknown column"):
+        if node.meta_get("call") is not None and error.message.startswith("unknown column"):
             return None  # then it is a function of the database
-        reasons = (step.meta.get("unknown") for step in _below(node))
+        reasons = (step.meta_get("unknown") for step in _below(node))
         if (reason := next(filter(None, reasons), None)) is not None and error.message.startswith("unknown column"):
             raise QueryError(str(reason), position=error.position) from None
         raise
@@ -164,7 +164,7 @@ def _complaint(node: exp.Expr, kind: str, names: list[str]) -> str:
 
 
 def _place(node: exp.Expr) -> int | None:
-    offsets = [found.meta["start"] for found in node.find_all(exp.Identifier) if "start" in found.meta]
+    offsets = [found.meta["start"] for found in node.find_all(exp.Identifier) if found.meta_get("start") is not None]
     return max(offsets, default=None)
 
 

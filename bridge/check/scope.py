@@ -273,7 +273,7 @@ def field_of(node: exp.Column, fields: Sequence[str]) -> str:
     found = [node.name] if named else [name for name in fields if name.lower() == node.name.lower()]
     if not found:
         hint = nearest(node.name, list(fields))
-        if NAMED_AS_VARIABLE in node.this.meta:
+        if node.this.meta_get(NAMED_AS_VARIABLE) is not None:
             name = node.name.upper()
             hint = f"; {name} is a variable of the pattern: COUNT({name}.*) counts its rows, {name}.{fields[0]} is a value of one"
         raise QueryError(f"unknown column {node.name!r}{hint}", position=place(node))

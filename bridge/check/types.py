@@ -130,7 +130,7 @@ def refuse_nested_key(key: exp.Expr, kind: str) -> None:
 def place(expression: exp.Expr) -> int | None:
     """The offset of the first name or `*` in an expression, in the text that it was parsed from."""
     names = expression.find_all(exp.Identifier, exp.Star)
-    offsets = [node.meta["start"] for node in names if "start" in node.meta]
+    offsets = [node.meta["start"] for node in names if node.meta_get("start") is not None]
     return min(offsets, default=None)
 
 
@@ -270,9 +270,9 @@ def with_type_names(expression: exp.Expr, column_type: Callable[[exp.Column], st
     """
 
     def name(node: exp.Expr) -> exp.Expr:
-        if _CUTS in node.meta and type_of(node.this, column_type) not in _WITHOUT_FRACTION:
+        if node.meta_get(_CUTS) is not None and type_of(node.this, column_type) not in _WITHOUT_FRACTION:
             return exp.cast(_cut(node.this), node.args["to"].copy())
-        if not isinstance(node, exp.Typeof) or _OF_VALUE not in node.meta:
+        if not isinstance(node, exp.Typeof) or node.meta_get(_OF_VALUE) is None:
             return node
         there = exp.Not(this=exp.Is(this=node.this.copy(), expression=exp.null()))
         return exp.Case().when(there, exp.Literal.string(_name(node.this, column_type)))

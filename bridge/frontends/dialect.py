@@ -102,7 +102,7 @@ def parsed(text: str, neutral: Sequence[Token], dialect: str) -> exp.Expr:
     if tree is None:
         raise QueryError("an expression is expected", text)
     for marker in list(tree.find_all(exp.Cbrt)) if marks else []:
-        if "start" not in marker.meta:  # calls have a place
+        if marker.meta_get("start") is None:  # calls have a place
             _concatenate(marker)
     for kind in tree.find_all(exp.DataType):
         if kind.this == _timestamp(dialect):

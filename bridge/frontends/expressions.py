@@ -118,7 +118,7 @@ def resolve(cursor: Cursor, expressions: Iterable[exp.Expr], names: Qualifiers) 
 
 def position_of(expression: exp.Expr) -> int | None:
     """The offset of the first name in an expression."""
-    starts = [node.meta["start"] for node in expression.walk() if "start" in node.meta]
+    starts = [node.meta["start"] for node in expression.walk() if node.meta_get("start") is not None]
     return min(starts, default=None)
 
 
@@ -147,7 +147,7 @@ def _read(cursor: Cursor, region: Region, start: int) -> exp.Expr:
         raise QueryError(error.message, cursor.text, start + place) from None
     for node in tree.walk():
         for edge in ("start", "end"):
-            if edge in node.meta:
+            if node.meta_get(edge) is not None:
                 node.meta[edge] += start - len(lead)
         for relative in ("line", "col"):
             node.meta.pop(relative, None)
@@ -222,9 +222,9 @@ def refuse_foreign(cursor: Cursor, region: Region, columns: tuple[exp.Expr, ...]
 
 def _refuse_word(cursor: Cursor, word: exp.Identifier) -> None:
     if word.name.startswith("$"):
-        cursor.fail(_PARAMETERS, word.meta.get("start"))
+        cursor.fail(_PARAMETERS, word.meta_get("start"))
     if not WORD.fullmatch(word.name) or word.name.upper() in NOT_OPERANDS:
-        cursor.fail(f"{word.name!r} is not a name unless it is written in double quotes", word.meta.get("start"))
+        cursor.fail(f"{word.name!r} is not a name unless it is written in double quotes", word.meta_get("start"))
 
 
 def _refuse_alias(cursor: Cursor, alias: exp.Alias) -> None:
@@ -260,7 +260,7 @@ def _without_own(cursor: Cursor, column: exp.Column, names: Qualifiers) -> exp.E
     kept = not own and first.name.lower() in [name.lower() for name in names.aliases]
     if isinstance(column.this, exp.Star):
         if len(words) > 1 or not (own or kept):
-            cursor.fail(_FLAT if len(words) > 1 else _unknown(first, names), first.meta.get("start"))
+            cursor.fail(_FLAT if len(words) > 1 else _unknown(first, names), first.meta_get("start"))
         return cast("exp.Expr", column.this) if own else column
     rest = [*words, column.this][own or kept :]
     if column.name == TYPE and not (own or kept):

@@ -101,14 +101,14 @@ class MatchAggregate:
         aggregate = aggregate_of(self.call)
         if aggregate is None or aggregate.running is None or isinstance(self.call.this, exp.Distinct):
             return None
-        if self.reads_classifier or self.reads_match_number or self.call.meta.get(OWN_TYPE):
+        if self.reads_classifier or self.reads_match_number or self.call.meta_get(OWN_TYPE):
             return None
         argument = first_argument(self.call)
         return aggregate, None if isinstance(argument, exp.Star) else argument
 
     def leaving(self, value: exp.Expr) -> exp.Expr:
         """The value of the aggregate, given by an expression, as it leaves the database."""
-        kind = self.call.meta.get(LEAVE_AS)
+        kind = self.call.meta_get(LEAVE_AS)
         return as_type(value, kind) if kind else value
 
     def own(self, name: str) -> str:
@@ -178,7 +178,7 @@ def _leaf(atom: Atom) -> exp.Expr:
 
 
 def _atom(node: exp.Expr) -> Atom | None:
-    found: Atom | None = node.meta.get("atom")
+    found: Atom | None = node.meta_get("atom")
     return found
 
 

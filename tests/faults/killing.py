@@ -34,8 +34,25 @@ DECLARED = {
     "table": ("epl", "create table totals (k string primary key, n count(*))"),
     "count": ("epl", "into table totals select k, count(*) as n from s group by k"),
     "forget": ("epl", "on t(b = 1) as e delete from recent as r where r.k = e.k"),
+    "by_key": ("epl", "create context by_key partition by k from s"),
+    "billing": (
+        "cpl",
+        """
+        CREATE WINDOW w ON TIME SIZE 40 MS ADVANCE 20 MS
+        CREATE SQL charge AS UPDATE dues SET due = due + ? WHERE k = ?;
+        CREATE SQL due_of AS SELECT due FROM dues WHERE k = ?;
+        INSERT INTO costs SELECT k, a * 2 AS cost FROM s WHERE a > 1
+        INSERT INTO bills SELECT k, SUM(cost) AS bill FROM costs ON WINDOW w GROUP BY k
+        INSERT INTO charged SELECT k, bill, rows FROM bills ON SQL charge, c, bill, k, rows
+        INSERT INTO owed SELECT k, b, debt.due FROM t ON SQL due_of, debt, k, due
+        INSERT INTO TABLE of_charged SELECT * FROM charged
+        INSERT INTO TABLE of_owed SELECT * FROM owed""",
+    ),
 }
-"""What the queries read; these have no table of results."""
+"""What the queries read, and a script that writes tables; these have no table of results."""
+
+TABLES = ("dues", "of_charged", "of_owed")
+"""What the script writes."""
 
 QUERIES = {
     "filtered": ("sql", "SELECT k, a FROM s WHERE a > 3"),
@@ -76,13 +93,39 @@ QUERIES = {
         "select * from s match_recognize (partition by k measures A.a as x, B.a as y pattern (A B) "
         "define A as A.a < 3, B as B.a > 3)",
     ),
+    "union": ("sql", "SELECT k, a FROM s WHERE a > 4 UNION ALL SELECT k, b AS a FROM t WHERE b > 1"),
+    "compared": (
+        "sql",
+        "SELECT x.k AS k, y.b AS b FROM s WINDOW(RANGE 12 MS) AS x JOIN t WINDOW(ROWS 3) AS y ON x.a > y.b",
+    ),
+    "session": (
+        "sql",
+        "SELECT k, COUNT(*) AS n, LAST(a) AS newest FROM s WINDOW(PARTITION BY k SESSION 9 MS) GROUP BY k",
+    ),
+    "sorted": ("epl", "select irstream k, a from s#sort(4, a desc)"),
+    "ranked": ("epl", "select k, a from s#rank(k, 2, a desc)"),
+    "changed": ("epl", "select irstream k, sum(a) as total from s#length(5) group by k"),
+    "removed": ("epl", "select rstream k, a from s#time(20 msec)"),
+    "before": ("epl", "select k, a - prev(1, a) as step, prior(2, a) as third from s#length(6)"),
+    "first": ("epl", "select k, sum(a) as total from s#keepall group by k output first every 30 msec"),
+    "last": ("epl", "select k, max(a) as top from s#length(6) group by k output last every 40 msec"),
+    "snapshot": ("epl", "select k, a from s#length(3) output snapshot every 30 msec"),
+    "expiring": (
+        "epl",
+        "select k, a from s#expr(oldest_timestamp > newest_timestamp - 20 and current_count <= 6) having count(*) > 2",
+    ),
+    "gathered": ("epl", "select irstream k, a from s#time_accum(12 msec)"),
+    "grouped": ("epl", "select k, sum(a) as total from s#groupwin(k)#length(3) group by k"),
+    "lowest": ("epl", "select k, min(v) as low from s#time(25 msec) group by k having count(*) > 1"),
+    "repeated": ("epl", "select x[0].k as k, y.b as b from pattern [every (x=s(a = 6) until y=t(b > 1))]"),
+    "in_context": ("epl", "context by_key select k, count(*) as n, sum(a) as total from s#length(4)"),
 }
 """Each has a table of results of its name."""
 
-OF_TABLES = ("recently", "above", "known")
-"""Queries that read what statements change."""
+OF_DECLARED = ("recently", "above", "known", "in_context")
+"""Queries that read what statements change, or are in a context."""
 
-PLAIN = {name: query for name, query in QUERIES.items() if name not in OF_TABLES} | {
+PLAIN = {name: query for name, query in QUERIES.items() if name not in OF_DECLARED} | {
     "mean": ("sql", "SELECT k, AVG(a) AS mean, COUNT(*) AS n FROM s WINDOW(RANGE 30 MS) GROUP BY k"),
 }
 """Queries beside which several events are one push, and whose results do not depend on the order in which doubles are added."""
@@ -105,6 +148,10 @@ def event(number: int) -> tuple[str, tuple[Any, ...], int]:
 
 def declare(cep: bridge.Bridge, tables: bool = True) -> None:
     """The streams and queries, as a program declares them each time that it starts."""
+    if DECLARED:
+        cep.database.execute("CREATE TABLE IF NOT EXISTS dues (k VARCHAR(10) PRIMARY KEY, due BIGINT)")
+        there = {k for (k,) in cep.database.fetch("SELECT k FROM dues")}
+        cep.database.insert("dues", 2, [(k, 0) for k in KEYS if k not in there])
     for name, schema in STREAMS.items():
         cep.register_stream(name, schema)
     for name, (language, text) in DECLARED.items():
@@ -142,8 +189,9 @@ def work(url: str, log: pathlib.Path, seed: int, pushed: Callable[[], object] = 
 
 
 def rows_of(cep: bridge.Bridge) -> dict[str, list[Any]]:
-    """The rows of the tables of results, in order."""
-    return {name: sorted(cep.database.fetch(f"SELECT * FROM of_{name}"), key=repr) for name in QUERIES}
+    """The rows of the tables that queries write, in order."""
+    tables = [*(f"of_{name}" for name in QUERIES), *(TABLES if DECLARED else ())]
+    return {table: sorted(cep.database.fetch(f"SELECT * FROM {table}"), key=repr) for table in tables}
 
 
 def expected(count: int, url: str) -> dict[str, list[Any]]:
@@ -166,12 +214,12 @@ def check(url: str, log: pathlib.Path, undisturbed: str) -> dict[str, int]:
         count = int(cep.position("events") or 0)
         found = rows_of(cep)
     wanted = expected(count, undisturbed)
-    for name in QUERIES:
+    for name in wanted:
         if found[name] != wanted[name]:
             lost = collections.Counter(map(repr, wanted[name])) - collections.Counter(map(repr, found[name]))
             more = collections.Counter(map(repr, found[name])) - collections.Counter(map(repr, wanted[name]))
             raise SystemExit(f"{name} after {count} events: lost {list(lost)[:5]}, too many {list(more)[:5]}")
-    ids = [row[0] for row in sorted(wanted["mean"], key=lambda row: (row[1], int(row[0].split("/")[2])))]
+    ids = [row[0] for row in sorted(wanted["of_mean"], key=lambda row: (row[1], int(row[0].split("/")[2])))]
     first = list(dict.fromkeys(received))
     if first != ids:
         raise SystemExit(f"the processor has received {len(first)} of {len(ids)} results, or in another order")

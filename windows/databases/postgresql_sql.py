@@ -23,9 +23,9 @@ class PostgreSQLSql(Server):
     """A database whose statements are written for PostgreSQL."""
 
     def adapt(self, node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.Join) and node.meta.get(NESTED_LOOP):
+        if isinstance(node, exp.Join) and node.meta_get(NESTED_LOOP):
             _join_laterally(node)
-        if node.meta.get(INDEXED):
+        if node.meta_get(INDEXED):
             node = _equal_or_null(node)
         change = _CHANGES.get(type(node))
         changed = change(node, self) if change is not None else node

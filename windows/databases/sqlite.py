@@ -212,7 +212,9 @@ class SQLite(SQLiteDecimals, SQLiteJson, SQLiteTimes, Alchemy):
         return super().render(_flat(statement) if _depth(statement) > MAX_DEPTH else statement, pretty)
 
     def adapt(self, node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.Join) and node.meta.get(NESTED_LOOP):
+        if isinstance(node, (exp.Column, exp.Identifier, exp.Literal)):
+            return node  # nearly all of a statement
+        if isinstance(node, exp.Join) and node.meta_get(NESTED_LOOP):
             node.set("kind", "CROSS")  # SQLite then keeps the order of the tables
         return super().adapt(node)
 

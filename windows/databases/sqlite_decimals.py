@@ -66,8 +66,8 @@ def remainder(value: Any, by: Any, scale: int | None) -> float | None:
 
 def _computed_type(node: exp.Expr) -> str | None:
     """The type of a computed value that SQLite would compute as another type; a window function has that of its call."""
-    of = node.this if isinstance(node, _AROUND_CALL) and COMPUTED not in node.meta else node
-    return None if isinstance(of, exp.Avg) else of.meta.get(COMPUTED)
+    of = node.this if isinstance(node, _AROUND_CALL) and node.meta_get(COMPUTED) is None else node
+    return None if isinstance(of, exp.Avg) else of.meta_get(COMPUTED)
 
 
 def _without_type(node: exp.Expr) -> exp.Expr:

@@ -230,7 +230,7 @@ class _Request:
             return None  # functions are checked elsewhere
         content = self._content(item, windows, set())
         if content is None:
-            allowed = table_of(self.trust.table(_dotted(item), item.this.meta.get("start")))
+            allowed = table_of(self.trust.table(_dotted(item), item.this.meta_get("start")))
             for part in ("this", "db", "catalog"):
                 item.set(part, allowed.args.get(part))
         return content
@@ -255,7 +255,7 @@ class _Request:
     def _content(self, item: exp.Table, windows: dict[int, query.Window], ctes: set[str]) -> exp.Expr | None:
         """The SELECT that replaces an item of FROM; None for a table of the database."""
         name = _dotted(item)
-        kept = windows.get(item.this.meta.get("start", -1)) if isinstance(item.this, exp.Identifier) else None
+        kept = windows.get(item.this.meta_get("start", -1)) if isinstance(item.this, exp.Identifier) else None
         if kept is not None:
             return self._select(self._window(kept))
         if name.lower() in ctes:

@@ -212,7 +212,7 @@ class BoundStatements:
         self, source: object, write: Callable[[], exp.Expr], insertions: Mapping[str, WindowInsertion]
     ) -> WindowChanges | None:
         """An aggregate for a SELECT of the results at an event and at the rows that leave the window up to its time."""
-        marked = (node.meta[LEAVING] for node in write().find_all(exp.Select) if LEAVING in node.meta)
+        marked = (node.meta[LEAVING] for node in write().find_all(exp.Select) if node.meta_get(LEAVING) is not None)
         if (leaving := next(marked, None)) is None:
             return None
         found = self.aggregate(source, write, insertions, (), leaving=leaving)

@@ -89,7 +89,7 @@ class _Recognition:
         return DerivedResults(self._tables, rows, self._memories, self._aggregates)
 
     def _rows(self, select: exp.Expr) -> RowSource:
-        match select.meta.get(COMPUTABLE):
+        match select.meta_get(COMPUTABLE):
             case LeftRows() as left:
                 return self._left(left)
             case RowsBefore() as before:

@@ -174,7 +174,7 @@ class TotalsContent:
         return TotalsAggregate(rows, arrive, [self._place(key) for key in keys], list(self._found), finish)
 
     def _value(self, item: exp.Expr) -> exp.Expr:
-        calls = item.meta.get(CALLS)
+        calls = item.meta_get(CALLS)
         if calls is None:
             return item.unalias()
 

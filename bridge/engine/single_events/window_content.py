@@ -227,7 +227,7 @@ class WindowContent:
 
     def _rows_with_evictions(self, select: exp.Expr) -> exp.Table:
         """The window table of a SELECT that gives its rows, each with the number of the row that evicts it."""
-        if isinstance(mark := select.meta.get(COMPUTABLE), EvictedRows):
+        if isinstance(mark := select.meta_get(COMPUTABLE), EvictedRows):
             self._evictions, self._evicted = mark, ("_out", 0, frozenset())
             table: exp.Table = select.args["from_"].this
             return table
@@ -339,7 +339,7 @@ def is_window(source: exp.Expr) -> bool:
     return isinstance(source, exp.Table) or (
         (source.this.find(exp.Lead) is not None and source.this.find(exp.Subquery) is None)
         or session_form(source.this) is not None
-        or isinstance(source.this.meta.get(COMPUTABLE), EvictedRows)
+        or isinstance(source.this.meta_get(COMPUTABLE), EvictedRows)
     )
 
 

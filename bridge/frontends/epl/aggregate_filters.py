@@ -66,7 +66,7 @@ def _aggregate(cursor: Cursor, call: exp.Anonymous) -> exp.Expr:
     values = first.expressions if isinstance(first, exp.Distinct) else call.expressions
     if len(values) != 2:
         name = function.__name__.lower()
-        cursor.fail(f"{name} wants one value and a filter: {name}(v, v > 1)", call.meta.get("start", position_of(call)))
+        cursor.fail(f"{name} wants one value and a filter: {name}(v, v > 1)", call.meta_get("start", position_of(call)))
     value, condition = values
     whole = value.copy()
     return filtered(function(this=exp.Distinct(expressions=[whole]) if is_distinct else whole), condition)

@@ -62,7 +62,7 @@ def aggregate_over(cursor: Cursor, node: Node, request: AggregateRequest, positi
         _check_join(cursor, window, position)
         if lists:  # Esper lists an event once, even if it is in several combinations
             cursor.fail(
-                "window over a join is not supported: insert into names its results", lists[0].meta.get("start")
+                "window over a join is not supported: insert into names its results", lists[0].meta_get("start")
             )
         if request.is_per_event:
             cursor.fail(
@@ -73,7 +73,7 @@ def aggregate_over(cursor: Cursor, node: Node, request: AggregateRequest, positi
             _aggregate(node, request), every_change=not snapshot
         )  # once per event, over all its combinations
     if lists and not isinstance(window, Window):
-        cursor.fail("window wants a window: #keepall has all events", lists[0].meta.get("start"))
+        cursor.fail("window wants a window: #keepall has all events", lists[0].meta_get("start"))
     if not isinstance(window, Window):
         node = window = Window(node, Unbounded())
     if snapshot and has_all_time(_aggregate(node, request)):
@@ -224,10 +224,10 @@ def _alias_of(column: exp.Expr) -> str:
 
 def needs_running_aggregates(node: Node, columns: Sequence[exp.Expr]) -> bool:
     """Whether columns are over other events than the window's: all events so far, or those of the last seconds."""
-    calls = [part for one in columns for part in one.walk() if ALL_TIME in part.meta]
+    calls = [part for one in columns for part in one.walk() if part.meta_get(ALL_TIME) is not None]
     base = without_filters(node)
     leaves = isinstance(base, Correlate) or (isinstance(base, Window) and base.extent.leaves)
-    return bool(calls) and (leaves or any(RATE in call.meta for call in calls))
+    return bool(calls) and (leaves or any(call.meta_get(RATE) is not None for call in calls))
 
 
 def with_running_aggregates(
@@ -264,9 +264,9 @@ def _split_columns(
     inner: list[exp.Expr] = []
 
     def part(node: exp.Expr) -> exp.Expr:
-        if ALL_TIME in node.meta:
+        if node.meta_get(ALL_TIME) is not None:
             calls[name := f"ever.{len(calls) + 1}"] = node.copy()
-            milliseconds = node.meta.get(RATE)
+            milliseconds = node.meta_get(RATE)
             return column(name) if milliseconds is None else _rate(name, milliseconds)
         if node not in request.keys and not isinstance(node, (exp.AggFunc, exp.Column)):
             return node
@@ -275,7 +275,7 @@ def _split_columns(
 
     columns = []
     for one in request.columns:
-        if any(ALL_TIME in node.meta for node in one.walk()) and not isinstance(one, exp.Alias):
+        if any(node.meta_get(ALL_TIME) is not None for node in one.walk()) and not isinstance(one, exp.Alias):
             cursor.fail("a column with firstever, lastever, countever or rate is named here: … as x", position)
         columns.append(exp.alias_(one.unalias().transform(part), one.alias_or_name or one.sql(), quoted=True))
     return calls, inner, tuple(columns)
@@ -298,8 +298,8 @@ class _RunningAggregates:
 
     def with_calls(self, cursor: Cursor, results: Node, calls: Mapping[str, exp.Expr], position: int) -> Node:
         """The results, with the current values of the calls under their names."""
-        every = {name: _value(call) for name, call in calls.items() if RATE not in call.meta}
-        rates = {name: call.meta[RATE] for name, call in calls.items() if RATE in call.meta}
+        every = {name: _value(call) for name, call in calls.items() if call.meta_get(RATE) is None}
+        rates = {name: call.meta[RATE] for name, call in calls.items() if call.meta_get(RATE) is not None}
         base = without_filters(self.node)
         if rates and isinstance(base, Window) and not isinstance(base.extent, Unbounded):
             cursor.fail("rate is supported without a window, and over #keepall: it has a time of its own", position)

@@ -89,7 +89,7 @@ def expression_list(
     """The expressions of a region after `change`, with EPL's operators and functions translated to SQL."""
     columns = tuple(change(with_chains(cursor, column)) for column in untranslated_list(cursor, region, what))
     for call in (node for column in columns for node in column.find_all(exp.Anonymous) if node.name.lower() in _BEFORE):
-        cursor.fail(_REFUSED_CALLS[call.name.lower()], call.meta.get("start", position_of(call)))
+        cursor.fail(_REFUSED_CALLS[call.name.lower()], call.meta_get("start", position_of(call)))
     return translated(cursor, region, columns)
 
 
@@ -302,7 +302,7 @@ def _type_of(cursor: Cursor, call: exp.Typeof) -> exp.Expr:
 def _instance_of(cursor: Cursor, call: exp.Anonymous) -> exp.Expr:
     """`instanceof(v, int, string)`."""
     value, kinds = call.expressions[:1], call.expressions[1:]
-    position = call.meta.get("start", position_of(call))
+    position = call.meta_get("start", position_of(call))
     if not kinds or not all(isinstance(kind, (exp.Column, exp.Dot)) for kind in kinds):
         cursor.fail("instanceof wants a value and the names of types: instanceof(v, int, long)", position)
     found: list[str] = []

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def has_all_time(node: Aggregate) -> bool:
     """Whether an aggregate has calls over all events that ever came."""
-    return any(ALL_TIME in part.meta for column in node.columns for part in column.walk())
+    return any(part.meta_get(ALL_TIME) is not None for column in node.columns for part in column.walk())
 
 
 def reports_expired_groups(window: Window, filtered: bool, keys: Sequence[exp.Expr]) -> bool:
@@ -38,7 +38,7 @@ def reports_expired_groups(window: Window, filtered: bool, keys: Sequence[exp.Ex
 
 def is_per_event(node: Aggregate) -> bool:
     """Whether an aggregate reports values of the single event."""
-    return any(OF_EVENT in part.meta for column in node.columns for part in column.walk())
+    return any(part.meta_get(OF_EVENT) is not None for column in node.columns for part in column.walk())
 
 
 @dataclasses.dataclass(frozen=True)

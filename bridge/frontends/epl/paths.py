@@ -182,7 +182,7 @@ def _keyed(call: exp.Anonymous) -> Key | None:
     if not (isinstance(argument, exp.Literal) and argument.is_string):
         return None
     name = exp.to_identifier(call.name)
-    if "start" in call.meta:
+    if call.meta_get("start") is not None:
         name.meta["start"] = call.meta["start"]
     return Key(name, str(argument.name))
 
@@ -202,7 +202,7 @@ def refuse_method(cursor: Cursor, node: exp.Expr, call: exp.Anonymous) -> NoRetu
     """Refuses a method by its name."""
     of_texts = _OF_TEXTS.get(call.name.lower())
     there = f"{of_texts} says the same of a text" if of_texts else _THERE
-    cursor.fail(f"the method {call.name} is not supported: {there}", position_of(node) or call.meta.get("start"))
+    cursor.fail(f"the method {call.name} is not supported: {there}", position_of(node) or call.meta_get("start"))
 
 
 def refuse_where(cursor: Cursor) -> None:

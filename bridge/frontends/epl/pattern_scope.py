@@ -62,7 +62,7 @@ class PatternScope:
         for column in found_at.find_all(exp.Column):
             if isinstance(column.this, exp.Star) and (column.parent if called else column) is not found_at:
                 there = f"the whole event {column.table!r} stands alone, {column.table} as a: name its attributes here"
-                self.cursor.fail(there, column.args["table"].meta.get("start"))
+                self.cursor.fail(there, column.args["table"].meta_get("start"))
         return found_at
 
     def _navigated(self, found: list[Step]) -> exp.Expr | None:
@@ -112,7 +112,7 @@ class PatternScope:
         arguments = list(node.expressions)
         if len(arguments) == 2 and isinstance(arguments[0], exp.Literal):
             arguments.reverse()
-        place = position_of(node) or node.meta.get("start")
+        place = position_of(node) or node.meta_get("start")
         by = arguments[1] if len(arguments) == 2 else exp.Literal.number(1)
         constant = isinstance(by, exp.Literal) and not by.is_string and by.name.isdigit()
         if not 1 <= len(arguments) <= 2 or not constant:
@@ -129,7 +129,7 @@ class PatternScope:
         return exp.Anonymous(this=call, expressions=[arguments[0].copy(), by.copy()])
 
     def _aggregate(self, call: exp.AggFunc) -> None:
-        place = position_of(call) or call.meta.get("start")
+        place = position_of(call) or call.meta_get("start")
         columns = list(call.find_all(exp.Column))
         if any(isinstance(column.this, exp.Star) for column in columns) or call.find(exp.Star):
             self.cursor.fail("count(*) has no meaning here: count a column of a variable", place)

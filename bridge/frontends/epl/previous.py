@@ -81,7 +81,7 @@ class PreviousValues:
 
     def _call(self, node: exp.Anonymous) -> _Call:
         """`prev(1, v)`, `prev(v, 1)`, `prev(v)`, `prior(1, v)`, `prevtail(1, v)`, `prevcount(v)`."""
-        function, at = node.name.lower(), node.meta.get("start", position_of(node))
+        function, at = node.name.lower(), node.meta_get("start", position_of(node))
         numbers = [a for a in node.expressions if isinstance(a, exp.Literal) and a.is_int]
         values = [a for a in node.expressions if a not in numbers]
         count = int(numbers[0].name) if numbers else int(function == "prev")
@@ -94,7 +94,7 @@ class PreviousValues:
     def _ever(self, node: exp.Anonymous, make: type[exp.Expr]) -> exp.Expr:
         """`firstever(v)`: an aggregate over all events that ever came."""
         if len(node.expressions) != 1:
-            self.cursor.fail(f"{node.name.lower()} wants one value", node.meta.get("start", position_of(node)))
+            self.cursor.fail(f"{node.name.lower()} wants one value", node.meta_get("start", position_of(node)))
         found = make(this=node.expressions[0].copy())
         found.meta[ALL_TIME] = True
         return found
@@ -103,7 +103,7 @@ class PreviousValues:
         """`rate(5)`, `rate(1.5)`: the number of events per second over this number of seconds."""
         (seconds,) = node.expressions if len(node.expressions) == 1 else (None,)
         if not isinstance(seconds, exp.Literal) or seconds.is_string or not float(seconds.name) * 1000 >= 1:
-            at = node.meta.get("start", position_of(node))
+            at = node.meta_get("start", position_of(node))
             self.cursor.fail("rate wants a number of seconds: rate(5)", at)
         found = exp.Count(this=exp.Star())
         found.meta[ALL_TIME], found.meta[RATE] = True, round(float(seconds.name) * 1000)
@@ -114,14 +114,14 @@ class PreviousValues:
         value, away = [*node.expressions, None, None][:2]
         is_whole = isinstance(away, exp.Literal) and away.is_int
         if len(node.expressions) != 2 or value is None or away is None or not is_whole:
-            at = node.meta.get("start", position_of(node))
+            at = node.meta_get("start", position_of(node))
             self.cursor.fail("nth wants a value and a number of events: nth(v, 2)", at)
         return exp.NthValue(this=value.copy(), offset=away.copy(), from_first=False)
 
     def _window(self, node: exp.Anonymous) -> exp.Expr:
         """`window(v)`, `window(*)`: the values, or events, of the window, the oldest first."""
         if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Distinct):
-            self.cursor.fail("window wants one value: window(v), or window(*)", node.meta.get("start"))
+            self.cursor.fail("window wants one value: window(v), or window(*)", node.meta_get("start"))
         found = exp.ArrayAgg(this=node.expressions[0].copy())
         found.meta.update(node.meta)
         return found

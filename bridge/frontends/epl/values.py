@@ -40,7 +40,7 @@ def with_values(expression: exp.Expr, known: Mapping[str, Variable], read: set[s
 
 def named_by_variable(column: exp.Expr) -> exp.Expr:
     """A column of a list with the name of its variable, if it is one alone; with a changing variable, its text."""
-    if NAME in column.meta:
+    if column.meta_get(NAME) is not None:
         return exp.alias_(column, column.meta[NAME], quoted=True)
     if isinstance(column, exp.Alias) or not any(part.name.startswith(CURRENT) for part in column.find_all(exp.Column)):
         return column
@@ -48,4 +48,4 @@ def named_by_variable(column: exp.Expr) -> exp.Expr:
 
 
 def _written(node: exp.Expr) -> exp.Expr:
-    return exp.column(node.meta[NAME]) if isinstance(node, exp.Column) and NAME in node.meta else node
+    return exp.column(node.meta[NAME]) if isinstance(node, exp.Column) and node.meta_get(NAME) is not None else node

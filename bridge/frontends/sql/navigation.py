@@ -97,9 +97,9 @@ def _call(cursor: Cursor, calls: list[exp.Func], index: int) -> exp.Func | None:
     """The call whose name is the token at `index`, as sqlglot does not store the place of every function."""
     start = cursor.tokens[index].start
     end = _closing(cursor, index + 1)
-    placeless = (call for call in calls if isinstance(call, exp.AggFunc) and "start" not in call.meta)
+    placeless = (call for call in calls if isinstance(call, exp.AggFunc) and call.meta_get("start") is None)
     inside = (call for call in placeless if start < (position_of(call) or -1) < end)
-    return next((call for call in calls if call.meta.get("start") == start), None) or next(inside, None)
+    return next((call for call in calls if call.meta_get("start") == start), None) or next(inside, None)
 
 
 def _closing(cursor: Cursor, opening: int) -> int:
@@ -222,7 +222,7 @@ def _check_offset(cursor: Cursor, call: exp.Expr, offset: exp.Expr) -> None:
     other = _OPPOSITE.get(_name(call)) if isinstance(offset, exp.Neg) else None
     hint = f"; {other} looks the other way" if other else ""
     message = f"the offset of {_name(call)} is a whole number, written in digits{hint}"
-    start = offset.meta.get("start", position_of(offset))
+    start = offset.meta_get("start", position_of(offset))
     cursor.fail(message, _place(call) if start is None else start)
 
 
@@ -290,5 +290,5 @@ def _qualifiers(call: exp.Expr) -> list[tuple[str, int | None]]:
 
 
 def _place(node: exp.Expr) -> int | None:
-    start = node.meta.get("start")
+    start = node.meta_get("start")
     return start if isinstance(start, int) else position_of(node)

@@ -43,7 +43,7 @@ def only_counts_rows(node: query.Aggregate, below: Flow) -> bool:
         return False
     if below.size in (None, NEVER) or below.timed or below.order:
         return False
-    calls = [call for call in aggregate_calls(node) if OF_EVENT not in call.meta]
+    calls = [call for call in aggregate_calls(node) if call.meta_get(OF_EVENT) is None]
     if any(call.this.name in _OWN for call in aggregate_calls(node) if isinstance(call, exp.Last)):
         return False
     return bool(calls) and all(isinstance(call, exp.Count) and isinstance(call.this, exp.Star) for call in calls)

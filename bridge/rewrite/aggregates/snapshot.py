@@ -206,12 +206,12 @@ class PeriodicReports:
 
 def is_per_event(node: query.Aggregate) -> bool:
     """Whether an aggregate reports values of single events beside aggregates."""
-    return any(OF_EVENT in call.meta for call in aggregate_calls(node))
+    return any(call.meta_get(OF_EVENT) is not None for call in aggregate_calls(node))
 
 
 def with_totals(node: query.Aggregate, below: Flow, totals_of: Callable[[query.Aggregate], Flow]) -> Flow:
     """Each row of the content with the aggregates of its group. `totals_of` gives one row per group, with its keys."""
-    calls = dict.fromkeys(call for call in aggregate_calls(node) if OF_EVENT not in call.meta)
+    calls = dict.fromkeys(call for call in aggregate_calls(node) if call.meta_get(OF_EVENT) is None)
     names = {call: f"_a{place}" for place, call in enumerate(calls)}
     listed = [exp.alias_(call.copy(), name, quoted=True) for call, name in names.items()]
     listed = listed or [exp.alias_(exp.Count(this=exp.Star()), "_a0", quoted=True)]
@@ -226,7 +226,7 @@ def with_totals(node: query.Aggregate, below: Flow, totals_of: Callable[[query.A
     known |= {name: column_of("g", name) for name in names.values()}
 
     def of_row(part: exp.Expr) -> exp.Expr:
-        if isinstance(part, exp.Last) and OF_EVENT in part.meta:
+        if isinstance(part, exp.Last) and part.meta_get(OF_EVENT) is not None:
             value: exp.Expr = part.this.copy()
             return value
         return column(names[part]) if part in names else part

@@ -124,7 +124,7 @@ class Branch:
             equal: dict[exp.Expr, exp.Expr] = {
                 flow.content.columns[self.outputs[mine.name][1]]: its
                 for mine, its in equal_columns(self.conditions, self.outputs)
-                if self.outputs[mine.name][0] == each.alias and mine.meta.get("type") == its.meta.get("type")
+                if self.outputs[mine.name][0] == each.alias and mine.meta_get("type") == its.meta_get("type")
             }
             keys, kept = flow.last.keys, flow.last.rows
             if all(key in equal for key in keys):

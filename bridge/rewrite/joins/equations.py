@@ -58,7 +58,7 @@ def terms(value: exp.Expr, sign: int = 1) -> Iterator[tuple[int, exp.Expr]]:
 def is_whole(term: exp.Expr) -> bool:
     """Whether a column or literal is an integer."""
     if isinstance(term, exp.Column):
-        return term.meta.get("type") in _WHOLE
+        return term.meta_get("type") in _WHOLE
     return isinstance(term, exp.Literal) and not term.is_string and term.name.isdigit()
 
 

@@ -366,7 +366,7 @@ def _fits(given: str, kind: str) -> bool:
 
 
 def _type(found: exp.Column) -> str:
-    return str(found.meta.get("type", UNKNOWN))
+    return str(found.meta_get("type", UNKNOWN))
 
 
 def _one_after_the_other(conditions: Sequence[exp.Expr]) -> exp.Expr:

@@ -54,7 +54,7 @@ def signature(statement: exp.Expr, fixed: bool = True) -> Hashable:
     found: list[object] = []
 
     def visit(node: exp.Expr) -> None:
-        if isinstance(node, exp.Literal) and (_is_free(node) or (not fixed and node.meta.get("fixed"))):
+        if isinstance(node, exp.Literal) and (_is_free(node) or (not fixed and node.meta_get("fixed"))):
             found.append(_kind(node))
             return
         found.append(type(node))
@@ -108,7 +108,7 @@ def constants(statement: exp.Expr) -> Iterator[exp.Literal]:
 
 def _is_free(constant: exp.Literal) -> bool:
     """Whether a column may replace a constant."""
-    if constant.meta.get("fixed") or (_kind(constant) is int and int(constant.name) > _LARGEST):
+    if constant.meta_get("fixed") or (_kind(constant) is int and int(constant.name) > _LARGEST):
         return False
     node: exp.Expr = constant
     while isinstance(node.parent, _THROUGH) or _is_argument(node):

@@ -136,7 +136,7 @@ def _where(wheres: Sequence[exp.Where | None], own: frozenset[str]) -> exp.Expr 
     if all(where is None for where in wheres):
         return None
     found = [where.copy() for where in wheres if where is not None]
-    bounds = [[node for node in where.walk() if node.meta.get(AT_LEAST)] for where in found]
+    bounds = [[node for node in where.walk() if node.meta_get(AT_LEAST)] for where in found]
     for several in zip(*bounds, strict=False):
         greatest = max(several, key=lambda bound: int(bound.name))
         for bound in several:

@@ -1,6 +1,6 @@
 """A program with queries of every language that is killed again and again: `python -m tests.faults.killing URL RUNS [SEED]`.
 
-Each run is a process of its own, forked from this one so that it need not import anything. It does what a user's program
+Each run is a process of its own, forked from this one after everything is imported. It does what a user's program
 does: it connects, declares its queries, and pushes from where its source stands. It is killed (SIGKILL) at any moment.
 Afterwards each table of results must have the very rows that an undisturbed bridge gives for the events that are in, and
 what the named processor has received must be these results in order, repeated only with the same id.
@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import collections
 import functools
+import gc
+import importlib
 import json
 import os
 import pathlib
@@ -226,9 +228,21 @@ def check(url: str, log: pathlib.Path, undisturbed: str) -> dict[str, int]:
     return {"events": count, "results": sum(map(len, wanted.values())), "repeated": len(received) - len(first)}
 
 
+def import_all(url: str) -> None:
+    """Imports all that a run needs: what is imported when it is needed takes longer than a run lives."""
+    importlib.import_module(f"windows.databases.{url.partition(':')[0].partition('+')[0]}")
+    with bridge.connect("sqlite://") as cep:
+        declare(cep, tables=False)
+        for number in range(1, 100):
+            cep.push_all([event(number)])
+    gc.collect()
+    gc.freeze()  # else each run would visit all of it once
+
+
 def main(url: str, runs: int, seed: int = 0, folder: str = ".", undisturbed: str = "") -> None:
     """Prints how many runs were killed while starting, waiting and pushing, and what was compared."""
     log = pathlib.Path(folder) / "received.log"
+    import_all(url)
     doing = collections.Counter(
         killed(functools.partial(work, url, log, each), each, LONGEST, waits=each % 4 > 0)
         for each in range(seed, seed + runs)

@@ -16,6 +16,7 @@ from bridge.errors import nearest
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.epl import expressions as epl_scalars
 from bridge.frontends.epl.clauses import Context, OutputClauses, StreamKeys
+from bridge.frontends.epl.context_keys import QUALIFIER, key_measures, key_name, keys_of_matches, reads_keys
 from bridge.frontends.epl.expressions import event_filter
 from bridge.frontends.epl.inputs import Joins
 from bridge.frontends.expressions import Qualifiers, position_of, resolve
@@ -24,9 +25,6 @@ from bridge.query.epl_patterns import EagerMatch, TemporalMatch
 from bridge.query.nodes import Correlate, Filter, Map, Node, Stream, Window, walk
 from nfa.temporal.tree import is_timed
 from windows.sql import conjuncts
-
-QUALIFIER = "context"
-"""`context.key1` is the first key, `context.name` the name of the context."""
 
 _KINDS = {
     "COALESCE": "a context by hashes is not supported: partition by says which events belong together",
@@ -149,15 +147,17 @@ def take_context(cursor: Cursor, known: Mapping[str, Context]) -> Context | None
 class ContextSource:
     """The source of a statement.
 
-    In a context, a node with separate rows per key, and the keys as the statement names them.
-
-    `conditions` join its inputs by equal keys; `values` are the meanings of names such as `context.key1`.
+    `conditions` join its inputs where they have the same keys; `values` is what `context.key1` stands for. `keys_of_match`:
+    the keys as a match has them, where the node is a pattern or `match_recognize`. `measures`: the columns of
+    `match_recognize` that `*` stands for, where it has the keys, too.
     """
 
     node: Node
     reader: _Partitioner | None = None
     keys: tuple[exp.Expr, ...] = ()
     conditions: tuple[exp.Expr, ...] = ()
+    keys_of_match: tuple[exp.Expr, ...] = ()
+    measures: tuple[exp.Expr, ...] = ()
 
     @property
     def values(self) -> dict[str, exp.Expr]:
@@ -167,10 +167,18 @@ class ContextSource:
             names = {"name": exp.Literal.string(context.name), "label": exp.Literal.string(context.label)}
             values = {**names, "id": exp.Literal.number(context.id)}
             return {f"{QUALIFIER}.{name}": value for name, value in values.items()}
-        if self.reader is None or not self.keys:
+        if self.reader is None:
             return {}
-        keys = {f"{QUALIFIER}.key{place}": key for place, key in enumerate(self.keys, 1)}
+        keys = {key_name(place): key for place, key in enumerate(self.keys or self.keys_of_match, 1)}
         return {**keys, f"{QUALIFIER}.name": exp.Literal.string(self.reader.context.name)}
+
+    def listed(self, columns: tuple[exp.Expr, ...]) -> tuple[exp.Expr, ...]:
+        """The list of columns, where `*` stands for what the statement measures; what a context has not is refused."""
+        if self.reader is not None:
+            self.reader.check_names(columns, self.values)
+        if not self.measures:
+            return columns
+        return tuple(found for one in columns for found in (self.measures if isinstance(one, exp.Star) else (one,)))
 
     def lookup(
         self, source: Node, name: str, condition: exp.Expr | None, position: int
@@ -212,17 +220,18 @@ _NO_KEYS = (
 )
 
 
-def context_source(cursor: Cursor, context: Context | None, joins: Joins, node: Node) -> ContextSource:
-    """The source of a statement: `node`, made from `joins`, in a context or (None) in none."""
+def context_source(cursor: Cursor, context: Context | None, joins: Joins, node: Node, start: int) -> ContextSource:
+    """The source of the statement that begins at `start`: `node`, made of `joins`, in a context or (None) in none."""
     if context is None:
         return ContextSource(node)
     reader = _Partitioner(cursor, context, joins.items[0].position)
     if isinstance(node, Correlate):
         return reader.join(node, [one.position for one in joins.items])
     if isinstance(node, EagerMatch):
-        return ContextSource(reader.match(node), reader)
+        return reader.match(node, context.label is None and reads_keys(cursor, start))
     if isinstance(node, TemporalMatch):
-        return ContextSource(reader.pattern(node), reader)
+        pattern = reader.pattern(node)
+        return ContextSource(pattern, reader, keys_of_match=keys_of_matches(pattern))
     return ContextSource(reader.source(node), reader, reader.keyed(node).keys)
 
 
@@ -284,6 +293,18 @@ class _Partitioner:
             )
         return found
 
+    def check_names(self, columns: Sequence[exp.Expr], values: Mapping[str, exp.Expr]) -> None:
+        """Refuses values that a context has not, or that a match of a pattern does not know."""
+        for column in (part for one in columns for part in one.find_all(exp.Column)):
+            name = f"{column.table}.{column.name}".lower()
+            if column.table.lower() != QUALIFIER or name in values:
+                continue
+            if name in {key_name(place) for place, _ in enumerate(self.context.streams[0].keys, 1)}:
+                why = "is not known of each match: give an event that each match has a tag, [every a=S]"
+                self.cursor.fail(f"{name} {why}", position_of(column))
+            known = ", ".join(values)
+            self.cursor.fail(f"the context {self.context.name!r} has no {name}; there is {known}", position_of(column))
+
     def source(self, node: Node) -> Node:
         """A stream, possibly filtered or with a window; each key has a window of its own."""
         if isinstance(node, (Filter, Map)):
@@ -309,8 +330,8 @@ class _Partitioner:
         shared = keys[0] if not node.outer else [exp.func("COALESCE", *same) for same in zip(*keys, strict=True)]
         return ContextSource(dataclasses.replace(node, inputs=inputs), self, tuple(shared), conditions)
 
-    def match(self, node: EagerMatch) -> Node:
-        """The match within the rows of each key."""
+    def match(self, node: EagerMatch, with_keys: bool) -> ContextSource:
+        """Rows match within their keys, which the matches have, too, where they are asked for."""
         by_key = isinstance(node.input, Window) and node.input.extent.holds_per_key
         if by_key and self.context.label is None:
             self.cursor.fail(
@@ -319,10 +340,17 @@ class _Partitioner:
             )
         keys = tuple(key for key in self.keyed(node.input).keys if isinstance(key, exp.Column))
         pattern = dataclasses.replace(node.pattern, partition_by=(*keys, *node.pattern.partition_by))
-        return dataclasses.replace(node, input=self.source(node.input), pattern=pattern)
+        names, measured = tuple(one.alias for one in pattern.measures), key_measures(keys) if with_keys else ()
+        pattern = dataclasses.replace(pattern, measures=(*pattern.measures, *measured))
+        return ContextSource(
+            dataclasses.replace(node, input=self.source(node.input), pattern=pattern),
+            self,
+            keys_of_match=tuple(exp.column(one.args["alias"].copy()) for one in measured),
+            measures=tuple(exp.column(name, quoted=True) for name in names) if measured else (),
+        )
 
-    def pattern(self, node: TemporalMatch) -> Node:
-        """A pattern per key, which begins with the key's first event in any stream of the context."""
+    def pattern(self, node: TemporalMatch) -> TemporalMatch:
+        """A pattern for each key, which begins with the key's first event of any stream of the context."""
         there = {event.input.name.lower() for event in node.events if isinstance(event.input, Stream)}
         missing = next((one.stream for one in self.context.streams if one.stream.lower() not in there), None)
         if missing is not None and is_timed(node.pattern) and self.context.label is None:

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from bridge.check.types import place
 from bridge.errors import QueryError
+from bridge.query.row_pattern import MOST_ROWS
 from windows.aggregates import aggregate_named, aggregate_of, filtered, function_name, ignores_nulls
 
 if TYPE_CHECKING:
@@ -115,3 +116,5 @@ def check_offsets(expression: exp.Expr) -> None:
         if away is not None and not (isinstance(away, exp.Literal) and away.name.isdigit() and not away.is_string):
             message = f"{call.sql_name()} wants a whole number of rows: {call.sql_name()}({call.this.sql()}, 2)"
             raise QueryError(message, position=place(call.this))
+        if away is not None and int(away.name) > MOST_ROWS:
+            raise QueryError(f"the offset of {call.sql_name()} is at most {MOST_ROWS}", position=place(call.this))

@@ -113,7 +113,8 @@ def positive_integer(cursor: Cursor) -> int:
     value = _factor(cursor)
     if value.denominator != 1 or not 1 <= value < _LIMIT:
         number = value.numerator if value.denominator == 1 else float(value)
-        cursor.fail(f"a whole number of at least 1 is expected, not {number}", start)
+        wanted = "of at least 1" if value < _LIMIT else f"below {_LIMIT}"
+        cursor.fail(f"a whole number {wanted} is expected, not {number}", start)
     return value.numerator
 
 

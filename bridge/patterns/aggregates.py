@@ -136,19 +136,22 @@ def _by_match(match_aggregate: MatchAggregate, database: Database, given: pa.Tab
     with database.registered(given) as name:
         match = column(match_aggregate.own("_match"))
         value = exp.alias_(
-            match_aggregate.leaving(_in_order(match_aggregate)), match_aggregate.own("_value"), quoted=True
+            match_aggregate.leaving(_in_order(match_aggregate, database)), match_aggregate.own("_value"), quoted=True
         )
         select = exp.select(match, value).from_(table(name)).group_by(match.copy())
         found = arrow_columns(database, database.render(select), 2)
     return found[1], np.asarray(found[0]).astype(np.int64)
 
 
-def _in_order(match_aggregate: MatchAggregate) -> exp.Expr:
-    """The aggregate over its values in the order of the rows, if it depends on their order."""
+def _in_order(match_aggregate: MatchAggregate, database: Database) -> exp.Expr:
+    """The aggregate over its values in the order of the rows, if the order matters to it.
+
+    SQLite before 3.44 cannot order them; it takes the rows of a group in the order in which they were given.
+    """
 
     def ordered(node: exp.Expr) -> exp.Expr:
         aggregate = aggregate_of(node)
-        in_row_order = aggregate is not None and aggregate.in_row_order
+        in_row_order = database.ordered_aggregates and aggregate is not None and aggregate.in_row_order
         if in_row_order and not isinstance(node.this, (exp.Order, exp.Distinct)):
             node.set("this", exp.Order(this=node.this, expressions=[member.copy()]))
         return node

@@ -18,6 +18,9 @@ from nfa.pattern import Concatenation, Pattern, Quantified, Symbol
 NAMED_AS_VARIABLE = "named_as_variable"
 """Marks a column without a variable whose name is that of a variable, which may be what is meant."""
 
+MOST_ROWS = 2**31 - 1
+"""The greatest offset of PREV, NEXT, FIRST and LAST."""
+
 NAVIGATION = ("FIRST", "LAST", "PREV", "NEXT")
 """The functions that refer to another row: the first two within the match, the others within the partition."""
 

@@ -15,6 +15,7 @@ import duckdb
 from sqlglot import exp
 
 from windows.arrow import columns_of_rows
+from windows.databases import duckdb_functions
 from windows.databases.base import Database, Row
 from windows.databases.duckdb_connection import disable_optimizer, opened, statistics_mislead
 from windows.databases.duckdb_names import find_relation, visible_names
@@ -39,9 +40,6 @@ Measured per row of 4 columns: 0.35 ms for 1 row bound, 0.46 for 10, 0.8 for 32,
 _PYTHON_TYPES = frozenset({"SMALLINT", "INTEGER", "BIGINT", "DOUBLE", "VARCHAR", "BOOLEAN"})
 STATEMENT_LIMIT = 1_000
 """The number of parsed statements that are kept at most."""
-_FUNCTION_KINDS: dict[str, frozenset[str]] = {}
-"""The kinds of each of DuckDB's own functions, read once per process: it takes as long as planning a query."""
-
 _LOCKED: weakref.WeakValueDictionary[str, DuckDB] = weakref.WeakValueDictionary()
 """The open files of this process's bridges."""
 
@@ -354,24 +352,10 @@ class DuckDB(Database):
         return {name: OwnType(f"COLLATE {'.'.join(kind)}") for name, kind in zip(names, kinds, strict=True) if kind}
 
     def is_aggregate(self, function: str) -> bool:
-        return "aggregate" in self._function_kinds(function)
+        return duckdb_functions.is_aggregate(self.connection, function)
 
     def can_aggregate(self, function: str) -> bool:
-        """Some are macros over other aggregates; window functions need an OVER."""
-        return bool(self._function_kinds(function) - {"window"})
-
-    def _function_kinds(self, function: str) -> frozenset[str]:
-        """The kinds of functions that have this name: DuckDB's own, else those of the user and of extensions."""
-        if not _FUNCTION_KINDS:
-            _FUNCTION_KINDS.update(self._read_function_kinds("internal"))
-        name = function.lower()
-        known = _FUNCTION_KINDS.get(name) or self._read_function_kinds("function_name = ?", name).get(name)
-        return known or frozenset()
-
-    def _read_function_kinds(self, condition: str, *values: str) -> dict[str, frozenset[str]]:
-        kinds = "SELECT function_name, LIST(DISTINCT function_type) FROM duckdb_functions()"
-        found = self.connection.execute(f"{kinds} WHERE {condition} GROUP BY ALL", values).fetchall()
-        return {name: frozenset(each) for name, each in found}
+        return duckdb_functions.can_aggregate(self.connection, function)
 
     def _insert_bulk(self, table: str, rows: Sequence[Row]) -> None:
         import pyarrow as pa

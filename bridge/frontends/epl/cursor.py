@@ -100,7 +100,8 @@ def period(cursor: Cursor) -> int:
 def whole(cursor: Cursor, what: str, least: int = 1) -> int:
     """Steps over a whole number of at least `least`."""
     if not re.fullmatch(r"\d{1,18}", cursor.word()) or int(cursor.word()) < least:
-        cursor.fail(f"{what} is a whole number of at least {least}, not {cursor.next_text()}")
+        wanted = "below 10^18" if cursor.word().isdigit() and len(cursor.word()) > 18 else f"of at least {least}"
+        cursor.fail(f"{what} is a whole number {wanted}, not {cursor.next_text()}")
     cursor.at += 1
     return int(cursor.word(-1))
 

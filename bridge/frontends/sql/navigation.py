@@ -14,7 +14,14 @@ from sqlglot import Token, exp
 from bridge.errors import nearest
 from bridge.frontends.cursor import Cursor, Region, word_of
 from bridge.frontends.expressions import position_of, single_expression
-from bridge.query.row_pattern import NAMED_AS_VARIABLE, NAVIGATION, OF_THE_MATCH, SEMANTICS, variable_identifier
+from bridge.query.row_pattern import (
+    MOST_ROWS,
+    NAMED_AS_VARIABLE,
+    NAVIGATION,
+    OF_THE_MATCH,
+    SEMANTICS,
+    variable_identifier,
+)
 from bridge.query.words import WORD
 
 _OPPOSITE = {"PREV": "NEXT", "NEXT": "PREV"}
@@ -218,6 +225,8 @@ def _check_navigation(cursor: Cursor, call: exp.Expr) -> None:
 
 def _check_offset(cursor: Cursor, call: exp.Expr, offset: exp.Expr) -> None:
     if isinstance(offset, exp.Literal) and not offset.is_string and offset.name.isdecimal():
+        if int(offset.name) > MOST_ROWS:
+            cursor.fail(f"the offset of {_name(call)} is at most {MOST_ROWS}", _place(call))
         return
     other = _OPPOSITE.get(_name(call)) if isinstance(offset, exp.Neg) else None
     hint = f"; {other} looks the other way" if other else ""

@@ -14,7 +14,7 @@ import pyarrow as pa
 from bridge.sources.arrays import Array, Unfit
 from bridge.sources.block import FileReader
 from bridge.sources.layout import Layout
-from bridge.sources.tables import ParquetReader
+from bridge.sources.tables import UNREADABLE, ParquetReader
 from bridge.sources.times import TO_MS, TimeUnit
 from windows.arrow import arrow_type
 
@@ -193,7 +193,7 @@ def _stretches(path: str, timestamp: str, unit: TimeUnit) -> list[Stretch]:
             parts = list(
                 threads.map(lambda group: [_stretch(unit.to_times(each)) for each in times(group, ROWS)], groups)
             )
-    except (Unfit, pa.ArrowException, OSError) as error:
+    except (Unfit, *UNREADABLE) as error:
         raise NotInPlaceError from error
     return [stretch for part in parts for stretch in part]
 

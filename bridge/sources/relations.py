@@ -72,9 +72,7 @@ def read_relation(name: str, path: str) -> pa.Table:
     try:
         reader = open_file(path, nulls=NULLS)
         if isinstance(reader, ParquetReader):
-            import pyarrow.parquet as pq
-
-            return pq.read_table(path)
+            return reader.table()
         attributes = [Attribute(column, attribute_type(kind)) for column, kind in reader.columns.items()]
         layout = Layout(
             reader.file, None, tuple((attribute, attribute.name) for attribute in attributes), inferred=True

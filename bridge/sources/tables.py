@@ -29,6 +29,10 @@ PAIRS = 10_000
 """The number of pairs that are read at a time."""
 
 
+UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError)
+"""What pyarrow raises for a damaged Parquet file; the last one is of a column's name."""
+
+
 class ParquetReader:
     """A Parquet file. Only the columns of the layout are read, batch by batch."""
 
@@ -45,7 +49,7 @@ class ParquetReader:
             self._parquet = pq.ParquetFile(path)
         except FileNotFoundError:
             raise SourceError(f"the file {path} does not exist") from None
-        except (pa.ArrowException, OSError) as error:
+        except UNREADABLE as error:
             raise SourceError(f"{path} is not a complete Parquet file: {_first_line(error)}") from None
         schema = self._parquet.schema_arrow
         self.columns = _columns_by_name(path, schema.names, schema.types)
@@ -62,13 +66,20 @@ class ParquetReader:
         while True:
             try:
                 batch = next(batches, None)
-            except (pa.ArrowException, OSError) as error:
+            except UNREADABLE as error:
                 place = f"after row {self._read}"
                 raise SourceError(f"{self.file} is damaged {place}: {_first_line(error)}") from None
             if batch is None:
                 return
             yield TableBlock(layout, pa.Table.from_batches([batch]), self._read)
             self._read += batch.num_rows
+
+    def table(self) -> pa.Table:
+        """The whole file. Raises SourceError where it is damaged."""
+        try:
+            return self._parquet.read()
+        except UNREADABLE as error:
+            raise SourceError(f"{self.file} is damaged: {_first_line(error)}") from None
 
     def _batch(self) -> int:
         """The number of rows per batch: many if they are narrow, for few calls.

@@ -9,13 +9,13 @@ import urllib.parse
 import warnings
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bridge.errors import SourceError
 from bridge.sources.in_place import ParquetInPlace
 from bridge.sources.options import ReadOptions
 from bridge.sources.source import open_source, paths_of
+from bridge.sources.tables import UNREADABLE
 from windows.schema import Schema
 
 if TYPE_CHECKING:
@@ -61,5 +61,5 @@ class FileSource:
             with contextlib.closing(opened), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 return opened.in_place() if opened.schema == self.schema else None
-        except (SourceError, pa.ArrowException, OSError):
-            return None  # Spark reports the error
+        except (SourceError, *UNREADABLE):
+            return None  # Spark says what is wrong

@@ -265,6 +265,9 @@ def check_file(seed: int, folder: pathlib.Path) -> None:
     options: dict[str, Any] = {"sort": True} if rng.random() < 0.3 else {}
     with fair(f"seed {seed}, {suffix}, {database}"):
         bridge.replay({"e": str(path)}, query, database=database, timestamp="ts", **options)
+    with fair(f"seed {seed}, {suffix} as a relation, {database}"):
+        joined = "SELECT e.i, r.t FROM e, r WHERE e.i = r.i"
+        bridge.replay({"e": _table(5)}, joined, database=database, timestamp="ts", relations={"r": str(path)})
     path.unlink()
 
 

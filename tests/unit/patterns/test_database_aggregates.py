@@ -40,7 +40,7 @@ def test_measures_are_what_the_database_aggregates(database: Database, rows_per_
             cep.database.execute("CREATE MACRO spread(x) AS max(x) - min(x)")
         for call in OF_DATABASES[database.name]:
             if rows_per_match.startswith("ALL") and call in NO_WINDOW_FUNCTIONS.get(database.name, ()):
-                with pytest.raises(bridge.QueryError, match="(?i)window function"):
+                with pytest.raises(bridge.QueryError, match=r"(?i)window function"):
                     last_measure(cep, call, rows_per_match)
             else:
                 assert last_measure(cep, call, rows_per_match) == plain_value(cep, call), call

@@ -748,6 +748,21 @@ def test_a_truncated_parquet_file_is_refused(tmp_path: Path) -> None:
         _rows(_write(tmp_path / "t.parquet", content[: len(content) // 2]), Schema.of("a INTEGER"))
 
 
+def test_a_parquet_file_with_a_damaged_name_is_refused(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"ts": [1], "name": [2]}), tmp_path / "t.parquet")
+    content = (tmp_path / "t.parquet").read_bytes().replace(b"name", b"\x99ame")
+    with pytest.raises(SourceError, match=r"t\.parquet is not a complete Parquet file"):
+        _rows(_write(tmp_path / "t.parquet", content))
+
+
+def test_a_relation_of_a_damaged_parquet_file_is_refused(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": list(range(1000))}), tmp_path / "t.parquet", compression="none")
+    content = bytearray((tmp_path / "t.parquet").read_bytes())
+    content[4:40] = bytes(36)  # the first page's head
+    with pytest.raises(SourceError, match=r"the relation 'r': .*t\.parquet is damaged"):
+        read_relation("r", str(_write(tmp_path / "t.parquet", bytes(content))))
+
+
 def test_an_empty_ndjson_file_has_no_events_if_the_schema_is_known(tmp_path: Path) -> None:
     path = _write(tmp_path / "t.ndjson", "")
     assert _rows(path, Schema.of("a INTEGER")) == []

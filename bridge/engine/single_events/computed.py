@@ -1,9 +1,8 @@
 """SELECTs over the values of one event, computed in this process where the result is proven equal to the database's.
 
-Such a SELECT has no FROM: only values of the event, whole numbers, and conditions. It is computed if it only compares
-values of one kind: whole numbers with whole numbers, doubles with doubles that are not NaN, sums and differences of
-numbers that are not too large, texts for equality. Everything else (other arithmetic, other types, NaN) is left to the
-database.
+Such a SELECT has no FROM: values of the event, whole numbers, and conditions. It is computed where all it does is to compare
+values of one kind: whole numbers with whole numbers, doubles with doubles that are not NaN, sums and differences of numbers that
+are not too large, texts for equality; and where it gives such sums and differences. For what is beyond that (other arithmetic, other types, NaN) the database is needed.
 """
 
 from __future__ import annotations
@@ -176,7 +175,19 @@ class _Selection:
             (branch,) = node.args["ifs"]
             if self._place_of(branch.args["true"]) is not None:
                 return f"({self._value(branch.args['true'])} if {self._truth(branch.this)} else None)"
+        if isinstance(node, exp.Add | exp.Sub) and any(self._place_of(each) is not None for each in node.walk()):
+            return self._difference(node)
         return self._sum(node)
+
+    def _difference(self, node: exp.Expr) -> str:
+        """Values of the event that are added and subtracted, also whole numbers as written; NULL if one of them is."""
+        values = node.transform(self._named)
+        kind = self._kind(values)
+        if kind is None or not self._is_of(values, kind):
+            raise _OtherwiseError
+        names = dict.fromkeys(column.name for column in values.find_all(exp.Column))
+        known = " and ".join(f"{name} is not None" for name in names)
+        return f"(({values.sql()}) if {known} else None)"
 
     def _sum(self, node: exp.Expr) -> str:
         if isinstance(node, exp.Add):

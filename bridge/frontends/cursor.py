@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import sqlglot
 from sqlglot import Token, TokenType
-from sqlglot.errors import SqlglotError
 
 from bridge.errors import QueryError
+from bridge.query.expressions import NOT_UNDERSTOOD
 from bridge.query.words import WORD
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def tokens(text: str, bare: str) -> list[Token]:
     """sqlglot's tokens of `bare`; anything that is not an SQL token is an error in `text`."""
     try:
         return list(sqlglot.tokenize(bare))
-    except (SqlglotError, ValueError) as error:
+    except NOT_UNDERSTOOD as error:
         raise QueryError(f"not understood: {error}", text) from None
 
 

@@ -15,7 +15,7 @@ from sqlglot import Dialect, ErrorLevel, Token, TokenType, exp
 from sqlglot.errors import SqlglotError
 
 from bridge.errors import QueryError
-from bridge.query.expressions import syntax_error
+from bridge.query.expressions import NOT_UNDERSTOOD, syntax_error
 
 _NEUTRAL = {
     "INDEX_OFFSET": 0,  # a place in a list stays as written
@@ -95,7 +95,7 @@ def parsed(text: str, neutral: Sequence[Token], dialect: str) -> exp.Expr:
         marks = TokenType.DPIPE in settings.parser().DISJUNCTION
         tokens = list(_concatenating(tokens)) if marks else tokens
         tree = settings.parser().parse(tokens, text)[0]
-    except SqlglotError as error:
+    except NOT_UNDERSTOOD as error:
         raise syntax_error(error, text) from None
     except RecursionError:
         raise QueryError("the expression is nested too deeply", text) from None

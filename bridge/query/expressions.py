@@ -147,11 +147,15 @@ def scalar(source: Scalar, dialect: str = "") -> exp.Expr:
     return parsed(source, dialect)
 
 
+NOT_UNDERSTOOD = (SqlglotError, TypeError, ValueError, AttributeError, LookupError)
+"""What sqlglot raises for a text that it cannot parse; the errors of Python come from an operator without its value."""
+
+
 def parsed(text: str, dialect: str = "", original: str | None = None) -> exp.Expr:
     """sqlglot's tree of `text`. A syntax error is a QueryError that points into `original`, by default the text."""
     try:
         tree = sqlglot.parse_one(text, dialect=dialect)
-    except SqlglotError as error:
+    except NOT_UNDERSTOOD as error:
         raise syntax_error(error, original or text) from None
     except RecursionError:
         raise QueryError("the expression is nested too deeply", original or text) from None
@@ -194,8 +198,10 @@ def _identifier(name: str) -> exp.Identifier:
     return exp.to_identifier(name, quoted=not plain)
 
 
-def syntax_error(error: SqlglotError, text: str) -> QueryError:
-    """sqlglot's syntax error as a QueryError with its place in `text`."""
+def syntax_error(error: Exception, text: str) -> QueryError:
+    """What sqlglot raised (NOT_UNDERSTOOD) as a QueryError, with its place in `text` where that is known."""
+    if not isinstance(error, SqlglotError):
+        return QueryError("syntax error: an operator or a function lacks a value", text)
     details: dict[str, Any] = (getattr(error, "errors", None) or [{}])[0]
     line, column = details.get("line"), details.get("col")
     if line is None or column is None:

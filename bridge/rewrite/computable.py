@@ -15,6 +15,10 @@ COMPUTABLE = "computable"
 """The key of a mark in `meta`."""
 
 
+EDGE = "edge"
+"""The key in `meta` of an aggregate of the database that is FIRST or LAST of a group's rows: which of them it is."""
+
+
 class Mark:
     """A description of a SELECT's rows. Copies of the SELECT share it."""
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import sqlglot
 from sqlglot import TokenType, exp
-from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 
 from bridge.check.types import UNKNOWN, type_of
 from bridge.errors import QueryError, nearest
+from bridge.query.expressions import NOT_UNDERSTOOD, syntax_error
 from windows.databases import Database
 from windows.databases.base import PARAMETER
 from windows.schema import TypeMismatch, canonical_type
@@ -95,8 +95,9 @@ def _parsed(text: str, database: Database, position: int | None) -> Sql:
         for number, place in reversed(list(enumerate(places))):
             text = f"{text[:place]}{PARAMETER}{number}{text[place + 1 :]}"
         trees = [tree for tree in sqlglot.parse(text, dialect=database.dialect) if tree is not None]
-    except (SqlglotError, ValueError) as error:
-        raise QueryError(f"the SQL is not understood: {str(error).splitlines()[0]}", position=position) from None
+    except NOT_UNDERSTOOD as error:
+        reason = syntax_error(error, text).message
+        raise QueryError(f"the SQL is not understood: {reason}", position=position) from None
     if len(trees) != 1:
         raise QueryError("one SQL statement is expected", position=position)
     if trees[0].find(exp.Placeholder, exp.Parameter):

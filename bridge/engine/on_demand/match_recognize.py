@@ -15,7 +15,6 @@ from typing import Any
 import pyarrow as pa
 import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from bridge.errors import QueryError
 from bridge.frontends.sql.pattern_subqueries import number_of, value, with_values
@@ -25,7 +24,7 @@ from bridge.patterns.output import NO_COLUMN, evaluate_clause
 from bridge.patterns.rows import Input, Source
 from bridge.patterns.trace import why as why_of_row
 from bridge.patterns.why import Why
-from bridge.query.expressions import syntax_error
+from bridge.query.expressions import NOT_UNDERSTOOD, syntax_error
 from bridge.query.row_pattern import PatternTable
 from windows.databases import Database, Refused
 from windows.sql import unused
@@ -233,7 +232,7 @@ def _with(ctes: list[exp.Expr], before: str, database: Database) -> str:
 def _parsed(text: str, database: Database) -> exp.Expr:
     try:
         return sqlglot.parse_one(text, dialect=database.dialect)
-    except SqlglotError as error:
+    except NOT_UNDERSTOOD as error:
         raise syntax_error(error, text) from None
 
 

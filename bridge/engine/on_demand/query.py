@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from bridge import query
 from bridge.check.resolve import resolve
@@ -31,7 +30,7 @@ from bridge.errors import QueryError
 from bridge.frontends.cursor import Cursor, word_of
 from bridge.frontends.expressions import Qualifiers, with_spelling_hint
 from bridge.frontends.sql.clauses import window
-from bridge.query.expressions import syntax_error
+from bridge.query.expressions import NOT_UNDERSTOOD, syntax_error
 from bridge.query.nodes import Node, walk
 from bridge.query.words import RESERVED
 from bridge.rewrite.flow import Flow, Need
@@ -197,7 +196,7 @@ class _Request:
         blanked, windows = self._windows(sql)
         try:
             trees = sqlglot.parse(blanked, dialect=self.network.database.dialect)
-        except SqlglotError as error:
+        except NOT_UNDERSTOOD as error:
             raise with_spelling_hint(syntax_error(error, sql), Cursor(sql, RESERVED)) from None
         if len(trees) != 1 or not isinstance(trees[0], (exp.Query, exp.Values)):
             raise _no_select(sql)

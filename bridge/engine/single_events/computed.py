@@ -1,8 +1,8 @@
 """SELECTs over the values of one event, computed in this process where the result is proven equal to the database's.
 
 Such a SELECT has no FROM: values of the event, whole numbers, and conditions. It is computed where all it does is to compare
-values of one kind: whole numbers with whole numbers, doubles with doubles that are not NaN, sums and differences of numbers that
-are not too large, texts for equality; and where it gives such sums and differences. For what is beyond that (other arithmetic, other types, NaN) the database is needed.
+values of one kind: whole numbers with whole numbers, doubles with doubles that are not NaN, texts for equality; and to add and
+subtract numbers that are not too large. For what is beyond that (other arithmetic, other types, NaN) the database is needed.
 """
 
 from __future__ import annotations

@@ -66,9 +66,12 @@ class EvictingRows(WindowRows):
         return len(self._windows)
 
     def of(self, key: Row, ts: int) -> KeyRows | None:
-        rows = [own for window in self._windows.values() for own in window.values() if own[1 : 1 + self._keys] == key]
-        if not rows:
+        numbers = [
+            each for window in self._windows.values() for each in window.items() if each[1][1 : 1 + self._keys] == key
+        ]
+        if not numbers:
             return None
+        rows = [own for _, own in sorted(numbers)]
         found = KeyRows(0)
         found.times = [row[0] for row in rows]
         found.columns = [[row[1 + place] for row in rows] for place in range(self._keys, self._own)]

@@ -1,8 +1,8 @@
 """Aggregates over a window, computed in this process for single events from the rows of the window in memory.
 
-They are the aggregates that Python computes as the database does: counts, also of distinct whole numbers and texts;
-sums, averages and extremes of whole numbers, and of doubles that are not NaN, which are added in the order of arrival;
-and the functions in the database's `python_aggregates`, such as standard deviations.
+The aggregates are those that Python computes as the database does: counts, also of distinct whole numbers and texts; sums,
+averages and extremes of whole numbers, and of doubles that are not NaN, which are added in the order of arrival; the values
+of the oldest and the newest row; and what `python_aggregates` of the database names, such as standard deviations.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ from windows.times import NEVER
 
 ONLY = "only"
 """The name of an aggregate whose value is that of the only row; NULL where there are several rows or none."""
+
+EDGES = {"first": 0, "last": -1}
+"""The aggregates that are the value of the oldest and of the newest row, and the places of these rows."""
 
 MOST_OF_KEY = 16_384
 """The greatest number of rows of a key for which Python computes an aggregate row by row."""
@@ -63,13 +66,13 @@ class ColumnAggregate(NamedTuple):
     def is_safe(self) -> bool:
         """Whether the database can compute it without an error, whatever the values."""
         is_sum_of_doubles = self.name.endswith("sum") and self.type == "DOUBLE"
-        is_other = self.name in ("count", "count distinct", "min", "max") or self.name.endswith("avg")
+        is_other = self.name in ("count", "count distinct", "min", "max", *EDGES) or self.name.endswith("avg")
         return self.of_doubles is None and (is_sum_of_doubles or is_other)
 
     @property
     def function(self) -> Callable[[Values], Any] | None:
-        """The function of the values that are not NULL; None where the memory of the rows knows the result itself."""
-        if self.name in ("count distinct", ONLY):
+        """The function of the values that are not NULL; None where the rows in memory know the result."""
+        if self.name in ("count distinct", ONLY, *EDGES):
             return None
         return _FUNCTIONS[self.name] if self.of_doubles is None else functools.partial(_of_doubles, self.of_doubles)
 
@@ -141,6 +144,9 @@ class WindowAggregate(MaintainedRows):
                 continue
             if name == ONLY:
                 found.append(own.columns[place][0] if len(own.times) == 1 else None)
+                continue
+            if name in EDGES:
+                found.append(own.columns[place][EDGES[name]] if own.times else None)
                 continue
             if function is None:
                 found.append(own.count_distinct(place))

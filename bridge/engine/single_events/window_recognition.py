@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from bridge.engine.single_events.computed import Compute, computed, has_only_values
+from bridge.engine.single_events.computed import KINDS, Compute, computed, has_only_values
 from bridge.engine.single_events.running_totals import RunningTotals
 from bridge.engine.single_events.totals_table import TotalsContent, TotalsUpdate
 from bridge.engine.single_events.window_aggregates import (
+    EDGES,
     ONLY,
     ColumnAggregate,
     ForeignAggregate,
@@ -34,6 +35,7 @@ from bridge.engine.single_events.window_forms import UnknownFormError, refuse_ot
 from bridge.engine.single_events.window_memory import FilledContent, WindowMemory
 from bridge.engine.single_events.window_rows import ExpiringRows
 from bridge.rewrite.aggregates.on_change import Leaving
+from bridge.rewrite.computable import EDGE
 from windows.databases.python_aggregates import PythonAggregate
 from windows.sql import table_names
 
@@ -44,8 +46,8 @@ _NAMES: Mapping[type[exp.Expr], str] = {
     exp.Min: "min",
     exp.Max: "max",
 }
-_IN_ANY_ORDER = ("count", "count distinct", "min", "max", ONLY)
-"""The aggregates whose value does not depend on the order of rows."""
+_IN_ANY_ORDER = ("count", "count distinct", "min", "max", ONLY, *EDGES)
+"""The aggregates whose value does not depend on the order in which a database reads the rows."""
 
 _WHOLE = ("SMALLINT", "INTEGER", "BIGINT")
 
@@ -64,7 +66,9 @@ class AggregateFunctions(NamedTuple):
     others: Mapping[type[exp.Expr], PythonAggregate] = MappingProxyType({})
 
     def aggregate(self, node: exp.Expr, content: WindowContent, types: Sequence[str]) -> ColumnAggregate:
-        """An aggregate over a column of a window's rows. `types`: the types of the values that fill the window."""
+        """An aggregate over a column of a window's rows; `types`: those of the values that fill the window."""
+        if (edge := node.meta_get(EDGE)) is not None:
+            return self._edge(edge, node, content, types)
         distinct = isinstance(node, exp.Count) and isinstance(node.this, exp.Distinct)
         inner = content.name_of(node.this.expressions[0] if distinct else node.this)
         name, other = _NAMES.get(type(node)), self.others.get(type(node))
@@ -88,6 +92,13 @@ class AggregateFunctions(NamedTuple):
         if self.compensates and kind == "DOUBLE" and name in ("sum", "avg"):
             return ColumnAggregate(f"compensated {name}", inner, "DOUBLE")
         return ColumnAggregate(name, inner, "DOUBLE" if name == "avg" or kind == "DOUBLE" else "BIGINT")
+
+    def _edge(self, name: str, node: exp.Expr, content: WindowContent, types: Sequence[str]) -> ColumnAggregate:
+        """The value of the oldest or the newest row, by the numbers of the rows."""
+        inner, place = map(content.name_of, node.expressions)
+        if inner is None or place != "seq" or types[content.place(inner)] not in KINDS.keys() & self.proven:
+            raise UnknownFormError
+        return ColumnAggregate(name, inner, types[content.place(inner)])
 
 
 def window_aggregate(

@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.rewrite.aggregates.frames import offset_of, with_aggregates
+from bridge.rewrite.computable import EDGE
 from bridge.rewrite.flow import FROM, Flow, Selection
 from windows.aggregates import aggregate_of, with_arguments
 from windows.databases import Database
@@ -98,7 +99,10 @@ class GroupedJoin:
         """The value of the group's oldest or newest row, as an aggregate of the database."""
         if self.database is None or len(self.age) != 1 or isinstance(call, exp.NthValue) or offset_of(call):
             return None
-        return self.database.value_at_edge(self.value(call.this), self.age[0], not isinstance(call, exp.First))
+        found = self.database.value_at_edge(self.value(call.this), self.age[0], not isinstance(call, exp.First))
+        if found is not None:
+            found.meta[EDGE] = "first" if isinstance(call, exp.First) else "last"
+        return found
 
     def _edge(self, call: exp.Expr) -> exp.Expr:
         """FIRST and LAST: the value of the group's oldest or newest row, or of the n-th row from there.

@@ -38,6 +38,7 @@ ITEMS = [
     "COUNT(d) AS m", "SUM(i) AS si", "SUM(b) AS sb", "SUM(d) AS sd", "AVG(i) AS ai", "AVG(d) AS ad",
     "AVG(b) AS ab", "MIN(i) AS li", "MAX(b) AS hb", "MIN(d) AS ld", "MAX(d) AS hd", "STDDEV(i) AS s", "STDDEV(b) AS t",
     "STDDEV(d) AS u", "MEDIAN(i) AS mi", "MEDIAN(d) AS md", "MIN(k) AS lk",
+    "FIRST(i) AS fi", "LAST(d) AS nd", "LAST(k) AS nk2", "FIRST(f) AS ff", "LAST(b) AS nb",
 ]  # fmt: skip
 KEYS = ["", "k", "f", "i", "k, f", "d"]
 CONDITIONS = ["", "i > 0", "k = 'A' OR d IS NULL", "f", "b + 1 > 0"]
@@ -306,6 +307,13 @@ IN_MEMORY = {
         "epl",
         "select (select k from t#unique(i) where i = x.i) as m from s as x",
     ),
+    "values of the newest row": ("epl", "select k, i, sum(b) as t from s#length(4) having sum(i) > 0"),
+    "the newest of a key": ("epl", "select k, d from s#unique(k) having sum(i) > 0"),
+    "the oldest and the newest": (
+        "sql",
+        "SELECT k, FIRST(d) AS d, LAST(i) AS i FROM s WINDOW(PARTITION BY k SESSION 9 MS) GROUP BY k",
+    ),
+    "the newest of #expr": ("epl", "select k, i from s#expr(current_count <= 6) having count(*) > 0"),
     "whether another stream has rows": (
         "epl",
         "select k from s as x where not exists (select * from t#keepall where k = x.k)",

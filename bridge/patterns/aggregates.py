@@ -144,7 +144,7 @@ def _by_match(match_aggregate: MatchAggregate, database: Database, given: pa.Tab
 
 
 def _in_order(match_aggregate: MatchAggregate, database: Database) -> exp.Expr:
-    """The aggregate over its values in the order of the rows, if the order matters to it.
+    """The aggregate over its values in the order of the rows, if it depends on their order.
 
     SQLite before 3.44 cannot order them; it takes the rows of a group in the order in which they were given.
     """

@@ -199,7 +199,7 @@ def _identifier(name: str) -> exp.Identifier:
 
 
 def syntax_error(error: Exception, text: str) -> QueryError:
-    """What sqlglot raised (NOT_UNDERSTOOD) as a QueryError, with its place in `text` where that is known."""
+    """An error of sqlglot, of the kinds in NOT_UNDERSTOOD, as a QueryError with its place in `text` if it has one."""
     if not isinstance(error, SqlglotError):
         return QueryError("syntax error: an operator or a function lacks a value", text)
     details: dict[str, Any] = (getattr(error, "errors", None) or [{}])[0]

@@ -62,4 +62,4 @@ class FileSource:
                 warnings.simplefilter("ignore")
                 return opened.in_place() if opened.schema == self.schema else None
         except (SourceError, *UNREADABLE):
-            return None  # Spark says what is wrong
+            return None  # Spark reports the error

@@ -1,8 +1,8 @@
 """SELECTs over the values of one event, computed in this process where the result is proven equal to the database's.
 
-Such a SELECT has no FROM: values of the event, whole numbers, and conditions. It is computed where all it does is to compare
-values of one kind: whole numbers with whole numbers, doubles with doubles that are not NaN, texts for equality; and to add and
-subtract numbers that are not too large. For what is beyond that (other arithmetic, other types, NaN) the database is needed.
+Such a SELECT has no FROM: only values of the event, whole numbers, and conditions. It is computed if it only compares values
+of one kind (whole numbers with whole numbers, doubles with doubles that are not NaN, texts for equality), and adds and
+subtracts numbers that are not too large. Everything else (other arithmetic, other types, NaN) is left to the database.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Aggregates over a window, computed in this process for single events from the rows of the window in memory.
 
-The aggregates are those that Python computes as the database does: counts, also of distinct whole numbers and texts; sums,
-averages and extremes of whole numbers, and of doubles that are not NaN, which are added in the order of arrival; the values
-of the oldest and the newest row; and what `python_aggregates` of the database names, such as standard deviations.
+They are the aggregates that Python computes as the database does: counts, also of distinct whole numbers and texts;
+sums, averages and extremes of whole numbers, and of doubles that are not NaN, which are added in the order of arrival;
+the values of the oldest and the newest row; and the functions in the database's `python_aggregates`, such as standard
+deviations.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class ColumnAggregate(NamedTuple):
 
     @property
     def function(self) -> Callable[[Values], Any] | None:
-        """The function of the values that are not NULL; None where the rows in memory know the result."""
+        """The function of the values that are not NULL; None where the memory of the rows knows the result itself."""
         if self.name in ("count distinct", ONLY, *EDGES):
             return None
         return _FUNCTIONS[self.name] if self.of_doubles is None else functools.partial(_of_doubles, self.of_doubles)

@@ -66,7 +66,7 @@ class AggregateFunctions(NamedTuple):
     others: Mapping[type[exp.Expr], PythonAggregate] = MappingProxyType({})
 
     def aggregate(self, node: exp.Expr, content: WindowContent, types: Sequence[str]) -> ColumnAggregate:
-        """An aggregate over a column of a window's rows; `types`: those of the values that fill the window."""
+        """An aggregate over a column of a window's rows. `types`: the types of the values that fill the window."""
         if (edge := node.meta_get(EDGE)) is not None:
             return self._edge(edge, node, content, types)
         distinct = isinstance(node, exp.Count) and isinstance(node.this, exp.Distinct)

@@ -147,9 +147,10 @@ def take_context(cursor: Cursor, known: Mapping[str, Context]) -> Context | None
 class ContextSource:
     """The source of a statement.
 
-    `conditions` join its inputs where they have the same keys; `values` is what `context.key1` stands for. `keys_of_match`:
-    the keys as a match has them, where the node is a pattern or `match_recognize`. `measures`: the columns of
-    `match_recognize` that `*` stands for, where it has the keys, too.
+    In a context, a node with separate rows per key, and the keys as the statement names them.
+    `conditions` join its inputs by equal keys; `values` are the meanings of names such as `context.key1`.
+    `keys_of_match`: the keys as columns of a pattern or of `match_recognize`. `measures`: the columns of
+    `match_recognize` that `*` stands for, if it has the keys as further columns.
     """
 
     node: Node
@@ -221,7 +222,7 @@ _NO_KEYS = (
 
 
 def context_source(cursor: Cursor, context: Context | None, joins: Joins, node: Node, start: int) -> ContextSource:
-    """The source of the statement that begins at `start`: `node`, made of `joins`, in a context or (None) in none."""
+    """The source of the statement that begins at `start`: `node`, made from `joins`, in a context or (None) in none."""
     if context is None:
         return ContextSource(node)
     reader = _Partitioner(cursor, context, joins.items[0].position)
@@ -331,7 +332,7 @@ class _Partitioner:
         return ContextSource(dataclasses.replace(node, inputs=inputs), self, tuple(shared), conditions)
 
     def match(self, node: EagerMatch, with_keys: bool) -> ContextSource:
-        """Rows match within their keys, which the matches have, too, where they are asked for."""
+        """The match within the rows of each key, with the keys as further columns if the statement reads them."""
         by_key = isinstance(node.input, Window) and node.input.extent.holds_per_key
         if by_key and self.context.label is None:
             self.cursor.fail(
@@ -350,7 +351,7 @@ class _Partitioner:
         )
 
     def pattern(self, node: TemporalMatch) -> TemporalMatch:
-        """A pattern for each key, which begins with the key's first event of any stream of the context."""
+        """A pattern per key, which begins with the key's first event in any stream of the context."""
         there = {event.input.name.lower() for event in node.events if isinstance(event.input, Stream)}
         missing = next((one.stream for one in self.context.streams if one.stream.lower() not in there), None)
         if missing is not None and is_timed(node.pattern) and self.context.label is None:

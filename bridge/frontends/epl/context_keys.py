@@ -25,7 +25,7 @@ def key_name(place: int) -> str:
 
 
 def reads_keys(cursor: Cursor, start: int) -> bool:
-    """Whether the statement whose words begin at `start` reads `context.key1`, or another value of its context."""
+    """Whether the statement whose columns begin at `start` reads `context.key1`, or another value of its context."""
     words = itertools.takewhile(lambda word: word != ";", map(word_of, cursor.tokens[start:]))
     return any(pair == (QUALIFIER.upper(), ".") for pair in itertools.pairwise(words))
 

@@ -222,7 +222,7 @@ _NO_KEYS = (
 
 
 def context_source(cursor: Cursor, context: Context | None, joins: Joins, node: Node, start: int) -> ContextSource:
-    """The source of the statement that begins at `start`: `node`, made from `joins`, in a context or (None) in none."""
+    """The source of a statement whose columns begin at `start`: `node`, made from `joins`, in a context or (None) in none."""
     if context is None:
         return ContextSource(node)
     reader = _Partitioner(cursor, context, joins.items[0].position)

@@ -65,7 +65,6 @@ def select(cursor: Cursor, by: Item | None = None, within: Context | None = None
 
 
 def _selected(cursor: Cursor, by: Item | None, within: Context | None) -> Node:
-    begin = cursor.at
     cursor.expect("SELECT", " (a statement starts with select, insert into or create schema)")
     is_named = cursor.word() in ("ISTREAM", "RSTREAM", "IRSTREAM") and cursor.word(1) != "("
     which = cursor.word() if is_named else ""
@@ -82,7 +81,7 @@ def _selected(cursor: Cursor, by: Item | None, within: Context | None) -> Node:
     cursor.expect("FROM")
     joins = read_joins(cursor) if by is None else joined_by_trigger(cursor, by, columns)
     node, names = _source(cursor, joins)
-    keyed = context_source(cursor, within, joins, node, begin)
+    keyed = context_source(cursor, within, joins, node, start)
     node, names, columns = keyed.node, names._replace(values=keyed.values), keyed.listed(columns)
     _refuse_repeated(cursor, node, Region(start, region.end), columns)
     summed = any(column.find(exp.AggFunc) for column in columns) or isinstance(node, Correlate)

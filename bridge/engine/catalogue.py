@@ -344,9 +344,9 @@ class Catalogue:
         except Unreachable as error:
             raise QueryError(f"the data store {name!r} does not answer: {error}", words=[name]) from None
 
-    def types(self, node: Node) -> dict[str, str]:
-        """The types of a resolved node's columns."""
-        return {field.name: field.type for field in resolve(node, self).fields}
+    def types(self, node: Node, hidden: bool = True) -> dict[str, str]:
+        """The types of a resolved node's columns; `hidden`: also of those that results do not have."""
+        return {field.name: field.type for field in resolve(node, self).fields if hidden or not field.hidden}
 
     def source(self, name: str) -> NamedSource:
         """The source in the network that a resolved name stands for."""

@@ -99,8 +99,10 @@ def with_table(definition: Definition, name: str, table: str, keep: int | None) 
     """
     if isinstance(definition, Node) and not isinstance(definition, MultiFilter):
         return into_table(definition, name, table, keep)
-    if isinstance(definition, Sequence) and len(definition) == 1 and isinstance(definition[0], (Query, CreateQuery)):
-        return [dataclasses.replace(definition[0], node=into_table(definition[0].node, name, table, keep))]
+    if isinstance(definition, Sequence):
+        *before, last = definition  # the variables whose values are in the text come before
+        if isinstance(last, (Query, CreateQuery)) and all(isinstance(each, Constants) for each in before):
+            return [*before, dataclasses.replace(last, node=into_table(last.node, name, table, keep))]
     raise QueryError("into= is for one query; a script writes its results by INSERT INTO TABLE table SELECT …")
 
 
@@ -292,7 +294,7 @@ def create_table(table: StateTable, runner: Runner) -> None:
 
 
 def remove_script(entry: ScriptEntry, runner: Runner, forget: Callable[[str], None] = lambda query: None) -> None:
-    """Removes all outputs of a script, and the streams that it declared if nobody else reads them.
+    """Removes all outputs of a script in one transaction, and the streams that it declared where nobody else reads them.
 
     `forget` is called for each output first.
     """
@@ -301,15 +303,16 @@ def remove_script(entry: ScriptEntry, runner: Runner, forget: Callable[[str], No
     for name in entry.outputs:
         if others := [reader for reader in catalogue.readers(name) if reader.lower() not in own]:
             raise InUse(f"{name!r} is read by {', '.join(map(repr, others))}: remove that first")
-    for place, name in enumerate(reversed(entry.outputs)):
-        query = catalogue.query_entry(name)
-        forget(name)
-        runner.remove_query(query, logged=None if place else entry.name)
-        query.processors.clear()
-    del catalogue.scripts[entry.name.lower()]
-    for stream in entry.streams:
-        if stream.lower() in catalogue.streams and not catalogue.readers(stream):
-            runner.remove_stream(catalogue.stream_entry(stream))
+    with runner.transaction():
+        for place, name in enumerate(reversed(entry.outputs)):
+            query = catalogue.query_entry(name)
+            forget(name)
+            runner.remove_query(query, logged=None if place else entry.name)
+            query.processors.clear()
+        del catalogue.scripts[entry.name.lower()]
+        for stream in entry.streams:
+            if stream.lower() in catalogue.streams and not catalogue.readers(stream):
+                runner.remove_stream(catalogue.stream_entry(stream))
 
 
 def _declare(name: str, schema: Schema, runner: Runner) -> None:

@@ -194,8 +194,9 @@ class Definitions(Access):
         if script := self._catalogue.script_of(entry.name):
             raise InUse(f"{name!r} is an output of the script {script.name!r}: remove that")
         self._refuse_if_read(entry.name)
-        self._pushes.calls.named.forget(entry.name)
-        self._runner.remove_query(entry, logged=entry.name)
+        with self._runner.transaction():  # with what is stored for its named processors
+            self._pushes.calls.named.forget(entry.name)
+            self._runner.remove_query(entry, logged=entry.name)
         entry.processors.clear()
 
     @locked

@@ -81,7 +81,8 @@ class NamedProcessors:
     def resume(self) -> None:
         """Reads the stored positions."""
         for query, name, number in self._table.rows():
-            self._stored[query].positions[name] = int(number)
+            if query in self._stored:  # else an earlier version was killed while it removed the query
+                self._stored[query].positions[name] = int(number)
 
     def add(self, entry: QueryEntry, function: Callable[[Any], Any], batch: bool, name: str) -> Processor:
         """Adds a processor, which receives the results after its position."""
@@ -108,8 +109,8 @@ class NamedProcessors:
         stored.processors.pop(name, None)
         with self._runner.transaction():
             self._execute(f"DELETE FROM {self._table.text} WHERE {self._same}", [query.lower(), name])
-        if not stored.positions:
-            self.forget(query)
+            if not stored.positions:
+                self.forget(query)
 
     def remove(self, handle: Processor) -> bool:
         """Removes a processor and its position; returns whether it existed."""
@@ -158,8 +159,8 @@ class NamedProcessors:
         """Stops storing the results of a query."""
         stored = self._stored.pop(query.lower(), None)
         if stored is not None:
-            self._runner.remove_query(self._runner.catalogue.query_entry(stored.query), logged=stored.query)
             with self._runner.transaction():
+                self._runner.remove_query(self._runner.catalogue.query_entry(stored.query), logged=stored.query)
                 self._execute(
                     f"DELETE FROM {self._table.text} WHERE {self._quoted('query')} = {self._mark}", [query.lower()]
                 )
@@ -240,15 +241,15 @@ class NamedProcessors:
         self.define(LoggedCall(0, 0, STORED_RESULTS, entry.name, "", "", self._runner.seq))
         return self._stored[entry.name.lower()]
 
-    def define(self, definition: LoggedCall) -> None:
-        """Executes a definition of the kind `STORED_RESULTS`."""
+    def define(self, definition: LoggedCall, table: str | None = None) -> None:
+        """Carries out a definition of the kind `STORED_RESULTS`; `table` has the results already, if it is given."""
         runner, entry = self._runner, self._runner.catalogue.query_entry(definition.name)
         kinds = {RESULT_NUMBER: "BIGINT", RESULT_ID: "VARCHAR", "ts": "BIGINT"}
         columns = [Attribute(name, kind) for name, kind in kinds.items()]
         columns += [Attribute(field.name, _known(field)) for field in entry.fields]
         with runner.transaction():
             generation = int(definition.option("generation") or 0)
-            table = runner.create_results(entry.name, columns, RESULT_NUMBER, generation)
+            table = table or runner.create_results(entry.name, columns, RESULT_NUMBER, generation)
         query = f"results of {entry.name}"
         read = fingerprint(entry.resolved.node)
         node = IntoTable(Stream(entry.name), table, entry.name, None, (RESULT_NUMBER, RESULT_ID), read)
@@ -271,7 +272,9 @@ class NamedProcessors:
             )
         generation = before.generation + (one != other)
         call = LoggedCall(0, 0, STORED_RESULTS, entry.name, "", "", self._runner.seq)
-        self.define(call.with_options(generation=generation) if generation else call)
+        self.define(
+            call.with_options(generation=generation) if generation else call, before.table if one == other else None
+        )
         stored = self._stored[query.lower()]
         stored.processors, stored.handed_over = before.processors, before.handed_over
         if one == other:
@@ -319,6 +322,7 @@ class NamedProcessors:
         sql = f"SELECT COALESCE(MAX({self._quoted(RESULT_NUMBER)}), 0) FROM {self._quoted(stored.table)}"
         ((newest,),) = self._runner.database.fetch(sql)
         with self._runner.transaction():
+            self._execute(f"DELETE FROM {self._table.text} WHERE {self._same}", [stored.entry.name.lower(), name])
             self._table.insert((stored.entry.name.lower(), name, int(newest)))
         stored.positions[name] = int(newest)
 

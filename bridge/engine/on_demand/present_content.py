@@ -85,6 +85,11 @@ def _(node: query.Map, state: PresentState, entry: QueryEntry) -> Flow:
 
 
 @present_content.register
+def _(node: query.IntoTable, state: PresentState, entry: QueryEntry) -> Flow:
+    return present_content(node.input, state, entry)
+
+
+@present_content.register
 def _(node: query.Union, state: PresentState, entry: QueryEntry) -> Flow:
     flows = [present_content(below, state, entry) for below in node.inputs]
     selects = [flow.arrivals.select(["ts", "seq", "_expires", *flow.names]) for flow in flows]

@@ -73,7 +73,8 @@ def _(node: IntoTable, network: Network, need: Need) -> Flow:
         below = network.rewrite(node.input, Need.ARRIVALS)
         system = _system_columns(node, below)
         kinds = {name: kind for name, (kind, _) in system.items()}
-        names = ensure_table(node.table, {**kinds, "ts": "BIGINT", **network.types(node.input)}, network.database)
+        shown = network.types(node.input, hidden=False)
+        names = ensure_table(node.table, {**kinds, "ts": "BIGINT", **shown}, network.database)
         columns = {name.lower(): column for name, column in below.arrivals.columns.items()}
         columns |= {name: value for name, (_, value) in system.items()}
         listed = [aliased(columns[name.lower()].copy(), name) for name in names]

@@ -62,6 +62,15 @@ def test_an_aggregate_gives_what_sql_gives_over_its_window_now(cep: Bridge):
     assert answer(cep, "SELECT k, total FROM total ORDER BY k") == [("p", 2), ("q", 2)]
 
 
+def test_a_query_that_has_a_table_of_results_is_asked_as_others_are(cep: Bridge):
+    cep.create_query("stored", "SELECT k, SUM(a) AS total FROM s WINDOW(RANGE 10 MS) GROUP BY k", into="of_stored")
+    cep.push_events("s", [(["q", 4], 11), (["p", 1], 12), (["q", 2], 13)])
+    assert answer(cep, "SELECT k, total FROM stored ORDER BY k") == [("p", 1), ("q", 6)]
+    cep.advance_time(21)
+    assert answer(cep, "SELECT k, total FROM stored ORDER BY k") == [("p", 1), ("q", 2)]
+    cep.database.execute("DROP TABLE of_stored")
+
+
 def test_an_aggregate_over_rows_is_asked_for(cep: Bridge):
     cep.create_query("last", "SELECT SUM(a) AS n FROM s WINDOW(ROWS 2)")
     cep.push_events("s", [(("p", a), 10) for a in (4, 5, 6)])

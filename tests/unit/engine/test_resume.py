@@ -472,6 +472,24 @@ def test_a_table_of_results_has_each_result_once(open_again: Callable[..., bridg
         cep.database.execute(f"DROP TABLE {name}")
 
 
+def test_a_table_of_results_has_the_columns_of_its_query(open_again: Callable[..., bridge.Bridge]) -> None:
+    """Also of a join, whose parts' times no result has, and where a variable's value is in the text."""
+    cep = open_again()
+    cep.register_stream("s", "v INTEGER")
+    cep.create_query("n", "create variable int n = 7", language="epl")
+    pairs = "SELECT * FROM s WINDOW(NOW) AS a, s WINDOW(NOW) AS b"
+    cep.create_query("pairs", pairs, into="of_pairs")
+    cep.create_query("jumps", f"SELECT * FROM ({pairs}) WINDOW(ROWS 1 SLIDE 1)", into="of_jumps")
+    cep.create_query("constant", "select v, n from s", language="epl", into="of_constant")
+    cep.push_event("s", [3], 1000)
+    for name, columns in ("pairs", "a_v, b_v"), ("jumps", "a_v, b_v"), ("constant", "v, n"):
+        relation = cep.database.relation(f"of_{name}")
+        assert relation is not None
+        assert ", ".join(relation.names) == f"result_id, ts, {columns}"
+        assert [list(each.payload) for each in cep.results(name)] == [columns.split(", ")]
+        cep.database.execute(f"DROP TABLE of_{name}")
+
+
 def test_a_result_has_one_id_however_its_events_are_pushed(open_again: Callable[..., bridge.Bridge]) -> None:
     queries = {
         "absent": ("epl", "select x.a as a from pattern [every x=s -> (timer:interval(15 msec) and not s(a = 0))]"),
@@ -562,6 +580,19 @@ def test_named_processors_stay_when_their_query_is_replaced(open_again: Callable
     cep.push_event("s", ["a", 0], 3000)
     cep.add_output_processor("m", received.append, name="mailer")
     assert [(each.payload["total"], each.timestamp) for each in received] == [(1, 1000), (2, 2000), (2, 3000)]
+
+
+def test_named_processors_of_a_bridge_in_memory_stay_when_their_query_is_replaced(embedded: Database) -> None:
+    with embedded.connect() as cep:
+        cep.register_stream("s", "v INTEGER")
+        cep.create_query("m", "SELECT v FROM s WHERE v > 0")
+        received: list[Any] = []
+        cep.add_output_processor("m", received.append, name="mailer")
+        cep.push_events("s", [([1], 1000), ([2], 2000)])
+        cep.create_query("m", "SELECT v FROM s WHERE v > 1", replace=True)
+        cep.push_events("s", [([1], 3000), ([3], 3000), ([4], 4000)])
+        assert [each.id for each in received] == ["m/1000/1/0", "m/2000/2/0", "m/3000/4/0", "m/4000/5/0"]
+        assert cep.results("m") == received
 
 
 def test_named_processors_get_the_columns_that_a_replaced_query_has_now(

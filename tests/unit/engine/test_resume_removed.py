@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import pathlib
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 import bridge
 from tests.support.databases import Database
+from tests.unit.engine.test_crashes import Crash, crash_after, dead
 
 SUMS = "insert into q select k, sum(v) as t from s#length(3) group by k"
 OTHER = SUMS.replace("sum(v) as t", "sum(v) as t, count(*) as n")
@@ -106,3 +108,44 @@ def test_a_bridge_goes_on_without_what_was_removed(history: str, embedded: Datab
             for file in tmp_path.iterdir():
                 file.unlink()
         assert told(embedded.durable(tmp_path), acts, restarts) == expected
+
+
+OUTPUTS = (
+    "CREATE STREAMSCHEMA s WITH k VARCHAR, v INTEGER; INSERT INTO a SELECT v FROM s; INSERT INTO b SELECT k FROM s"
+)
+
+
+@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("name", ["q", "script"])
+def test_a_crash_at_any_statement_of_a_removal(
+    name: str, step: int, database: Database, tmp_path: pathlib.Path
+) -> None:
+    """What is stored for named processors goes with the query, or stays with it; a script's outputs go together."""
+    url = database.durable(tmp_path)
+    for calls in range(0, 200, step):
+        cep = bridge.connect(url, fresh=True)
+        cep.create_query("script", OUTPUTS, language="cpl")
+        cep.create_query("q", "SELECT v FROM s WINDOW(ROWS 3)")
+        for query in ("q", "a", "b"):
+            cep.add_output_processor(query, lambda result: None, name="mailer")
+        cep.push_event("s", ["x", 1], 1000)
+        left = crash_after(cep, calls)
+        with contextlib.suppress(Crash):
+            cep.remove_query(name)
+        is_through, left[0] = left[0] >= 0, 10**9
+        if not is_through:
+            cep.database.rollback = dead  # type: ignore[method-assign]
+        cep.database.close()
+        cep = bridge.connect(url)
+        gone = {"q", "a", "b"} - set(cep.queries)
+        assert gone in (set(), {"q"} if name == "q" else {"a", "b"})
+        assert not is_through or gone
+        found: list[Any] = []
+        for query in {"q", "a", "b"} - gone:
+            cep.add_output_processor(query, found.append, name="mailer")
+        cep.push_event("s", ["x", 2], 2000)
+        assert sorted(each.id for each in found) == sorted(f"{query}/2000/2/0" for query in {"q", "a", "b"} - gone)
+        cep.drop()
+        if is_through:
+            return
+    raise AssertionError("the removal did not end")

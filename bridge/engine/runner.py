@@ -248,6 +248,7 @@ class Runner(SmallPushes):
     def _process_waiting(self, batches: Sequence[EventBatch], before: int, lacking: set[str]) -> set[str]:
         streams = frozenset(batch.stream.name.lower() for batch in batches)
         newest = max(batches, key=lambda batch: int(batch.rows[-1][1])).rows[-1]
+        before = min(batch.first for batch in batches) if before == BEGINNING else before
         filled = self._inboxes.fill(batches)
         plan = self._steps(streams, False, self.network.settings.kind(sum(batch.count for batch in batches)))
         self._tables.set_clock(before, newest[0], newest[1])

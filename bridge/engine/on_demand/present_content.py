@@ -19,7 +19,7 @@ from bridge.rewrite.aggregates.snapshot import is_per_event, with_totals
 from bridge.rewrite.aggregates.totals import Totals
 from bridge.rewrite.flow import OUT, Flow, Need, Selection
 from bridge.rewrite.joins.correlate import of_contents
-from bridge.rewrite.network import Network
+from bridge.rewrite.network import Network, only_views
 from bridge.rewrite.patterns import eager_match as eager
 from bridge.rewrite.rows.order_limit import content_in_order
 from windows.sql import bigint_zero, number
@@ -86,6 +86,8 @@ def _(node: query.Map, state: PresentState, entry: QueryEntry) -> Flow:
 
 @present_content.register
 def _(node: query.IntoTable, state: PresentState, entry: QueryEntry) -> Flow:
+    if only_views(node.input):
+        return present_content.dispatch(object)(node, state, entry)  # its rows are in the table of results only
     return present_content(node.input, state, entry)
 
 

@@ -206,3 +206,13 @@ def test_what_another_query_reads_of_matches_is_written() -> None:
             assert counts == [1, 2, 3, 4]
             assert len(found["a b"]) == 4
             assert cep.query("SELECT a FROM q0 WINDOW(RANGE 9 MS)") == [(70.0,)] * 4
+
+
+@pytest.mark.parametrize("url", ["duckdb://", "sqlite://"])
+def test_time_begins_with_the_first_event_that_waits(url: str) -> None:
+    """A query that nobody listens to is processed when it is asked."""
+    with bridge.connect(url) as cep:
+        cep.create_query("q", "SELECT k, COUNT(*) AS n FROM s[k INTEGER] WINDOW(FIRST RANGE 3 MS) GROUP BY k")
+        for ts in range(5, 12):
+            cep.push_event("s", [ts % 2], ts)
+        assert sorted(cep.query("SELECT k, n FROM q")) == [(0, 1), (1, 2)]

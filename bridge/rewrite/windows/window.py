@@ -54,6 +54,7 @@ def on_arrival(
         sessions_of=None,
         counted=False,
         jumping=False,
+        jump=(),
         late=False,
         variants=None,
         boundaries=None,

@@ -71,6 +71,19 @@ def test_a_query_that_has_a_table_of_results_is_asked_as_others_are(cep: Bridge)
     cep.database.execute("DROP TABLE of_stored")
 
 
+@pytest.mark.parametrize(
+    "jumps", ["ROWS 2 SLIDE 2", "RANGE 2 MS SLIDE 2 MS", "START a > 2 STOP a > 2", "TUMBLING 2 MS OF a"]
+)
+@pytest.mark.parametrize("window", ["RANGE 1 H", "ROWS 9", "SESSION 1 H", "ROWS 9 ORDER BY a"])
+def test_a_window_over_rows_that_jump_is_asked_for(cep: Bridge, jumps: str, window: str):
+    cep.create_query("n", f"SELECT k, COUNT(*) AS n FROM (SELECT * FROM s WINDOW({jumps})) WINDOW({window}) GROUP BY k")
+    told: dict[str, int] = {}
+    cep.add_output_processor("n", lambda event: told.update({event.payload["k"]: event.payload["n"]}))
+    cep.push_events("s", [(["p", 1], 8), (["q", 3], 8), (["p", 4], 10), (["q", 9], 10), (["q", 12], 12)])
+    assert dict(answer(cep, "SELECT k, n FROM n")) == told
+    assert told
+
+
 def test_an_aggregate_over_rows_is_asked_for(cep: Bridge):
     cep.create_query("last", "SELECT SUM(a) AS n FROM s WINDOW(ROWS 2)")
     cep.push_events("s", [(("p", a), 10) for a in (4, 5, 6)])

@@ -294,7 +294,7 @@ def create_table(table: StateTable, runner: Runner) -> None:
 
 
 def remove_script(entry: ScriptEntry, runner: Runner, forget: Callable[[str], None] = lambda query: None) -> None:
-    """Removes all outputs of a script in one transaction, and the streams that it declared where nobody else reads them.
+    """Removes all outputs of a script in one transaction, and the streams that it declared if nobody else reads them.
 
     `forget` is called for each output first.
     """

@@ -242,7 +242,7 @@ class NamedProcessors:
         return self._stored[entry.name.lower()]
 
     def define(self, definition: LoggedCall, table: str | None = None) -> None:
-        """Carries out a definition of the kind `STORED_RESULTS`; `table` has the results already, if it is given."""
+        """Executes a definition of the kind `STORED_RESULTS`. `table`: the one with the results, if it exists."""
         runner, entry = self._runner, self._runner.catalogue.query_entry(definition.name)
         kinds = {RESULT_NUMBER: "BIGINT", RESULT_ID: "VARCHAR", "ts": "BIGINT"}
         columns = [Attribute(name, kind) for name, kind in kinds.items()]

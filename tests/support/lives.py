@@ -205,7 +205,7 @@ class Life:
         try:
             return self.step(step)
         except Crash:
-            cep.database.rollback = lambda *_: None
+            cep.database.rollback, left[0] = lambda *_: None, 10**9
             cep.database.close()
             self.begin(declares=False)
             return self.crash(calls * 2 + 1, repeats, step) if repeats and calls < 200 else self.step(step)

@@ -175,7 +175,7 @@ class _Selection:
             (branch,) = node.args["ifs"]
             if self._place_of(branch.args["true"]) is not None:
                 return f"({self._value(branch.args['true'])} if {self._truth(branch.this)} else None)"
-        if isinstance(node, exp.Add | exp.Sub) and any(self._place_of(each) is not None for each in node.walk()):
+        if any(self._place_of(each) is not None for each in _operands(node)):
             return self._difference(node)
         return self._sum(node)
 
@@ -289,6 +289,13 @@ class _Selection:
             return node.name.isdecimal() and int(node.name) <= _LARGEST[kind]
         digits = whole + fraction
         return kind == "float" and digits.isdecimal() and len(digits) <= _DIGITS
+
+
+def _operands(node: exp.Expr) -> list[exp.Expr]:
+    """The expressions that a sum or difference adds and subtracts."""
+    if isinstance(node, exp.Add | exp.Sub):
+        return [*_operands(node.this), *_operands(node.expression)]
+    return _operands(node.this) if isinstance(node, exp.Paren) else [node]
 
 
 def _whole(node: exp.Expr | None) -> int:

@@ -59,7 +59,15 @@ QUERIES = {
         "epl",
         "select symbol, sum(price) as total from trades#time(1 sec) group by symbol output first every 1 sec",
     ),
-    "previous price": ("epl", "select symbol, prev(1, price) as before from trades#length(100)"),
+    "difference of prices": (
+        "epl",
+        "select symbol, price - prev(1, price) as difference from trades#length(100)",
+    ),
+    "newest price": (
+        "sql",
+        "SELECT symbol, LAST(price) AS newest, COUNT(*) AS n FROM trades WINDOW(RANGE 1 S) GROUP BY symbol",
+    ),
+    "newest of a symbol": ("epl", "select symbol, price from trades#unique(symbol) having count(*) > 3"),
     "greatest prices": ("epl", "select min(price) as least, count(*) as n from trades#sort(100, price desc)"),
     "prices in a range": (
         "sql",

@@ -220,9 +220,10 @@ class _Recognition:
         def marked(node: exp.Expr) -> exp.Expr:
             if not isinstance(node, exp.Column):
                 return node
-            if node.name not in places:
-                raise UnknownFormError
-            return marked_value(places[node.name], source.columns[node.name] or "")
+            kind = source.columns.get(node.name)
+            if kind is None:
+                raise UnknownFormError  # also of a computed value: its type in the database is not known
+            return marked_value(places[node.name], kind)
 
         if _has_value_of_event(items.values()):
             raise UnknownFormError

@@ -169,3 +169,20 @@ def test_few_events_at_once_give_the_rows_of_single_ones(seed: int) -> None:
 def test_columns_of_tables_are_read_by_the_database() -> None:
     select = exp.select(exp.Literal.number(1)).where(exp.GT(this=exp.column("i"), expression=exp.Literal.number(0)))
     assert computed(select, lambda node: None, ["BIGINT"], {"BIGINT"}) is None
+
+
+def test_a_difference_is_computed_further() -> None:
+    """What is computed of it is left to the database where its type there is not known."""
+    texts = {
+        "differences": "select t, b - i as d from s#length(3)",
+        "later": "select t, d + 1 as e, prev(1, d) as f from differences#length(2) where d > 0",
+    }
+    found: list[Any] = []
+    with bridge.connect() as cep:
+        cep.register_stream("s", SCHEMA)
+        for name, text in texts.items():
+            cep.create_query(name, text, language="epl")
+        cep.add_output_processor("later", lambda event: found.append(tuple(event.payload.values())))
+        for number in range(4):
+            cep.push_event("s", [number, 3, 0.5, "x", True], number)
+    assert found == [("x", 4, None), ("x", 3, 3), ("x", 2, 2)]

@@ -100,6 +100,23 @@ def refuse_missing(expressions: Iterable[exp.Expr], database: Database) -> None:
         )
 
 
+_SET_FUNCTIONS = {exp.Explode: "unnest", exp.GenerateSeries: "generate_series"}
+"""The names of the set-returning functions that sqlglot knows."""
+
+
+def refuse_set_functions(expressions: Iterable[exp.Expr], database: Database) -> None:
+    """Raises QueryError for a function that returns several rows for one, as a measure and a condition are one value."""
+    for call in (node for each in expressions for node in each.find_all(exp.Anonymous, *_SET_FUNCTIONS)):
+        named = (name for kind, name in _SET_FUNCTIONS.items() if isinstance(call, kind))
+        name = next(named, call.name.lower())
+        if name in database.set_functions:
+            raise QueryError(
+                f"{name.upper()} returns several rows, and this is one value: call it in a sub-query before the clause, "
+                f"FROM (SELECT …, {name}(…) AS x FROM …)",
+                position=place(call),
+            )
+
+
 def _names(call: exp.AggFunc) -> list[str]:
     """The names that a text may use for a function, the usual one first."""
     usual = call.sql("duckdb").partition("(")[0]

@@ -11,7 +11,7 @@ from typing import Any, cast
 from sqlglot import exp
 
 from bridge import query
-from bridge.check.aggregates import refuse_missing
+from bridge.check.aggregates import refuse_missing, refuse_set_functions
 from bridge.check.compared_times import with_times
 from bridge.check.computed_values import mark_computed
 from bridge.check.objects import with_objects
@@ -46,6 +46,7 @@ def _(node: query.MatchRecognize, names: Namespace) -> ResolvedNode:
     clause = with_checked_scalars(clause, lambda c: types[c.name])
     _check_keys(clause, types)
     refuse_missing(_expressions(clause), names.store(None))
+    refuse_set_functions(_expressions(clause), names.store(None))
     measures = [Field(m.alias, type_of(plain(m.this), lambda c: types[c.name])) for m in clause.measures]
     keys = [Field(key.name, types[key.name]) for key in clause.partition_by]
     rest: list[Field] = []
@@ -74,6 +75,7 @@ def _(node: query.EagerMatch, names: Namespace) -> ResolvedNode:
     pattern = with_checked_scalars(pattern, lambda c: types[c.name])
     _check_keys(pattern, types)
     refuse_missing(_expressions(pattern), names.store(None))
+    refuse_set_functions(_expressions(pattern), names.store(None))
     measures = tuple(Field(m.alias, type_of(plain(m.this), lambda c: types[c.name])) for m in pattern.measures)
     check_measures(measures, pattern)
     source = below.node

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
+from bridge.check.aggregates import refuse_set_functions
 from bridge.check.scope import field_of
 from bridge.errors import QueryError
 from bridge.patterns.aggregates import aggregate_values
@@ -263,6 +264,7 @@ def prepare(database: Database, clause: RowPattern, fields: Sequence[str]) -> Pr
         what = "WITH TIMED OUT MATCHES" if clause.timed_out else "NOT in PATTERN"
         raise QueryError(f"{what} needs a stream, on which time passes: create a query, replay the table")
     checked = _columns_known(clause, fields)
+    refuse_set_functions([*(value for _, value in checked.define), *(each.this for each in checked.measures)], database)
     read_conditions = conditions(checked, fields, database.is_aggregate)
     final = clause.per_match is PerMatch.ONE_ROW
     measures = [read(m.this, checked, fields, None, final, database.is_aggregate) for m in checked.measures]

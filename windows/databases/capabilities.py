@@ -85,3 +85,5 @@ class Capabilities:
     """True if `is_aggregate` knows every aggregate function that the database has."""
     ordered_set_functions: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """The ordered-set aggregates, `percentile_cont(…) WITHIN GROUP (ORDER BY v)`, by the function whose first argument is `v`."""
+    set_functions: ClassVar[Collection[str]] = ()
+    """The functions that return several rows for one, in lower case."""

@@ -60,6 +60,7 @@ class DuckDB(Database):
     computed_frame_bounds: ClassVar[bool] = True
     asof_joins: ClassVar[bool] = True
     prefers_bulk: ClassVar[bool] = True
+    set_functions: ClassVar[Collection[str]] = frozenset({"unnest", "generate_subscripts", "regexp_split_to_table"})
     wide_integer: ClassVar[str | None] = "HUGEINT"
     inline_event_values: ClassVar[bool] = True
     insertion_ordered: ClassVar[bool] = True

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -262,6 +263,10 @@ class PostgreSQL(PostgreSQLJson, PostgreSQLSql):
             return super().has_committed(error)
         self._many = False
         return True
+
+    @functools.cached_property
+    def set_functions(self) -> Collection[str]:  # type: ignore[override]
+        return {name for (name,) in self.fetch("SELECT proname FROM pg_proc WHERE proretset")}
 
     def is_aggregate(self, function: str) -> bool:
         sql = f"SELECT 1 FROM pg_proc WHERE prokind = 'a' AND proname = lower({_quoted(function)}) LIMIT 1"

@@ -61,3 +61,24 @@ def plain_value(cep: Any, call: str) -> Any:
     written = "GROUP_CONCAT(t, '-')" if call == "STRING_AGG(t, '-')" and cep.database.dialect == "sqlite" else call
     ((value,),) = cep.database.fetch(f"SELECT {written} FROM sorted_rows")
     return value
+
+
+SETS = {
+    "duckdb": ("unnest(l)", "generate_subscripts(l, 1)"),
+    "postgresql": ("unnest(l)", "generate_series(1, o)", "regexp_split_to_table(t, ',')"),
+}
+"""Functions that return several rows for one."""
+
+
+def test_a_function_that_returns_several_rows_is_no_value(database: Database) -> None:
+    with database.connect() as cep:
+        if database.name in SETS:
+            cep.database.execute("CREATE TABLE r (o INTEGER, l INTEGER[], t VARCHAR)")
+        cep.register_stream("s", "o INTEGER, l INTEGER[], t VARCHAR")
+        for call in SETS.get(database.name, ()):
+            for clause in (f"MEASURES {call} AS x PATTERN (A)", f"MEASURES 1 AS x PATTERN (A) DEFINE A AS {call} > 1"):
+                with pytest.raises(bridge.QueryError, match="returns several rows"):
+                    cep.query(f"SELECT * FROM r MATCH_RECOGNIZE (ORDER BY o {clause})")
+                with pytest.raises(bridge.QueryError, match="returns several rows"):
+                    cep.create_query("q", f"SELECT * FROM s MATCH_RECOGNIZE ({clause})")
+        assert list(cep.queries) == []

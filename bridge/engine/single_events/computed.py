@@ -7,7 +7,8 @@ subtracts numbers that are not too large. Everything else (other arithmetic, oth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeGuard
 
 from sqlglot import exp
@@ -35,6 +36,9 @@ _LARGEST = {"int": 2**63 - 1, "float": 2**53}
 
 _DIGITS = 15
 """The digits up to which every database reads a number with a decimal point as the nearest double."""
+
+MOST_OPERANDS = 16
+"""The number of values that are added and subtracted here at most. Longer sums are left to the database."""
 
 _BUILTINS = {"all": all, "zip": zip, "type": type, "int": int, "float": float, "str": str, "bool": bool}
 
@@ -175,7 +179,8 @@ class _Selection:
             (branch,) = node.args["ifs"]
             if self._place_of(branch.args["true"]) is not None:
                 return f"({self._value(branch.args['true'])} if {self._truth(branch.this)} else None)"
-        if any(self._place_of(each) is not None for each in _operands(node)):
+        operands = list(itertools.islice(_operands(node), MOST_OPERANDS + 1))
+        if len(operands) <= MOST_OPERANDS and any(self._place_of(each) is not None for each in operands):
             return self._difference(node)
         return self._sum(node)
 
@@ -291,11 +296,17 @@ class _Selection:
         return kind == "float" and digits.isdecimal() and len(digits) <= _DIGITS
 
 
-def _operands(node: exp.Expr) -> list[exp.Expr]:
-    """The expressions that a sum or difference adds and subtracts."""
-    if isinstance(node, exp.Add | exp.Sub):
-        return [*_operands(node.this), *_operands(node.expression)]
-    return _operands(node.this) if isinstance(node, exp.Paren) else [node]
+def _operands(node: exp.Expr) -> Iterator[exp.Expr]:
+    """The expressions that a sum or difference adds and subtracts, in any order."""
+    stack = [node]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, exp.Add | exp.Sub):
+            stack += part.this, part.expression
+        elif isinstance(part, exp.Paren):
+            stack.append(part.this)
+        else:
+            yield part
 
 
 def _whole(node: exp.Expr | None) -> int:

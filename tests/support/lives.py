@@ -20,18 +20,11 @@ import bridge
 from bridge.engine.session import session_of
 from bridge.errors import BridgeError
 from bridge.rewrite.settings import Settings
+from tests.support.crashes import Crash, crash_after, dead
 from tests.support.programs import CALLS, RELATIONS, STREAMS, Declared, Program, Step
-
-CALLS_OF_A_DATABASE = (
-    "execute", "execute_bound", "modify_bound", "insert", "append", "fetch", "fetch_bound", "fetch_arrow", "begin", "commit",
-)  # fmt: skip
 
 NAMED = "p"
 """The name of named processors."""
-
-
-class Crash(BaseException):
-    """The process ends here."""
 
 
 class Refusal(str):
@@ -186,26 +179,12 @@ class Life:
 
     def crash(self, calls: int, repeats: bool, step: Step) -> Any:
         """The process ends with so many calls of the database; `repeats`: the next one, too, with more calls."""
-        left, cep = [calls], self.cep
-
-        def counted(call: Any) -> Any:
-            def run(*arguments: Any, **options: Any) -> Any:
-                if left[0] < 0:
-                    raise Crash
-                found = call(*arguments, **options)
-                left[0] -= 1
-                if left[0] < 0:
-                    raise Crash
-                return found
-
-            return run
-
-        for name in CALLS_OF_A_DATABASE:
-            setattr(cep.database, name, counted(getattr(cep._runner.database, name)))
+        cep = self.cep
+        left = crash_after(cep, calls)
         try:
             return self.step(step)
         except Crash:
-            cep.database.rollback, left[0] = lambda *_: None, 10**9
+            cep.database.rollback, left[0] = dead, 10**9
             cep.database.close()
             self.begin(declares=False)
             return self.crash(calls * 2 + 1, repeats, step) if repeats and calls < 200 else self.step(step)

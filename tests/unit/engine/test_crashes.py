@@ -3,57 +3,14 @@
 from __future__ import annotations
 
 import pathlib
-from typing import Any
 
 import pytest
 
 import bridge
 from tests.faults import killing
+from tests.support.crashes import Crash, crash_after, dead
 from tests.support.databases import Database
 from tests.support.runs import figures_of
-
-CALLS = (
-    "execute",
-    "execute_bound",
-    "modify_bound",
-    "insert",
-    "append",
-    "fetch",
-    "fetch_bound",
-    "fetch_arrow",
-    "begin",
-    "commit",
-)
-"""The calls of a database that a push makes."""
-
-
-class Crash(BaseException):
-    """The process ends here."""
-
-
-def crash_after(cep: Any, calls: int) -> list[int]:
-    """Lets the process end after so many calls of the database from now on; gives their number, to be changed."""
-    left = [calls]
-
-    def counted(call: Any) -> Any:
-        def run(*arguments: Any) -> Any:
-            if left[0] < 0:
-                raise Crash
-            found = call(*arguments)
-            left[0] -= 1
-            if left[0] < 0:
-                raise Crash
-            return found
-
-        return run
-
-    for name in CALLS:
-        setattr(cep.database, name, counted(getattr(cep._runner.database, name)))
-    return left
-
-
-def dead(*_: Any) -> None:
-    """A dead process rolls nothing back."""
 
 
 def test_crashes_after_some_statements(embedded: Database, tmp_path: pathlib.Path) -> None:

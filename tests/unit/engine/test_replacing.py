@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import bridge
+from tests.support.crashes import Crash, crash_after, dead
 from tests.support.databases import Database
-from tests.unit.engine.test_crashes import Crash, crash_after, dead
 
 Event = tuple[str, list[Any], int]
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import bridge
+from tests.support.crashes import Crash, crash_after, dead
 from tests.support.databases import Database
-from tests.unit.engine.test_crashes import Crash, crash_after, dead
 
 SUMS = "insert into q select k, sum(v) as t from s#length(3) group by k"
 OTHER = SUMS.replace("sum(v) as t", "sum(v) as t, count(*) as n")

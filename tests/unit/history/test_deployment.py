@@ -13,8 +13,8 @@ import bridge
 from bridge.engine.subscription import Subscription
 from bridge.history.deployment import Deployment
 from bridge.history.script import ReplayScript
+from tests.support.crashes import Crash, crash_after, dead
 from tests.support.databases import Database, tables_of
-from tests.unit.engine.test_crashes import Crash, crash_after, dead
 
 STREAM = "CREATE STREAM s (k VARCHAR, a INTEGER);"
 

@@ -15,8 +15,8 @@ from bridge.rewrite.names import NameRow
 from windows.databases import Database
 from windows.schema import Attribute
 
-LAYOUT = 1
-"""The version of the tables. A newer program reads older ones, or refuses them."""
+LAYOUT = 2
+"""The version of the tables. A newer program reads older ones, or refuses them. Since 2 there may be a journal."""
 
 DEFINITIONS, NAMES = "cep_definitions", "cep_names"
 
@@ -25,6 +25,9 @@ _COLUMNS = {
                   "definition": "VARCHAR", "seq": "BIGINT", "options": "VARCHAR", "layout": "BIGINT"},
     NAMES: {"id": "VARCHAR", "name": "VARCHAR", "belongs": "VARCHAR"},
 }  # fmt: skip
+
+JOURNAL = "journal"
+"""The kind of the tables in which a stream's events are stored until their rows are written."""
 
 OPENING = "bridge"
 """The kind of the first definition, which tells that there is a bridge, and its layout."""
@@ -107,6 +110,10 @@ class CatalogueTables:
     def names(self) -> list[NameRow]:
         return [NameRow(*row) for row in self._rows(NAMES)]
 
+    def journals(self) -> list[str]:
+        """The names of the tables of the journal."""
+        return [row.name for row in self.names() if row.key.endswith(f" {JOURNAL} 1")]
+
     def add(self, definition: LoggedCall) -> None:
         self._database.insert(self._table(DEFINITIONS), len(_COLUMNS[DEFINITIONS]), [definition])
 
@@ -114,6 +121,11 @@ class CatalogueTables:
         number, part = map(self._quoted, ("number", "part"))
         where = f"{number} = {int(reference[0])} AND {part} = {int(reference[1])}"
         self._database.execute(f"DELETE FROM {self._table(DEFINITIONS)} WHERE {where}")
+
+    def mark_layout(self) -> None:
+        """Notes that the tables have the present layout, so that an earlier program refuses them."""
+        layout = self._quoted("layout")
+        self._database.execute(f"UPDATE {self._table(DEFINITIONS)} SET {layout} = {LAYOUT} WHERE {layout} < {LAYOUT}")
 
     def change_names(self, removed: Sequence[str], added: Iterable[NameRow]) -> None:
         """Removes the rows of the keys `removed`, and adds the rows `added`."""

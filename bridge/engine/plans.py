@@ -16,6 +16,7 @@ from bridge.engine.durable import CatalogueTables
 from bridge.engine.garbage import pause_collection
 from bridge.engine.inboxes import Inboxes
 from bridge.engine.results import ResultStatements, StatementMerger
+from bridge.engine.stream_tables import StreamTables
 from bridge.engine.tables import Tables
 from bridge.engine.takeover import Replaced, take_over
 from bridge.errors import DatabaseError, QueryError
@@ -62,6 +63,7 @@ class Plans(abc.ABC):
         self.seq = 0
         self._tables = Tables(database, names, self.stored)
         self._tables.find(named, present)
+        self.stream_tables = StreamTables(self._tables, names, self.catalogue)
         self.results = ResultStatements(StatementMerger(database, self.network, self._tables, self.transaction))
         self._inboxes = Inboxes(database, self.network, self._tables)
         self._created = 0
@@ -97,19 +99,6 @@ class Plans(abc.ABC):
         self._tables.create_from(name, columns)
         return name
 
-    def add_buffer(self, name: str) -> str:
-        """Creates the table in which a stream's events wait; returns its quoted name."""
-        with self.network.names.owned_by(f"stream {name.lower()}"):
-            buffer = self.network.name("buffer", Stream(name))
-        schema = self.catalogue.streams[name.lower()].schema
-        own = [(name, "BIGINT") for name in ("ts", "seq", "_position")]
-        self._tables.create(buffer, [*own, *self._tables.columns(schema)])
-        return self._tables.quoted(buffer)
-
-    def has_buffer(self, name: str) -> bool:
-        """Whether the state has a table in which a stream's events wait."""
-        return self.network.names.is_known(f"stream {name.lower()}", "buffer")
-
     def is_known_table(self, name: str) -> bool:
         """Whether the state has a table of this name that belongs to the bridge."""
         return f"{name} itself" in self.network.names.rows
@@ -138,6 +127,7 @@ class Plans(abc.ABC):
         with self.transaction():
             self.log.remove_stream(entry.name, self.seq)
             self._tables.drop(entry.inbox)
+            self.stream_tables.drop(entry.name)
 
     def create_state(self, state: StateTable) -> None:
         """Creates a table that statements change."""

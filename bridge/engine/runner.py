@@ -108,8 +108,8 @@ class Runner(SmallPushes):
         """
         self.settle(count)
         self.has_committed = False
-        if not (self.is_durable or self._is_trial or self._limited):
-            found = self._run_small(batches, count, ts, is_noted=bool(receipts))
+        if not (self._is_trial or self._limited):
+            found = self._run_small(batches, count, ts, receipts)
             if found is not None:
                 return found
         with self.transaction(self._inboxes.unregister()):
@@ -265,7 +265,9 @@ class Runner(SmallPushes):
         """
         if self.now == BEGINNING:
             return None
-        if not self.is_durable:  # not every push sets the clock there
+        if self.is_durable:
+            self.store_postponed()
+        else:  # not every push sets the clock there
             with self.transaction():
                 self._tables.set_clock(self.now, self.now, self.seq)
         return self._due_times.next(self.active_operators() if operators is None else operators, self.now)
@@ -340,6 +342,7 @@ class Runner(SmallPushes):
     def end_resumption(self, now: int, seq: int) -> None:
         """Continues from the tables after the definitions were executed; drops tables that none of them has claimed."""
         self.network.names.resuming = False
+        journal = self._journal.read()
         with self.transaction():
             for inbox in sorted(self._all_inboxes()):
                 self.database.execute(self._tables.emptying(inbox))
@@ -350,6 +353,15 @@ class Runner(SmallPushes):
             self._housekeeping.measure()
         self.resume(now, seq)
         self.catalogue.outbox.find()
+        if journal:
+            self._push_again(journal)
+
+    def _push_again(self, journal: Sequence[EventBatch]) -> None:
+        """Pushes the events of the journal again: their results were reported, but their rows are not in the tables."""
+        self._journal.restore(journal)
+        count, newest = sum(batch.count for batch in journal), max(batch.rows[-1][0] for batch in journal)
+        with self.transaction_of_push(count):
+            self.run(journal, count, newest)
 
     @contextlib.contextmanager
     def trial(self) -> Iterator[None]:

@@ -1,19 +1,20 @@
-"""Pushes of one event or a few without a transaction of their own, where the database's state ends with the process."""
+"""Pushes of one event or a few that change only memory; a durable bridge stores their events in its journal."""
 
 from __future__ import annotations
 
 import abc
 import contextlib
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from bridge.engine.catalogue import StreamEntry
 from bridge.engine.intake import EventBatch
 from bridge.engine.results import Results
 from bridge.engine.single_events.in_process import InProcess
 from bridge.engine.single_events.one_event import OneEventPlan
 from bridge.engine.single_events.one_event_plans import OneEventPlans
 from bridge.engine.single_events.postponed import PostponedEvent
-from bridge.engine.transactions import Transactions
+from bridge.engine.transactions import Receipt, Transactions
 from bridge.query.nodes import Node
 from bridge.rewrite.conflicts import conflicts, written_tables
 from bridge.rewrite.plan import Operator
@@ -71,9 +72,14 @@ class SmallPushes(Transactions):
 
     def store_postponed(self) -> None:
         """Writes postponed events into their tables, before these are read."""
-        if self._postponed:
+        if self.has_postponed:
             with self.transaction():
                 pass
+
+    def leave(self) -> None:
+        """Leaves all tables in the database for the next bridge, with all rows."""
+        self.store_postponed()
+        super().leave()
 
     def drop(self) -> None:
         """Removes all tables, and forgets postponed events."""
@@ -83,8 +89,8 @@ class SmallPushes(Transactions):
     @property
     def most_in_process(self) -> int:
         """The greatest number of events in a push that may be computed in this process; 0: none."""
-        is_possible = self.has_connection_alone and not self.is_durable and self._has_python_types
-        return self.network.settings.in_process if is_possible and not self._writes_own_tables() else 0
+        is_possible = self.has_connection_alone and self._has_python_types
+        return self.network.settings.in_process if is_possible and not self._writes_tables() else 0
 
     @property
     def most_of_any_plan(self) -> int:
@@ -115,33 +121,41 @@ class SmallPushes(Transactions):
             self._serial = bool(conflicts(self._trees(), self.database))
         return self._serial
 
-    def _writes_own_tables(self) -> bool:
-        """Whether a query writes a table of the bridge, so that a push may change what other queries read."""
+    def _writes_tables(self) -> bool:
+        """Whether a query writes a table that others may read before the changes of a push would be written.
+
+        It is a table of the bridge, so that a push may change what other queries read; for a durable bridge, any table.
+        """
         if self._is_written is None:
-            self._is_written = any(name.startswith(PREFIX) for name in written_tables(self._trees(), self.database))
+            written = written_tables(self._trees(), self.database)
+            self._is_written = any(self.is_durable or name.startswith(PREFIX) for name in written)
         return self._is_written
 
     def _trees(self) -> list[Node]:
         return [entry.resolved.node for entry in self.catalogue.queries.values()]
 
-    def _run_small(self, batches: Sequence[EventBatch], count: int, ts: int, is_noted: bool) -> Results | None:
-        """Runs a push that is one SELECT, or is stored together with later ones; None if it needs a transaction.
+    def _run_small(
+        self, batches: Sequence[EventBatch], count: int, ts: int, receipts: Sequence[Receipt]
+    ) -> Results | None:
+        """Runs a push that is one SELECT, or whose changes are written with later ones; None if it needs more.
 
-        `is_noted`: something is stored with the push, such as the position of its source.
+        `receipts`: what is stored with the push, such as the position of its source.
         """
         plan = self._plan_of(batches, count)
         if plan is None or self._inboxes.registered or self._was_used:
             return None
+        if self.is_durable and not self._prepare_journal(batches[0].stream):
+            return None
         if self._one_event_plans.dormant(batches[0].stream, plan).are_due(self.now, ts):
             return None
-        is_computed = plan.is_computed
+        is_computed, is_noted = plan.is_computed, bool(receipts) and not self.is_durable
         is_passed = bool(plan.boundaries) and plan.boundaries.are_passed(self.now, ts, batches[0].rows)
         in_process = plan.in_process if count <= self.most_of(plan) and not is_passed else None
         may_postpone = self.has_connection_alone and not (is_computed or is_noted or is_passed or self._one_by_one())
         waits = self._waits(plan, in_process)
         may_postpone = may_postpone and self._postponed.take(waits)
         if may_postpone and waits and plan.can_wait and not self._housekeeping.is_due_with(self.seq, count):
-            return self._let_wait(plan, batches[0], ts)
+            return self._let_wait(plan, batches[0], ts, receipts)
         can_postpone = may_postpone and plan.can_store_later(in_process, batches[0].rows)
         is_in_process = can_postpone and in_process is not None
         if self._housekeeping.is_due(count):
@@ -149,18 +163,27 @@ class SmallPushes(Transactions):
                 return None
             self._purge_before()
         if is_in_process:
-            return self._run_postponed(plan, batches[0], ts, is_in_process, waits)
+            return self._run_postponed(plan, batches[0], ts, receipts, is_in_process, waits)
         # Panes can be made later, unless a statement reads them.
         if not is_computed and self._housekeeping.pane_inserts(self.seq, count):
             return None
         if plan.is_one_select:
             if count > 1 and self._inboxes.filled:
                 self._empty_inboxes()
-            if not self._inboxes.filled and (is_computed or not self._postponed):
-                return self._run_select(plan, batches[0], ts)
+            if not self._inboxes.filled and (is_computed or not (self._postponed or self.is_durable)):
+                return self._run_select(plan, batches[0], ts, receipts)
         elif can_postpone:
-            return self._run_postponed(plan, batches[0], ts, is_in_process)
+            return self._run_postponed(plan, batches[0], ts, receipts, is_in_process)
         return None
+
+    def _prepare_journal(self, stream: StreamEntry) -> bool:
+        """Whether events of a stream can be in the journal, whose table is created when it is first needed."""
+        if not (self.has_connection_alone and self._has_python_types):
+            return False
+        if not self._journal.has_table(stream):
+            self._journal.make_table(stream)
+            self.has_committed = False
+        return True
 
     def _waits(self, plan: OneEventPlan, in_process: InProcess | None) -> bool:
         """Whether all steps run later for an event: it can only wait, or it can and others have to."""
@@ -192,13 +215,36 @@ class SmallPushes(Transactions):
             self._housekeeping.since_purge = 0
         self.has_committed = False
 
-    def _run_select(self, plan: OneEventPlan, batch: EventBatch, ts: int) -> Results | None:
+    def _run_select(
+        self, plan: OneEventPlan, batch: EventBatch, ts: int, receipts: Sequence[Receipt]
+    ) -> Results | None:
         """Runs events whose plan is one SELECT, as `_run_batches` would; None if that has to run them."""
-        count = len(batch.rows)
-        results = plan.read(self.database, batch.rows) if count == 1 else plan.compute(batch.rows)
+        results = plan.read(self.database, batch.rows) if len(batch.rows) == 1 else plan.compute(batch.rows)
         if results is not None:
-            self._pass(batch, ts)
+            self.uncommitted = results
+            with self._stored(batch, receipts):
+                self._pass(batch, ts)
         return results
+
+    @contextlib.contextmanager
+    def _stored(self, batch: EventBatch, receipts: Sequence[Receipt]) -> Iterator[None]:
+        """The transaction in which a durable bridge stores the events of a push in its journal; none for others.
+
+        If results have been written in a transaction that has begun, this push must not run again: then it also writes
+        all that is postponed.
+        """
+        if not self.is_durable:
+            yield
+            return
+        is_written = self._in_transaction
+        with self.transaction(stores_postponed=False):
+            yield
+            if is_written:
+                self._write_postponed()
+            else:
+                self._journal.add(batch)
+            for receipt in receipts:
+                receipt.write()
 
     def _pass(self, batch: EventBatch, ts: int) -> None:
         """Notes that the events of a batch have taken effect without filling an inbox."""
@@ -206,10 +252,12 @@ class SmallPushes(Transactions):
         self._housekeeping.since_purge += len(batch.rows)
         self._one_event_plans.outdate([batch.stream.name.lower()])
 
-    def _let_wait(self, plan: OneEventPlan, batch: EventBatch, ts: int) -> Results:
+    def _let_wait(self, plan: OneEventPlan, batch: EventBatch, ts: int, receipts: Sequence[Receipt]) -> Results:
         """Takes events that nothing reads before the next boundary."""
-        self._postponed.add(PostponedEvent(batch, plan, self.now, waits=True))
-        self._pass(batch, ts)
+        self.uncommitted = []
+        with self._stored(batch, receipts):
+            self._postponed.add(PostponedEvent(batch, plan, self.now, waits=True))
+            self._pass(batch, ts)
         return []
 
     def _empty_inboxes(self) -> None:
@@ -220,8 +268,9 @@ class SmallPushes(Transactions):
         self.has_committed = False
 
     def _run_postponed(
-        self, plan: OneEventPlan, batch: EventBatch, ts: int, in_process: bool, waits: bool = False
-    ) -> Results | None:
+        self, plan: OneEventPlan, batch: EventBatch, ts: int, receipts: Sequence[Receipt], in_process: bool,
+        waits: bool = False,
+    ) -> Results | None:  # fmt: skip
         """Runs events that are stored with later ones; a transaction begins with the first results of a machine.
 
         None if the database has to compute some results. `waits`: all steps run later, too.
@@ -234,12 +283,13 @@ class SmallPushes(Transactions):
                 outcome = run(self.database, batch.rows, ts, seq, begin)
                 if outcome is None:
                     return None
+                self.uncommitted = outcome.results
+                stack.enter_context(self._stored(batch, receipts))
                 if not (waits and plan.in_process is not None and plan.in_process.changes_nothing):
                     event = PostponedEvent(batch, plan, self.now, outcome.progress, waits, is_noted=True)
                     self._postponed.add(event)
                 self._inboxes.filled = self._inboxes.filled | outcome.filled
                 self._pass(batch, ts)
-                self.uncommitted = outcome.results
             self.has_committed = True
         except BaseException:
             if not self.has_committed:

@@ -102,6 +102,10 @@ def _status(database: Database) -> StoredStatus:
     columns = ", ".join(map(database.quoted, ("now", "seq")))
     ((now, seq),) = database.fetch(f"SELECT {columns} FROM {database.quoted(database.own_name(CLOCK))}")
     there = {name.lower() for name in database.table_names()}
+    for journal in stored.journals():
+        if journal.lower() in there:
+            ((last, newest),) = database.fetch(f"SELECT MAX(ts), MAX(seq) FROM {database.quoted(journal)}")
+            now, seq = max(now, last or now), max(seq, newest or seq)
     tables = sorted({row.belongs for row in stored.names() if row.belongs.lower() in there})
     counts = {name: int(database.fetch(f"SELECT COUNT(*) FROM {database.quoted(name)}")[0][0]) for name in tables}
     definitions = tuple(each for each in stored.definitions() if each.kind != "bridge")

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from bridge.engine.housekeeping import Housekeeping
 from bridge.engine.intake import EventBatch
+from bridge.engine.journal import Journal
 from bridge.engine.plans import Plans
 from bridge.engine.single_events.postponed import PostponedEvents
 from bridge.rewrite.plan import Insert, Purge
@@ -40,7 +41,10 @@ class Transactions(Plans):
         self._postponed = PostponedEvents(database, self._inboxes, self._tables, self.network, self._process_waiting)
         self.has_committed = False
         """Whether the transaction of the newest push has taken effect; an interruption may come after that."""
+        self._journal = Journal(self)
         self._in_transaction = False
+        self._is_storing = False
+        """Whether the transaction has written what is postponed into the tables."""
         self._is_trial = False
         """Whether pushes are rolled back at the end."""
 
@@ -62,13 +66,13 @@ class Transactions(Plans):
             yield
             return
         remembered, tables = self._position(), list(self._tables.names)
-        is_storing = stores_postponed and bool(self._postponed)
         self._in_transaction, self.has_committed, is_ending = True, False, False
+        self._is_storing = False
         interruption: BaseException | None = None
         try:
             self.database.begin()  # inside the block, as an interrupted `begin` may have begun the transaction
-            if is_storing:
-                self._postponed.store()
+            if stores_postponed:
+                self._write_postponed()
             yield
             if self._is_trial:
                 self.database.settle()
@@ -85,14 +89,31 @@ class Transactions(Plans):
         finally:
             self._in_transaction = False
         self.has_committed = True
-        if is_storing:
+        if self._is_storing:
             self._postponed.clear()
+            self._journal.clear()
         self._tables.drop_unused()
         self.network.names.commit()
         self.log.commit()
         if interruption is not None:
             raise interruption
         self._housekeeping.tidy(self.seq)
+
+    @property
+    def has_postponed(self) -> bool:
+        """Whether there are changes that are not in the tables yet."""
+        return bool(self._postponed or self._journal)
+
+    def _write_postponed(self) -> None:
+        """Writes all postponed changes into the tables, inside a transaction."""
+        if not self.has_postponed:
+            return
+        if self._postponed:
+            self._postponed.store()
+        if self.is_durable:
+            self._tables.set_clock(self.now, self.now, self.seq)
+            self._journal.empty()
+        self._is_storing = True
 
     def _position(self) -> tuple[Any, ...]:
         """The fields of this object that a push changes."""

@@ -20,7 +20,7 @@ import bridge
 from bridge.engine.session import session_of
 from bridge.errors import BridgeError
 from bridge.rewrite.settings import Settings
-from tests.support.crashes import Crash, crash_after, dead
+from tests.support.crashes import Crash, crash_after, die
 from tests.support.programs import CALLS, RELATIONS, STREAMS, Declared, Program, Step
 
 NAMED = "p"
@@ -164,7 +164,7 @@ class Life:
         if how == "close":
             self.cep.close()
         else:
-            self.cep.database.close()
+            die(self.cep)
         self.begin(how != "silent")
 
     def begin(self, declares: bool) -> None:
@@ -184,8 +184,8 @@ class Life:
         try:
             return self.step(step)
         except Crash:
-            cep.database.rollback, left[0] = dead, 10**9
-            cep.database.close()
+            left[0] = 10**9
+            die(cep)
             self.begin(declares=False)
             return self.crash(calls * 2 + 1, repeats, step) if repeats and calls < 200 else self.step(step)
         finally:

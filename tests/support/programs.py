@@ -231,6 +231,51 @@ def program(seed: int, most: int = 300) -> Program:
     return Program(first, steps)
 
 
+COMPUTED = {
+    "sql": (
+        "SELECT id, v FROM S WHERE v > 1",
+        "SELECT k, AVG(v) AS mean, COUNT(*) AS n FROM S WINDOW(RANGE 9 MS) GROUP BY k",
+        "SELECT SUM(v) AS total, MIN(id) AS first FROM S WINDOW(ROWS 3)",
+        "SELECT k, SUM(v) AS total, MAX(v) AS top FROM S WINDOW(UNBOUNDED) GROUP BY k",
+        "SELECT COUNT(*) AS n, MAX(v) AS top FROM S WINDOW(RANGE 6 MS SLIDE 6 MS)",
+        "SELECT k, COUNT(*) AS n FROM A WINDOW(PARTITION BY k SESSION 5 MS) GROUP BY k",
+        "SELECT x.id AS x, y.id AS y FROM S WINDOW(RANGE 8 MS) AS x JOIN A WINDOW(RANGE 8 MS) AS y ON x.k = y.k",
+        "SELECT z FROM A MATCHING(PATTERN ab WITHIN 12 MS MEASURES z:Integer DEFINE a AS v > 2 DO z = v, b AS v < z)",
+        "SELECT m.x, m.y FROM A MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES P.id AS x, LAST(Q.id) AS y "
+        "PATTERN (P Q+) WITHIN INTERVAL '20' MILLISECOND DEFINE Q AS Q.v > PREV(Q.v)) AS m",
+    ),
+    "epl": (
+        "select irstream k, sum(v) as total from S#length(4) group by k",
+        "select rstream id, v from S#time(7 msec)",
+        "select id, v - prev(1, v) as step, prior(2, v) as third from S#length(5)",
+        "select k, min(v) as low from S#time(9 msec) group by k having count(*) > 1",
+        "select id, (select max(v) from A#length(3)) as top from S",
+        "select k, v from S#unique(k) having sum(v) > 3",
+        "select k, sum(v) as total from A#groupwin(k)#length(2) group by k",
+        "select k, count(*) as n from A#keepall group by k output last every 8 msec",
+        "select x.id as x, y.id as y from pattern [every x=S(v = 1) -> y=A(k = x.k) where timer:within(15 msec)]",
+        "select x.id as x from pattern [every x=A(v = 2) -> (timer:interval(6 msec) and not S(k = x.k))]",
+    ),
+}
+"""Queries whose results for single events are computed in the process, or found by a machine in memory."""
+
+
+def computed_program(seed: int, most: int) -> Program:
+    """A program of such queries whose process ends less often, so that a journal becomes longer."""
+    chance = Random(f"computed/{seed}")
+    events = [event for event in history(chance, most) if event[0] in "SA"]
+    texts = [(language, text) for language, several in COMPUTED.items() for text in several]
+    chosen = chance.sample(texts, chance.choice((1, 1, 1, 2, 3)))
+    way = chance.choice(("", "", "", "named", "table"))
+    groups = [
+        [Declared(f"q{place}", language, text, (f"q{place}",), chance.choice(("", way)))]
+        for place, (language, text) in enumerate(chosen)
+    ]
+    crashes = chance.random() < 0.4
+    steps = _Steps(chance, groups, crashes, (0,), pace=(0.03, 0.08), sizes=(*[1] * 20, 2, 9))
+    return Program(tuple(one for group in groups for one in group), steps.steps(events))
+
+
 def _ways(one: Declared, ways: Sequence[str]) -> list[str]:
     """The ways in which its results are kept: a script has no table of them, and BIGINT is less than what a sum may be."""
     if not one.outputs or "SUM(n)" in str(one.text):
@@ -239,16 +284,25 @@ def _ways(one: Declared, ways: Sequence[str]) -> list[str]:
 
 
 class _Steps:
-    def __init__(self, chance: Random, groups: list[list[Declared]], crashes: bool, late: tuple[int, ...]) -> None:
+    def __init__(
+        self,
+        chance: Random,
+        groups: list[list[Declared]],
+        crashes: bool,
+        late: tuple[int, ...],
+        pace: tuple[float, ...] = (0.15, 0.4),
+        sizes: tuple[int, ...] = (1, 1, 1, 1, 2, 3, 5, 20, 200),
+    ) -> None:
         self.chance, self.groups, self.crashes, self.late = chance, groups, crashes, late
+        self.pace, self.sizes = pace, sizes
         self.ids: list[str] = []
 
     def steps(self, events: list[Event]) -> tuple[Step, ...]:
         found: list[Step] = []
         rest, chance = list(events), self.chance
-        pace = chance.choice((0.15, 0.4))
+        pace = chance.choice(self.pace)
         while rest:
-            size = chance.choice((1, 1, 1, 1, 2, 3, 5, 20, 200))
+            size = chance.choice(self.sizes)
             if chance.random() < 0.02:
                 size = 200
             found.append(self._crashing(self._push(rest[:size])))
@@ -318,6 +372,6 @@ class _Steps:
         return dataclasses.replace(one, text=f"{text[: at.start()]}{int(at[0]) + 1}{text[at.end() :]}")
 
     def _crashing(self, step: Step) -> Step:
-        if self.crashes and self.chance.random() < 0.4 and step[0] not in ("ask", "due"):
+        if self.crashes and self.chance.random() < max(self.pace) and step[0] not in ("ask", "due"):
             return ("crash", self.chance.randrange(60), self.chance.random() < 0.5, step)
         return step

@@ -21,6 +21,7 @@ from bridge.engine.queue.watermark import Watermark
 from bridge.engine.refusal import as_bridge_error, going_back
 from bridge.engine.results import Results
 from bridge.engine.runner import Runner
+from bridge.engine.stream_tables import BUFFER
 from bridge.engine.transactions import Receipt
 from bridge.errors import Closed, DatabaseError, ProcessorError, SchemaError
 from windows.databases import Refused
@@ -92,7 +93,9 @@ class PushQueue:
         self.calls.named.resume()
         if self.reorder is not None:
             self.reorder.resume()
-        elif waiting := [name for name in self._runner.catalogue.streams if self._runner.has_buffer(name)]:
+        elif waiting := [
+            name for name in self._runner.catalogue.streams if self._runner.stream_tables.exist(BUFFER, name)
+        ]:
             raise DatabaseError(
                 f"events of {', '.join(map(repr, waiting))} may wait in the reorder buffer of the state in this database: "
                 'open it with lateness="…", as before, or begin anew with fresh=True'

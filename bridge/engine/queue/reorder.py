@@ -21,6 +21,7 @@ from bridge.engine.processor_calls import ProcessorCalls
 from bridge.engine.queue.watermark import Watermark
 from bridge.engine.results import Results
 from bridge.engine.runner import Runner
+from bridge.engine.stream_tables import BUFFER
 from bridge.engine.transactions import Receipt
 from bridge.stores.statement import converted
 
@@ -53,7 +54,6 @@ class Reorder:
         """The events of the current push."""
         self._released: list[Waiting] = []
         """The events that have left the buffer in the current push."""
-        self._tables: dict[str, str] = {}
 
     @property
     def watermark(self) -> int:
@@ -76,7 +76,7 @@ class Reorder:
         self.time.resume()
         self._heap.clear()
         for stream in self.runner.catalogue.streams.values():
-            if self.runner.has_buffer(stream.name):
+            if self.runner.stream_tables.exist(BUFFER, stream.name):
                 for ts, arrival, position, *stored in database.fetch(f"SELECT * FROM {self._table(stream.name)}"):
                     values = converted(stored, [database.decoder(attribute.type) for attribute in stream.schema])
                     values = converted(values, stream.encoders)
@@ -191,7 +191,9 @@ class Reorder:
 
     def _table(self, stream: str) -> str:
         """The quoted name of the stream's buffer table, which is created when it is first needed."""
-        if stream not in self._tables:
+        tables = self.runner.stream_tables
+        known = tables.made(BUFFER, stream)
+        if known is None:
             with self.runner.transaction():
-                self._tables[stream] = self.runner.add_buffer(stream)
-        return self._tables[stream]
+                known = tables.make(BUFFER, stream, ("ts", "seq", "_position"))
+        return known

@@ -8,7 +8,7 @@ import pytest
 
 import bridge
 from tests.faults import killing
-from tests.support.crashes import Crash, crash_after, dead
+from tests.support.crashes import Crash, crash_after, die
 from tests.support.databases import Database
 from tests.support.runs import figures_of
 
@@ -36,8 +36,7 @@ def check_crashes(url: str, events: int, first: int, step: int) -> None:
                 cep.push_all([(stream, payload, ts)], source="events", position=number)
             except Crash:
                 crashes += 1
-                cep.database.rollback = dead
-                cep.database.close()
+                die(cep)
                 cep = opened(url)
                 calls = None if calls is None else calls + step
             left[0] = 10**9

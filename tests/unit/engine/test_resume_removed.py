@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import bridge
-from tests.support.crashes import Crash, crash_after, dead
+from tests.support.crashes import Crash, crash_after, die
 from tests.support.databases import Database
 
 SUMS = "insert into q select k, sum(v) as t from s#length(3) group by k"
@@ -133,9 +133,7 @@ def test_a_crash_at_any_statement_of_a_removal(
         with contextlib.suppress(Crash):
             cep.remove_query(name)
         is_through, left[0] = left[0] >= 0, 10**9
-        if not is_through:
-            cep.database.rollback = dead  # type: ignore[method-assign]
-        cep.database.close()
+        die(cep)
         cep = bridge.connect(url)
         gone = {"q", "a", "b"} - set(cep.queries)
         assert gone in (set(), {"q"} if name == "q" else {"a", "b"})

@@ -13,7 +13,7 @@ import bridge
 from bridge.engine.subscription import Subscription
 from bridge.history.deployment import Deployment
 from bridge.history.script import ReplayScript
-from tests.support.crashes import Crash, crash_after, dead
+from tests.support.crashes import Crash, crash_after, die
 from tests.support.databases import Database, tables_of
 
 STREAM = "CREATE STREAM s (k VARCHAR, a INTEGER);"
@@ -179,9 +179,8 @@ def test_a_deployment_is_whole_after_a_crash_at_any_statement(
             deploy_version(cep, 1)
         except Crash:
             is_through = False
-            cep.database.rollback = dead  # type: ignore[method-assign]
         left[0] = 10**9
-        cep.database.close()
+        die(cep)
         cep = bridge.connect(url)
         assert set(cep.queries) in ({"q", "r", "t", "u", "gone"}, {"q", "r", "t", "u", "n"}), calls
         deploy_version(cep, 1)

@@ -83,7 +83,7 @@ def _(node: IntoTable, network: Network, need: Need) -> Flow:
         if node.keep is not None:
             operator.purges.append(Purge(node.table, exp.LTE(this=column("ts"), expression=ago(node.keep))))
         operator.steps.append(Insert(node.table, rows.select(*listed).order_by(*order), tuple(names)))
-        operator.result = below
+        operator.result = operator.arrivals = below
 
     operator = network.operator(node, build, "IntoTable")
     return network.give(operator, node, need)
@@ -237,7 +237,7 @@ def _updated(node: UpdateSQL, below: Flow, network: Network, operator: Operator)
     ids = tuple(place for place, parameter in enumerate(node.parameters) if _is_id(parameter, below))
     counted = None
     if node.changed is None:
-        operator.result = below
+        operator.result = operator.arrivals = below
     else:
         counted = network.name("changed", node)
         rows = _rows(node, below)
@@ -275,7 +275,7 @@ def _posted(node: UpdateSQL, below: Flow, network: Network, operator: Operator) 
     kinds = network.types(node.input)
     ids = tuple(place for place, parameter in enumerate(node.parameters) if _is_id(parameter, below))
     decoders = [network.database.decoder(_kind(parameter, kinds)) for parameter in node.parameters]
-    operator.result = below
+    operator.result = operator.arrivals = below
     operator.steps.append(
         Post(
             node=node,

@@ -126,6 +126,8 @@ class QueryEntry:
     """The tables of the bridge's database that the query writes, in lower case."""
     computes: bool
     """Whether results may come from arithmetic, in this query or in one that it reads."""
+    direct: Variants[ResultQuery] | None = None
+    """The statements that read the results without the inbox from which a table of results is filled."""
     inherits: Mapping[str, int] = dataclasses.field(default_factory=dict)
     """The epochs of the operators taken over from the query that it replaced, by fingerprint (rule D7)."""
     on_error: str = "refuse"

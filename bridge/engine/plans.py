@@ -198,6 +198,7 @@ class Plans(abc.ABC):
             self._create_tables(operator, indexed[id(operator)])
         computes = self._computes(resolved.node)
         results = self._result_queries(flow, resolved.visible, computes)
+        direct = self._result_queries(flow.direct, resolved.visible, computes) if flow.direct is not None else None
         # A name or type that only the database knows is refused here, not at an event; every variant has the same ones.
         if self.log.resumed is None:
             self.database.fetch(results.of(self._first_push).text)
@@ -207,7 +208,7 @@ class Plans(abc.ABC):
         self._created += 1
         return QueryEntry(
             name, text, resolved, self.seq, flow, operators, derived, sources, timed, results, self._created, decoders,
-            in_arrow, written_tables([resolved.node], self.database), computes, inherits,
+            in_arrow, written_tables([resolved.node], self.database), computes, direct, inherits,
         )  # fmt: skip
 
     def _inherited(self) -> Mapping[str, int]:

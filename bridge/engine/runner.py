@@ -16,7 +16,7 @@ from bridge.engine.small_pushes import SmallPushes
 from bridge.engine.transactions import Receipt, TrialOver
 from bridge.engine.unread_tables import unread_tables
 from bridge.errors import DatabaseError, QueryError
-from bridge.rewrite.plan import Call, Insert, Operator, Purge
+from bridge.rewrite.plan import Call, Insert, Operator, OutputInsert, Purge
 from bridge.rewrite.state_tables import CLOCK
 from windows.databases import Database
 from windows.times import BEGINNING
@@ -35,7 +35,9 @@ class Runner(SmallPushes):
 
     def __init__(self, database: Database, durable: bool = False) -> None:
         super().__init__(database, durable)
-        self._push_steps: dict[tuple[frozenset[str], bool, str], PushSteps] = {}
+        self._push_steps: dict[tuple[frozenset[str], bool, str, bool], PushSteps] = {}
+        self._repeats = False
+        """Whether events of the journal are pushed again, whose results are in the tables of results."""
         self._due_times = DueTimes(database)
         self._limited_queries: list[QueryEntry] | None = None
         """The active queries with limits; None if queries were added or removed since it was computed."""
@@ -201,7 +203,7 @@ class Runner(SmallPushes):
         housekeeping = self._housekeeping
         housekeeping.removed |= self._inboxes.empty()
         streams = frozenset(batch.stream.name.lower() for batch in batches)
-        one = self._one_event_plan(batches, ts) if count == 1 and not final else None
+        one = self._one_event_plan(batches, ts) if count == 1 and not (final or self._repeats) else None
         filled = set() if one is not None else self._inboxes.fill(batches)
         due = housekeeping.is_due(count)
         plan = one or self._steps(streams, final, self.network.settings.kind(count))
@@ -291,12 +293,14 @@ class Runner(SmallPushes):
 
     def _steps(self, streams: frozenset[str], final: bool, push: str) -> PushSteps:
         """The steps of a push of this kind into these streams; computed once."""
-        known = self._push_steps.get((streams, final, push))
+        known = self._push_steps.get((streams, final, push, self._repeats))
         if known is None:
             operators = self.active_operators()
             concerned = [o for o in operators if final or o.concerned(streams)]
             steps = [step for operator in concerned for step in operator.steps]
-            known = self._push_steps[streams, final, push] = PushSteps(
+            if self._repeats:
+                steps = [step for step in steps if not isinstance(step, OutputInsert)]
+            known = self._push_steps[streams, final, push, self._repeats] = PushSteps(
                 [self._tables.text(step, push) if isinstance(step, (Insert, Purge)) else step for step in steps],
                 {inbox for operator in concerned for inbox in operator.inboxes},
                 any(operator.timed for operator in operators),
@@ -360,8 +364,12 @@ class Runner(SmallPushes):
         """Pushes the events of the journal again: their results were reported, but their rows are not in the tables."""
         self._journal.restore(journal)
         count, newest = sum(batch.count for batch in journal), max(batch.rows[-1][0] for batch in journal)
-        with self.transaction_of_push(count):
-            self.run(journal, count, newest)
+        self._repeats = True
+        try:
+            with self.transaction_of_push(count):
+                self.run(journal, count, newest)
+        finally:
+            self._repeats = False
 
     @contextlib.contextmanager
     def trial(self) -> Iterator[None]:

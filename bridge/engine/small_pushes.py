@@ -16,7 +16,7 @@ from bridge.engine.single_events.one_event_plans import OneEventPlans
 from bridge.engine.single_events.postponed import PostponedEvent
 from bridge.engine.transactions import Receipt, Transactions
 from bridge.query.nodes import Node
-from bridge.rewrite.conflicts import conflicts, written_tables
+from bridge.rewrite.conflicts import changed_tables, conflicts
 from bridge.rewrite.plan import Operator
 from windows.databases import Database
 from windows.databases.base import PREFIX
@@ -35,6 +35,7 @@ class SmallPushes(Transactions):
             self.catalogue.streams,
             lambda: bool(self.most_in_process),
             self.next_deadline,
+            self.active_queries,
         )
         self._serial: bool | None = None
         self._is_written: bool | None = None
@@ -90,7 +91,7 @@ class SmallPushes(Transactions):
     def most_in_process(self) -> int:
         """The greatest number of events in a push that may be computed in this process; 0: none."""
         is_possible = self.has_connection_alone and self._has_python_types
-        return self.network.settings.in_process if is_possible and not self._writes_tables() else 0
+        return self.network.settings.in_process if is_possible and not self._writes_own_tables() else 0
 
     @property
     def most_of_any_plan(self) -> int:
@@ -121,14 +122,10 @@ class SmallPushes(Transactions):
             self._serial = bool(conflicts(self._trees(), self.database))
         return self._serial
 
-    def _writes_tables(self) -> bool:
-        """Whether a query writes a table that others may read before the changes of a push would be written.
-
-        It is a table of the bridge, so that a push may change what other queries read; for a durable bridge, any table.
-        """
+    def _writes_own_tables(self) -> bool:
+        """Whether a query changes a table of the bridge, so that a push may change what other queries read."""
         if self._is_written is None:
-            written = written_tables(self._trees(), self.database)
-            self._is_written = any(self.is_durable or name.startswith(PREFIX) for name in written)
+            self._is_written = any(name.startswith(PREFIX) for name in changed_tables(self._trees(), self.database))
         return self._is_written
 
     def _trees(self) -> list[Node]:
@@ -227,16 +224,16 @@ class SmallPushes(Transactions):
         return results
 
     @contextlib.contextmanager
-    def _stored(self, batch: EventBatch, receipts: Sequence[Receipt]) -> Iterator[None]:
+    def _stored(self, batch: EventBatch, receipts: Sequence[Receipt], in_process: bool = True) -> Iterator[None]:
         """The transaction in which a durable bridge stores the events of a push in its journal; none for others.
 
-        If results have been written in a transaction that has begun, this push must not run again: then it also writes
-        all that is postponed.
+        If statements have changed tables in a transaction that has begun, unless `in_process`, this push must not run
+        again: then all that is postponed is written, too.
         """
         if not self.is_durable:
             yield
             return
-        is_written = self._in_transaction
+        is_written = self._in_transaction and not in_process
         with self.transaction(stores_postponed=False):
             yield
             if is_written:
@@ -284,7 +281,7 @@ class SmallPushes(Transactions):
                 if outcome is None:
                     return None
                 self.uncommitted = outcome.results
-                stack.enter_context(self._stored(batch, receipts))
+                stack.enter_context(self._stored(batch, receipts, in_process))
                 if not (waits and plan.in_process is not None and plan.in_process.changes_nothing):
                     event = PostponedEvent(batch, plan, self.now, outcome.progress, waits, is_noted=True)
                     self._postponed.add(event)

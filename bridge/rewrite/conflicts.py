@@ -54,6 +54,12 @@ def written_tables(trees: Iterable[Node], database: Database) -> frozenset[str]:
     return frozenset(touch.table for node in nodes for touch in _written(node, database))
 
 
+def changed_tables(trees: Iterable[Node], database: Database) -> frozenset[str]:
+    """The same without the tables that only get the results of queries."""
+    nodes = (node for tree in trees for node in query.walk(tree) if not isinstance(node, IntoTable))
+    return frozenset(touch.table for node in nodes for touch in _written(node, database))
+
+
 def uses(tree: Node, table: str, database: Database) -> tuple[int, int]:
     """The number of nodes of a tree that read a table, and the number that write it."""
     nodes = dict.fromkeys(query.walk(tree))

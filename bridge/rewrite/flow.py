@@ -117,7 +117,8 @@ class Flow:
     whose content has `NTH`. `sessions_of`: the keys of a SESSION window, whose content has `SESSION`. `variants`: the
     ways to write the arrivals of a result that is not in a table; `brief` and `long` variants compare a push with the
     `window` (milliseconds), of which a brief push spans at most 1/`brief`. `boundaries`: the boundaries at which alone
-    rows come and leave; None if they may do so at any time.
+    rows come and leave; None if they may do so at any time. `direct`: the same rows as a SELECT, where the arrivals are
+    in an inbox from which tables of results are filled.
     """
 
     names: tuple[str, ...]
@@ -137,6 +138,7 @@ class Flow:
     brief: int = 0
     late: bool = False
     boundaries: Boundaries | None = None
+    direct: Flow | None = None
 
     @property
     def system(self) -> tuple[str, ...]:
@@ -176,6 +178,7 @@ class Flow:
             content=self.content and mapped(self.content),
             hidden=(),
             variants=self.variants and self.variants.map(lambda writer: writer.map(mapped)),
+            direct=None,
         )
 
     def where(self, condition: exp.Expr) -> Flow:
@@ -187,6 +190,7 @@ class Flow:
             arrivals=filtered(self.arrivals),
             content=self.content and filtered(self.content),
             variants=self.variants and self.variants.map(lambda writer: writer.map(filtered)),
+            direct=None,
         )
 
     @property

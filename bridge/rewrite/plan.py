@@ -82,6 +82,18 @@ class Insert:
 
 
 @dataclasses.dataclass(frozen=True)
+class OutputInsert(Insert):
+    """Adds the results of a query to a table that no step of the push reads.
+
+    `writer`: the name with which the ids of results begin. `system`: the `columns` of the table that are not columns of
+    the results, except `ts`.
+    """
+
+    writer: str = ""
+    system: frozenset[str] = frozenset()
+
+
+@dataclasses.dataclass(frozen=True)
 class UpdateRows(Insert):
     """Changes the rows of a table of state (alias `own`) that match a row of the SELECT (alias `row`).
 

@@ -17,7 +17,7 @@ from bridge.engine.single_events.window_aggregates import WindowAggregate
 from bridge.engine.single_events.window_content import WindowInsertion, is_next_number
 from bridge.engine.single_events.window_forms import has_other_clauses
 from bridge.rewrite.flow import TIMES
-from bridge.rewrite.plan import Insert, InsertMissing, Operator, UpdateRows
+from bridge.rewrite.plan import Insert, InsertMissing, Operator, OutputInsert, UpdateRows
 
 
 class AddedRows(NamedTuple):
@@ -51,7 +51,7 @@ def added_rows(
         jumps_in_time = operator.boundaries is not None and operator.boundaries.keys is None
         is_alone = operator.sources == own and (jumps_in_time or not operator.timed)
         for step in operator.steps:
-            if isinstance(step, UpdateRows | InsertMissing):
+            if isinstance(step, UpdateRows | InsertMissing | OutputInsert):
                 continue
             added = _added(step, found, bound, empty, totals) if isinstance(step, Insert) and is_alone else None
             # An inbox has the rows of one push, not those of a window.

@@ -127,7 +127,7 @@ class BoundStatements:
 
     def _mark_value(self, place: int, kind: str) -> exp.Expr:
         """A parameter for the value at a place, cast to the database's type for this type."""
-        return _parameter(place, str(self.database.value_type(Attribute("value", kind))), self.database)
+        return parameter(place, str(self.database.value_type(Attribute("value", kind))), self.database)
 
     def insertion(self, source: object, write: Callable[[], exp.Expr]) -> WindowInsertion | None:
         """The row that an INSERT adds for an event; None where it adds more than a row of its values."""
@@ -331,10 +331,10 @@ def _values(stream: StreamEntry, database: Database) -> dict[str, exp.Expr] | No
     kinds = {each.name: database.value_type(each) for each in (*system, *stream.schema)}
     if None in kinds.values():
         return None
-    return {name: _parameter(place, str(kind), database) for place, (name, kind) in enumerate(kinds.items())}
+    return {name: parameter(place, str(kind), database) for place, (name, kind) in enumerate(kinds.items())}
 
 
-def _parameter(place: int, kind: str, database: Database) -> exp.Expr:
+def parameter(place: int, kind: str, database: Database) -> exp.Expr:
     """The value at a place of an event's row, cast to a type of the database."""
     to = exp.DataType.build(kind, dialect=database.dialect, udt=True)
     return exp.Cast(this=exp.var(f"cep_value_{place}_cep"), to=to)
@@ -377,7 +377,7 @@ def _bound(
     compute = None
     if has_only_values(optimized):
         compute = computed(optimized, place_of_value, types, database.python_types)
-    return _marked(database.render(optimized), database.placeholder)._replace(compute=compute)
+    return marked(database.render(optimized), database.placeholder)._replace(compute=compute)
 
 
 def _has_mark(statement: exp.Expr) -> bool:
@@ -387,7 +387,7 @@ def _has_mark(statement: exp.Expr) -> bool:
     return any(isinstance(part, str) and _MARK.search(part) for part in parts)
 
 
-def _marked(text: str, mark: str) -> BoundStatement:
+def marked(text: str, mark: str) -> BoundStatement:
     """The text with the driver's placeholders; a text without any is unchanged, as drivers do not look for any then."""
     places = tuple(map(int, _MARK.findall(text)))
     if not places:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from bridge.engine.results import Results, ResultStatement
 from bridge.engine.single_events.computed import Compute, Row
 from bridge.engine.single_events.derived_results import DerivedResults
+from bridge.engine.single_events.outputs import TableOutput
 from bridge.engine.single_events.reports import ReportReader
 from bridge.engine.single_events.window_aggregates import WindowAggregate
 from bridge.engine.single_events.window_changes import WindowChanges
@@ -70,6 +71,13 @@ Reader = Compute | WindowReader | ReportReader
 """A reader of the results of one statement."""
 
 
+class Found(NamedTuple):
+    """The results of events, and those for tables of results: the table, the event, and its rows."""
+
+    results: Results
+    outputs: list[tuple[TableOutput, Row, Sequence[Row]]]
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class InProcess:
     """The readers of a plan's result statements, without the database. A later transaction writes the plan's tables.
@@ -77,7 +85,8 @@ class InProcess:
     `memory`: the windows in memory that events of `stream` fill, also for readers of other streams. `checks`:
     aggregates that the later transaction writes, and that the database cannot compute of all values. `waits`: all steps
     run in that transaction, for all events since. `is_by_time`: events of the stream add nothing to tables; only the
-    time that they bring may.
+    time that they bring may. `outputs`: the tables that get the results of a reader, by its id; `unheard`: the readers
+    whose results only such tables get.
     """
 
     readers: Sequence[tuple[ResultStatement, Reader]]
@@ -86,6 +95,8 @@ class InProcess:
     checks: Sequence[WindowAggregate] = ()
     waits: bool = False
     is_by_time: bool = False
+    unheard: Sequence[Reader] = ()
+    outputs: Mapping[int, Sequence[TableOutput]] = dataclasses.field(default_factory=dict)
 
     @property
     def changes_nothing(self) -> bool:
@@ -96,7 +107,8 @@ class InProcess:
 
     @functools.cached_property
     def _windows(self) -> list[WindowReader]:
-        return [*(reader for _, reader in self.readers if isinstance(reader, WindowReader)), *self.checks]
+        readers = [*(reader for _, reader in self.readers), *self.unheard]
+        return [*(reader for reader in readers if isinstance(reader, WindowReader)), *self.checks]
 
     @functools.cached_property
     def is_joined(self) -> bool:
@@ -123,7 +135,7 @@ class InProcess:
         for window in self._windows:
             window.forget()
 
-    def of_events(self, rows: Sequence[Row], before: int) -> Results | None:
+    def of_events(self, rows: Sequence[Row], before: int) -> Found | None:
         """The results that values and windows give for these events; None where the database has to compute some.
 
         `before`: the newest timestamp before these events.
@@ -131,7 +143,7 @@ class InProcess:
         for _, changes in self.readers:
             if isinstance(changes, ByTime):
                 changes.begin(before)
-        found: Results = []
+        found = Found([], [])
         several = [
             (result, reader, list[Row]()) for result, reader in self.readers if not isinstance(reader, ReportReader)
         ]
@@ -145,8 +157,15 @@ class InProcess:
                 if own is None:
                     return None
                 results += own
+                if own and self.outputs:
+                    found.outputs.extend((output, row, own) for output in self.outputs.get(id(reader), ()))
+            for reader in self.unheard:
+                own = reader.take(row) if isinstance(reader, WindowReader) else reader(row)  # type: ignore[operator]
+                if own is None:
+                    return None
+                found.outputs.extend((output, row, own) for output in self.outputs[id(reader)] if own)
         for result, _, results in several:
-            found += result.distribute(results)
+            found.results.extend(result.distribute(results))
         return found
 
     def of_reports(self, reports: Mapping[str, pa.Table]) -> Results | None:

@@ -293,14 +293,19 @@ class OneEventPlan:
     ) -> Outcome | None:
         """`run` where this process reads the results; None where only the database knows some: then nothing is changed.
 
-        Only reports of machines may still have to be written and read. `before`: the newest timestamp before the
-        events.
+        Only reports of machines may still have to be written and read, and results into tables. `before`: the newest
+        timestamp before the events.
         """
         assert self.in_process is not None
-        found = self.in_process.of_events(rows, before)
-        if found is None:
+        computed = self.in_process.of_events(rows, before)
+        if computed is None:
             return None
+        found = computed.results
         self.boundaries.add(rows)
+        if computed.outputs:
+            before_report()
+            for output, event, own in computed.outputs:
+                output.write(event, own)
         progress: list[tuple[RowCall, Rows]] = []
         reports: dict[str, pa.Table] = {}
         for step in self.steps:

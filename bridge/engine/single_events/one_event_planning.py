@@ -16,6 +16,7 @@ from bridge.engine.single_events.boundaries import NextBoundaries, RowNumbers
 from bridge.engine.single_events.derived_results import DerivedResults
 from bridge.engine.single_events.in_process import InProcess, Reader, ReportsInTime
 from bridge.engine.single_events.one_event import BoundaryCall, EventStatement, MachineReader, MachineStep, OneEventPlan
+from bridge.engine.single_events.outputs import FilledOutputs, TableOutput, result_query, written_here
 from bridge.engine.single_events.postponed import is_unfailing
 from bridge.engine.single_events.reports import report_reader
 from bridge.engine.single_events.totals_table import TotalsAggregate, TotalsUpdate
@@ -26,7 +27,7 @@ from bridge.engine.single_events.window_memory import FilledWindow, WindowMemory
 from bridge.patterns.live.statements import Arrivals
 from bridge.rewrite.aggregates.snapshot import PeriodicReports
 from bridge.rewrite.flow import Boundaries
-from bridge.rewrite.plan import Call, Insert, InsertMissing, Operator, Purge, RowCall, UpdateRows
+from bridge.rewrite.plan import Call, Insert, InsertMissing, Operator, OutputInsert, Purge, RowCall, UpdateRows
 from bridge.rewrite.state_tables import CLOCK
 from windows.databases import Database
 from windows.sql import table_names
@@ -40,18 +41,19 @@ def one_event_plan(
     database: Database,
     bound: BoundStatements | None = None,
     memory: WindowMemory | None = None,
+    outputs: Sequence[TableOutput] = (),
 ) -> OneEventPlan | None:
     """The plan for an event of this stream, with these operators and result statements; None where one needs the inbox.
 
     `empty`: the inboxes of the other streams. `bound`: the statements that an earlier plan has bound. `memory`: the
-    rows of tables in memory; None where no rows may be held.
+    rows of tables in memory; None where no rows may be held. `outputs`: the tables that get results.
     """
     bound = bound or BoundStatements(stream, row_of(stream, database), database)
     if bound.row is None:
         return None
     bound.begin()
     try:
-        return _Planning(operators, empty, bound, database, memory).plan(results)
+        return _Planning(operators, empty, bound, database, memory, outputs).plan(results)
     except Unbound:
         return None
 
@@ -114,7 +116,9 @@ def _aggregate(
 def _may_run_later(step: Insert | Purge | Call) -> bool:
     """Whether a step cannot fail, and still knows its events after others have come."""
     if isinstance(step, Insert):
-        return all(is_unfailing(step.statement(push)) for push, _ in step.variants.items())
+        return not isinstance(step, OutputInsert) and all(
+            is_unfailing(step.statement(push)) for push, _ in step.variants.items()
+        )
     return is_unfailing(step.statement()) if isinstance(step, Purge) else getattr(step, "is_unfailing", False)
 
 
@@ -123,9 +127,9 @@ class _Planning:
 
     def __init__(
         self, operators: Sequence[Operator], empty: Collection[str], bound: BoundStatements, database: Database,
-        memory: WindowMemory | None,
+        memory: WindowMemory | None, outputs: Sequence[TableOutput],
     ) -> None:  # fmt: skip
-        self._operators, self._memory = operators, memory
+        self._operators, self._memory, self._outputs = operators, memory, outputs
         self._steps = [step for operator in operators for step in operator.steps]
         self._machines = [step for step in self._steps if isinstance(step, RowCall)]
         self._reported = reported = {machine.table for machine in self._machines}
@@ -166,9 +170,11 @@ class _Planning:
         running = [step for step in self._steps if isinstance(step, Insert) and self._runs(step)]
         late = self._inboxes - {step.table for step in running}
         is_timed_now = any(clock in each.quiet.text for each in steps if each.quiet is not None)
-        rows, added = list(inserts.values()), [step for step in running if step.table not in inserts]
+        computed_here = written_here(self._operators, self._outputs)
+        rows = list(inserts.values())
+        added = [step for step in running if step.table not in inserts and id(step) not in computed_here]
         is_known = {step.table for step in added} <= {*self._added, *self._totals} and not is_timed_now
-        in_process = self._in_process(results_bound, [step.table for step in running]) if is_known else None
+        in_process = self._in_process(results_bound, running) if is_known else None
         stores = rows if in_process is None else [*rows, *added]
         computed = all(step.is_computed for step in found if isinstance(step, MachineStep))
         # On servers nothing is computed here: the database has accepted a SELECT of the same values at the push.
@@ -224,15 +230,16 @@ class _Planning:
         return id(step) not in self._late and self._bound.of(step, write, waiting) is not None
 
     def _in_process(
-        self, results: Sequence[tuple[ResultStatement, EventStatement]], running: Collection[str]
+        self, results: Sequence[tuple[ResultStatement, EventStatement]], running: Collection[Insert]
     ) -> InProcess | None:
         """The readers of these results without the database; None where part of the plan needs the database.
 
-        `running`: the tables that get rows before the next boundary.
+        `running`: the INSERTs that add rows before the next boundary.
         """
         if not (results or running) or any(isinstance(step, Purge) for step in self._steps):
             return None
-        added = {table: each for table, each in self._added.items() if table in running}
+        tables = {step.table for step in running}
+        added = {table: each for table, each in self._added.items() if table in tables}
         insertions = {table: each.insertion for table, each in added.items() if each.insertion is not None}
         readers = []
         for each, statement in results:
@@ -243,13 +250,27 @@ class _Planning:
             if reader is None or (is_timed and not isinstance(reader, WindowChanges | ReportsInTime)):
                 return None
             readers.append((each, reader))
+        filled = {id(step) for step in running}
+        outputs = FilledOutputs(readers, [each for each in self._outputs if id(each.insert) in filled])
+        if not outputs.are_read(lambda output: self._output_reader(output, insertions)):
+            return None
         computed = {id(each.aggregate): each.aggregate for each in added.values() if each.aggregate is not None}
-        reading = [*(reader for _, reader in readers), *computed.values()]
+        reading = [*(reader for _, reader in readers), *outputs.unheard, *computed.values()]
         # A reader of totals notices when they become too large for the database, which then has to refuse the event.
         if not self._totals.keys() <= {each.rows.name for each in reading if isinstance(each, TotalsAggregate)}:
             return None
         checks = [each for each in computed.values() if not each.is_safe]
-        return InProcess(readers, self._memory, self._bound.stream, checks)
+        return InProcess(
+            readers, self._memory, self._bound.stream, checks, unheard=outputs.unheard, outputs=outputs.of_readers
+        )
+
+    def _output_reader(self, output: TableOutput, insertions: Mapping[str, WindowInsertion]) -> Reader | None:
+        """The reader of the results that a table gets."""
+        write = functools.partial(_of_one_event, output.result, is_direct=True)
+        statement = self._bound.of(output.query, write, self._empty)
+        if statement is None or statement.compute is not None:
+            return None if statement is None else statement.compute
+        return self._reader(output.result, insertions)
 
     def _can_wait(self, results: Sequence[ResultStatement]) -> bool:
         """Whether an event may be processed later, up to the next boundary: no result is due, and no step can fail."""
@@ -261,7 +282,7 @@ class _Planning:
         if not (all(map(self._waits, results)) and all(isinstance(step, Insert | Purge) for step in steps)):
             return False
         running = [step for step in steps if isinstance(step, Purge) or (isinstance(step, Insert) and self._runs(step))]
-        return all(is_unfailing(_of_step(step)) for step in running)
+        return all(is_unfailing(_of_step(step)) and not isinstance(step, OutputInsert) for step in running)
 
     def _row_numbers(self) -> dict[Boundaries, RowNumbers]:
         """The row counters of windows that jump after a number of rows, where the rows that an event adds are known."""
@@ -290,17 +311,18 @@ class _Planning:
             return None
         member = result.members[0]
         types = [field.type for field in member.fields]
-        reader = report_reader(result.statement, types, self._database.python_types)
+        one = result_query(member)
+        read = result.statement if member.direct is None else one.statement
+        reader = report_reader(read, types, self._database.python_types)
         if reader is not None and reader.table in self._reported:
             return reader
         if (entering := member.results.entering) is not None:
             return self._changes(entering, insertions)
-        one = member.results.of("one")
         aggregate = self._bound.aggregate(one, one.statement.copy, insertions, self._empty, self._totals, self._memory)
         if aggregate is not None or self._memory is None or self._database.nested_loops_only:
             return aggregate  # a database of nested loops joins one event as fast as this process
-        write = functools.partial(_of_one_event, result)
-        return self._bound.join(result, write, self._memory, self._empty)
+        write = functools.partial(_of_one_event, result, is_direct=True)
+        return self._bound.join(result if member.direct is None else one, write, self._memory, self._empty)
 
     def _changes(
         self, entering: ResultQuery, insertions: Mapping[str, WindowInsertion]
@@ -384,10 +406,15 @@ def _of_step(step: Insert | Purge) -> exp.Expr:
     return step.statement("one") if isinstance(step, Insert) else step.statement()
 
 
-def _of_one_event(result: ResultStatement) -> exp.Expr:
-    """The statement without ORDER BY `ts` and `seq`, which are equal in all its rows unless time alone gives rows."""
+def _of_one_event(result: ResultStatement, is_direct: bool = False) -> exp.Expr:
+    """The statement without ORDER BY `ts` and `seq`, which are equal in all its rows unless time alone gives rows.
+
+    `is_direct`: without the inbox from which a table of results is filled.
+    """
     member = result.members[0]
     alone = member.results.one if len(result.members) == 1 else None
+    if is_direct and member.direct is not None:
+        alone = result_query(member)
     statement = (result if alone is None else alone).statement.copy()
     order = statement.args.get("order")
     if order is not None and not result.timed:

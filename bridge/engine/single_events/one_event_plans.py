@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from bridge.engine.catalogue import StreamEntry
+from bridge.engine.catalogue import QueryEntry, StreamEntry
 from bridge.engine.intake import EventBatch
 from bridge.engine.results import ResultStatement, ResultStatements
 from bridge.engine.single_events.bound_statements import BoundStatements, row_of
@@ -14,6 +14,7 @@ from bridge.engine.single_events.derived_results import DerivedResults
 from bridge.engine.single_events.dormant import DormantOperators
 from bridge.engine.single_events.one_event import OneEventPlan
 from bridge.engine.single_events.one_event_planning import filled_window, one_event_plan, waiting_plan
+from bridge.engine.single_events.outputs import table_outputs
 from bridge.engine.single_events.window_memory import FilledWindow, WindowMemory
 from bridge.rewrite.plan import Operator
 from windows.databases import Database
@@ -30,7 +31,9 @@ class OneEventPlans:
         streams: Mapping[str, StreamEntry],
         in_memory: Callable[[], bool],
         next_due: Callable[[Sequence[Operator]], int | None],
+        entries: Callable[[], Sequence[QueryEntry]],
     ) -> None:
+        self._entries = entries
         self._database, self._operators, self._results, self._streams = database, operators, results, streams
         self._in_memory, self._next_due = in_memory, next_due
         self._known: dict[str, OneEventPlan | None] = {}
@@ -170,7 +173,9 @@ class OneEventPlans:
         operators, results = self._concerned(stream, dormant)
         empty = self._others(stream) | {inbox for operator in dormant.operators for inbox in operator.inboxes}
         memory = self._memory if self._in_memory() else None
-        return one_event_plan(stream, operators, results, empty, self._database, self._bound_of(stream), memory)
+        outputs = table_outputs(operators, self._entries(), self._database) if memory is not None else []
+        bound = self._bound_of(stream)
+        return one_event_plan(stream, operators, results, empty, self._database, bound, memory, outputs)
 
     def _filled(self, table: str) -> FilledWindow | None:
         """The INSERT that fills a window table."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 from sqlglot import exp
@@ -10,7 +11,7 @@ from bridge.check.types import UNKNOWN, type_of
 from bridge.query.scripts import IntoTable, ReadSQL, UpdateSQL
 from bridge.rewrite.flow import Flow, Need, Selection
 from bridge.rewrite.network import Network, rewrite
-from bridge.rewrite.plan import Insert, Operator, Purge
+from bridge.rewrite.plan import Operator, OutputInsert, Purge
 from bridge.rewrite.state_tables import add_table, ago
 from bridge.stores import statement
 from bridge.stores.check import RESULT_ID, RESULT_NUMBER
@@ -70,6 +71,7 @@ def _(node: UpdateSQL, network: Network, need: Need) -> Flow:
 @rewrite.register
 def _(node: IntoTable, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
+        result = network.rewrite(node.input, Need.RESULT)
         below = network.rewrite(node.input, Need.ARRIVALS)
         system = _system_columns(node, below)
         kinds = {name: kind for name, (kind, _) in system.items()}
@@ -82,8 +84,9 @@ def _(node: IntoTable, network: Network, need: Need) -> Flow:
         order = [below.arrivals.columns[name].copy() for name in ("ts", "seq", *below.order)]
         if node.keep is not None:
             operator.purges.append(Purge(node.table, exp.LTE(this=column("ts"), expression=ago(node.keep))))
-        operator.steps.append(Insert(node.table, rows.select(*listed).order_by(*order), tuple(names)))
-        operator.result = operator.arrivals = below
+        select = rows.select(*listed).order_by(*order)
+        operator.steps.append(OutputInsert(node.table, select, tuple(names), node.writer or "", frozenset(system)))
+        operator.result = operator.arrivals = dataclasses.replace(below, direct=result.direct or result)
 
     operator = network.operator(node, build, "IntoTable")
     return network.give(operator, node, need)

@@ -18,11 +18,9 @@ from bridge.engine.single_events.derived_rows import (
     EarlierRows,
     EventRows,
     LastReports,
-    LeftOfWindow,
     Memory,
     Moment,
     NumberedRows,
-    QueuedRows,
     RowsAfterPauses,
     RowsInOrder,
     RowSource,
@@ -32,13 +30,15 @@ from bridge.engine.single_events.derived_rows import (
     computed_rows,
     values_of,
 )
+from bridge.engine.single_events.left_rows import EvictedByStep, GatheredRows, LeavingRows, LeftOfWindow, QueuedRows
 from bridge.engine.single_events.window_aggregates import WindowAggregate
 from bridge.engine.single_events.window_forms import UnknownFormError, has_other_clauses, refuse_other_clauses
 from bridge.engine.single_events.window_memory import FilledWindow
 from bridge.engine.single_events.window_rows import WindowRows
-from bridge.rewrite.computable import COMPUTABLE, AfterPauses, LeftRows, RowsBefore
+from bridge.rewrite.computable import COMPUTABLE, AfterPauses, LeftRows, RowsBefore, column_names
 from bridge.rewrite.plan import Insert, Operator
 from windows.databases import Database
+from windows.times import NEVER
 
 
 def derived_results(
@@ -253,20 +253,25 @@ class _Recognition:
         window = self._filled(mark.table)
         if window is None or window.stream != self._bound.stream:
             raise UnknownFormError
+        if window.insertion.constants.get("_expires", NEVER) != NEVER:
+            raise UnknownFormError
         trees = [*mark.values.values(), *mark.conditions]
         read = dict.fromkeys(column.name for tree in trees for column in tree.find_all(exp.Column))
         names = [*mark.keys, *(name for name in read if name not in mark.keys)]
-        types = [window.type_of(name) for name in names]
-        arrive = window.arriving(names)
+        evicting = [] if mark.evictions is None else [*mark.evictions.keys, *mark.evictions.values]
+        by = column_names(evicting)
+        if by is None:
+            raise UnknownFormError
+        types = [window.type_of(name) for name in (*names, *by)]
+        arrive = window.arriving([*names, *by])
         if arrive is None or not self._proven.issuperset(types):
             raise UnknownFormError
-        columns = dict(zip(names, types, strict=True))
+        columns = dict(zip(names, types, strict=False))
         where = exp.and_(*(condition.copy() for condition in mark.conditions)) if mark.conditions else None
         chosen = self._computed(TableRows("", columns), mark.values, where)
-        kinds = [KINDS[kind or ""] for kind in types]
-        memory = QueuedRows(mark.table, mark.keys, names[len(mark.keys) :], kinds, mark.span, mark.count)
+        memory = _leaving(mark, names[len(mark.keys) :], by, [KINDS[kind or ""] for kind in types])
         self._memories.append(memory)
-        return LeftOfWindow(chosen.columns, memory, mark.span, arrive, functools.partial(_of_row, chosen))
+        return LeftOfWindow(chosen.columns, memory, arrive, functools.partial(_of_row, chosen))
 
     def _before(self, mark: RowsBefore) -> RowSource:
         rows = self._rows(mark.rows)
@@ -286,6 +291,16 @@ def _has_value_of_event(trees: Iterable[exp.Expr]) -> bool:
     """Whether a tree contains a value of the event, whose place means another column here."""
     nodes = itertools.chain.from_iterable(tree.walk() for tree in trees)
     return any(place_of_value(node) is not None for node in nodes)
+
+
+def _leaving(mark: LeftRows, columns: Sequence[str], by: Sequence[str], kinds: Sequence[type]) -> LeavingRows:
+    """The memory of the rows of a window. `by`: the columns by which a step computes evictions."""
+    if (evictions := mark.evictions) is not None:
+        windows = len(evictions.keys)
+        return EvictedByStep(mark.table, mark.keys, columns, kinds, by[:windows], by[windows:], evictions.evict)
+    if mark.gap is not None:
+        return GatheredRows(mark.gap, mark.table, mark.keys, columns, kinds, None)
+    return QueuedRows(mark.table, mark.keys, columns, kinds, mark.span, mark.count)
 
 
 def _of_row(chosen: RowSource, row: Row) -> list[Row]:

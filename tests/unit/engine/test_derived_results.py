@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import bridge
-from bridge.engine.single_events import derived_results, derived_rows, window_rows
+from bridge.engine.single_events import derived_results, derived_rows, left_rows, window_rows
 from tests.support.traced import reads_and_writes, traced
 from tests.unit.engine.test_in_process import events_of, leave_to_the_database, result_of
 
@@ -37,6 +37,12 @@ QUERIES = {
     "sums of sorted": "select k, sum(v) as a, min(v) as b from s#sort(4, v) group by k",
     "sum of ranked": "select sum(v) as a from s#rank(k, 2, v desc)",
     "sorted by key": "select k, sum(v) as a from s#groupwin(k)#sort(2, v) group by k",
+    "irstream of sorted": "select irstream k, v from s#sort(3, v desc, k)",
+    "irstream of ranked": "select irstream k, v from s#rank(k, 2, v desc) where v > 2",
+    "rstream of sorted by key": "select rstream k, v from s#groupwin(k)#sort(2, name, v)",
+    "rstream of an expression": "select rstream v from s#expr(oldest_timestamp > newest_timestamp - 20 and current_count <= 3)",
+    "irstream of a session": "select irstream k, v from s#time_accum(25 msec)",
+    "rstream of sessions": "select rstream k, name from s#groupwin(k)#time_accum(30 msec)",
     "sorted": "select k, v from s#sort(3, v desc)",
     "ranked": "select v from s#rank(k, 2, v desc)",
 }
@@ -44,6 +50,8 @@ QUERIES = {
 
 VIEWS = [
     "#time(9 msec)", "#time(4 msec)", "#length(3)", "#length(5)", "#groupwin(k)#length(3)", "#sort(3, i desc)", "#rank(k, 2, i)",
+    "#time_accum(2 msec)", "#groupwin(k)#time_accum(3 msec)", "#groupwin(k)#sort(2, i)", "#sort(2, d, k)",
+    "#expr(current_count <= 4 and oldest_timestamp > newest_timestamp - 8)",
     "#keepall", "(i > 0)#time(6 msec)", "(k = 'A')#length(2)", "#lastevent",
 ]  # fmt: skip
 ROWS = ["k, i", "d", "k, b", "i, f, k", "i + 1 as j"]
@@ -83,6 +91,7 @@ def test_results_are_what_the_database_makes_of_them(
     if draw.random() < 0.3:
         monkeypatch.setattr(window_rows, "MOST_ROWS", 9)
         monkeypatch.setattr(derived_rows, "MOST_ROWS", 9)
+        monkeypatch.setattr(left_rows, "MOST_ROWS", 9)
         monkeypatch.setattr(derived_rows, "SWEEP", 4)
         monkeypatch.setattr(window_rows, "SWEEP", 4)
         monkeypatch.setattr(derived_results, "RETRY", 7)

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sqlglot import exp
 
+from bridge.engine.single_events.added_rows import totals_updates
 from bridge.engine.single_events.bound_statements import BoundStatements, marked_value, place_of_value
-from bridge.engine.single_events.computed import KINDS, Row, computed
+from bridge.engine.single_events.computed import KINDS, Row, computed, is_condition
 from bridge.engine.single_events.derived_results import DerivedResults
 from bridge.engine.single_events.derived_rows import (
     AggregatedRows,
@@ -31,6 +32,7 @@ from bridge.engine.single_events.derived_rows import (
     values_of,
 )
 from bridge.engine.single_events.left_rows import EvictedByStep, GatheredRows, LeavingRows, LeftOfWindow, QueuedRows
+from bridge.engine.single_events.totals_table import TotalsAggregate
 from bridge.engine.single_events.window_aggregates import WindowAggregate
 from bridge.engine.single_events.window_forms import UnknownFormError, has_other_clauses, refuse_other_clauses
 from bridge.engine.single_events.window_memory import FilledWindow
@@ -75,10 +77,12 @@ class _Recognition:
         self._inboxes = {inbox for operator in operators for inbox in operator.inboxes}
         self._steps = [step for operator in operators for step in operator.steps if isinstance(step, Insert)]
         self._bound, self._filled, self._database = bound, filled, database
+        self._totals = totals_updates(operators, bound, ())
         self._proven = {kind for kind in database.python_types if kind in KINDS}
         self._tables: dict[str, RowSource] = {}
         self._memories: list[Memory] = []
         self._aggregates: list[WindowAggregate] = []
+        self._computed_tables = set[str]()
 
     def results(self, statement: exp.Expr) -> DerivedResults:
         """The computation of a statement of results; raises UnknownFormError where only the database can compute it."""
@@ -86,7 +90,7 @@ class _Recognition:
         names = _names(statement)
         if list(rows.columns) != names:
             raise UnknownFormError
-        return DerivedResults(self._tables, rows, self._memories, self._aggregates)
+        return DerivedResults(self._tables, rows, self._memories, self._aggregates, self._computed_tables)
 
     def _rows(self, select: exp.Expr) -> RowSource:
         match select.meta_get(COMPUTABLE):
@@ -140,11 +144,13 @@ class _Recognition:
             raise UnknownFormError
         step = steps[0]
         if step.variants.entering is None:
-            aggregate = self._bound.aggregate_of(step, self._filled)
+            aggregate = self._bound.aggregate_of(step, self._filled, self._totals)
             if aggregate is None:
                 return self._rows(step.variants.of("any")())
             if not isinstance(aggregate.rows, WindowRows):
                 raise UnknownFormError
+            if isinstance(aggregate, TotalsAggregate):
+                self._computed_tables |= {table, aggregate.rows.name}
             self._aggregates.append(aggregate)
             return AggregatedRows(aggregate.items, aggregate)
         changes = self._bound.changes_of(step, self._filled)
@@ -242,6 +248,8 @@ class _Recognition:
             case exp.Column():
                 return source.columns.get(value.name)
             case exp.Boolean():
+                return "BOOLEAN"
+            case _ if is_condition(value):
                 return "BOOLEAN"
             case exp.Literal() | exp.Cast(this=exp.Literal()):
                 return "BIGINT"

@@ -30,6 +30,9 @@ QUERIES = {
     "pauses of time": "select k, sum(v) as a from s#time(30 msec) group by k output first every 50 msec",
     "pauses of rows": "select name, count(*) as a from s#length(5) group by name output first every 20 msec",
     "pauses of some": "select k, sum(v) as a from s#time(30 msec) where v > 1 group by k output first every 50 msec",
+    "pauses of all": "select k, sum(v) as a, count(*) as n from s group by k output first every 50 msec",
+    "pauses of all rows": "select k, avg(v) as a from s#keepall group by k having count(*) > 2 output first every 30 msec",
+    "pauses of few rows": "select k, sum(v) as a from s#length(4) group by k having sum(v) > 3 output first every 20 msec",
     "prev": "select v, prev(1, v) as p from s#length(4)",
     "prev by key": "select v, prev(2, name) as p from s#groupwin(k)#length(3)",
     "prior": "select v, prior(1, v) as p, prior(3, name) as o from s",
@@ -77,7 +80,8 @@ def text_of(draw: Random) -> str:
         return f"select {items} from {stream}{draw.choice(VIEWS[5:7])}{group}"
     if kind == "aggregates":
         return f"select irstream {items} from {stream}{view}{where}{group}"
-    return f"select {items} from {stream}{view}{where}{group} output first every {draw.choice((3, 8))} msec"
+    having = draw.choice(["", "", " having count(*) > 1", " having max(i) > 0 and count(d) < 4"])
+    return f"select {items} from {stream}{view}{where}{group}{having} output first every {draw.choice((3, 8))} msec"
 
 
 @pytest.mark.some_databases(1)

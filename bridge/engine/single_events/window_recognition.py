@@ -222,7 +222,8 @@ class _Recognition:
         finish = computed(select, self._place_of, types, proven)
         if finish is None:
             raise UnknownFormError
-        return totals.aggregate(finish, lambda select: computed(select, self._place_of, self._types, proven))
+        is_plain = totals.has_conditions(self._conditions) and all(map(self._is_plain, items.values()))
+        return totals.aggregate(finish, lambda select: computed(select, self._place_of, self._types, proven), is_plain)
 
     def _arriving(self, content: WindowContent, names: Sequence[str]) -> Compute | None:
         """A function that computes these columns of the row that an event adds."""

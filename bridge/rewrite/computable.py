@@ -19,6 +19,11 @@ EDGE = "edge"
 """The key in `meta` of an aggregate of the database that is FIRST or LAST of a group's rows: which of them it is."""
 
 
+def column_names(trees: Sequence[exp.Expr]) -> list[str] | None:
+    """The names of these columns; None if one is another expression."""
+    return [tree.name for tree in trees] if all(isinstance(tree, exp.Column) for tree in trees) else None
+
+
 class Mark:
     """A description of a SELECT's rows. Copies of the SELECT share it."""
 
@@ -29,27 +34,6 @@ class Mark:
         """The SELECT, with this mark."""
         select.meta[COMPUTABLE] = self
         return select
-
-
-@dataclasses.dataclass(frozen=True)
-class LeftRows(Mark):
-    """The rows that leave a window, with the `ts` and `seq` at which they leave, and `_place` in the order of arrival.
-
-    Args:
-        table: The table of the window's rows.
-        values: Their further columns, as expressions over the table's columns.
-        conditions: The conditions on the table's rows.
-        span: The milliseconds after which a row leaves; None: the row `count` places after it evicts it.
-        count: The number of rows in the window, per value of `keys`.
-        keys: Columns of the table.
-    """
-
-    table: str
-    values: Mapping[str, exp.Expr]
-    conditions: Sequence[exp.Expr]
-    span: int | None
-    count: int | None = None
-    keys: Sequence[str] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +49,46 @@ class EvictedRows(Mark):
     keys: Sequence[exp.Expr]
     values: Sequence[exp.Expr]
     evict: Callable[[Sequence[tuple[Any, Any, Any]]], Sequence[tuple[Any, Any]]]
+
+
+@dataclasses.dataclass(frozen=True)
+class OpenSessions(Mark):
+    """The rows of a window's table, each with the end of its session: `gap` milliseconds after its newest row.
+
+    Args:
+        table: The table.
+        keys: The columns whose values each have sessions of their own.
+        gap: The milliseconds without a row after which a session has ended.
+    """
+
+    table: str
+    keys: Sequence[str]
+    gap: int
+
+
+@dataclasses.dataclass(frozen=True)
+class LeftRows(Mark):
+    """The rows that leave a window, with the `ts` and `seq` at which they leave, and `_place` in the order of arrival.
+
+    Args:
+        table: The table of the window's rows.
+        values: Their further columns, as expressions over the table's columns.
+        conditions: The conditions on the table's rows.
+        keys: Columns of the table, each of whose values has a window of its own.
+        span: The milliseconds after which a row leaves; None: it does not leave in this way.
+        count: The number of rows in the window: the row `count` places after a row evicts it.
+        gap: The milliseconds after its newest row at which all rows of a session leave.
+        evictions: A step computes which rows leave.
+    """
+
+    table: str
+    values: Mapping[str, exp.Expr]
+    conditions: Sequence[exp.Expr]
+    keys: Sequence[str] = ()
+    span: int | None = None
+    count: int | None = None
+    gap: int | None = None
+    evictions: EvictedRows | None = None
 
 
 class EarlierValue(NamedTuple):

@@ -33,6 +33,19 @@ class AddedRows(NamedTuple):
         return self.aggregate.arriving if self.aggregate is not None and not names else None
 
 
+def totals_updates(
+    operators: Sequence[Operator], bound: BoundStatements, empty: Collection[str]
+) -> dict[str, TotalsUpdate]:
+    """The rows that an event adds to tables of totals, by their names, where no other stream adds to them.
+
+    `empty`: the inboxes of other streams.
+    """
+    own = frozenset([bound.stream])
+    steps = [step for operator in operators if operator.sources == own for step in operator.steps]
+    found = [bound.totals_update(step, empty) for step in steps if isinstance(step, UpdateRows)]
+    return {each.table: each for each in found if each is not None}
+
+
 def added_rows(
     operators: Sequence[Operator],
     taken: Collection[str],

@@ -231,21 +231,24 @@ class BoundStatements:
             return None
         return self.changes(entering, functools.partial(_without_expiry, step.variants.of("entering")), insertions)
 
-    def aggregate_of(self, step: Insert, filled: Callable[[str], FilledWindow | None]) -> WindowAggregate | None:
+    def aggregate_of(
+        self, step: Insert, filled: Callable[[str], FilledWindow | None], totals: Mapping[str, TotalsUpdate]
+    ) -> WindowAggregate | None:
         """The aggregate over a window in memory whose results an INSERT adds to a table, without their expiry."""
         write, source = step.variants.of("one"), dataclasses.replace(step.variants)
-        insertions = self._insertions(source, write, filled)
+        insertions = self._insertions(source, write, filled, totals)
         if insertions is None:
             return None
-        return self.aggregate(source, functools.partial(_without_expiry, write), insertions, ())
+        return self.aggregate(source, functools.partial(_without_expiry, write), insertions, (), totals)
 
     def _insertions(
-        self, source: object, write: Callable[[], exp.Expr], filled: Callable[[str], FilledWindow | None]
-    ) -> dict[str, WindowInsertion] | None:
+        self, source: object, write: Callable[[], exp.Expr], filled: Callable[[str], FilledWindow | None],
+        others: Collection[str] = (),
+    ) -> dict[str, WindowInsertion] | None:  # fmt: skip
         """The rows that events add to a SELECT's window tables, by table; None where other streams' events do, too."""
         if self.row is None or source is None:
             return None
-        windows = [filled(table) for table in self.tables(source, write) - {self.row.table}]
+        windows = [filled(table) for table in self.tables(source, write) - {self.row.table, *others}]
         found = {each.insertion.table: each.insertion for each in windows if each and each.stream == self.stream}
         return found if len(found) == len(windows) else None
 

@@ -54,6 +54,11 @@ def has_only_values(statement: exp.Expr) -> TypeGuard[exp.Select]:
     )
 
 
+def is_condition(node: exp.Expr) -> bool:
+    """Whether a value is that of a condition: true, false or NULL."""
+    return isinstance(node.unnest(), exp.Predicate | exp.Connector | exp.Not)
+
+
 Joined: TypeAlias = Callable[[Row, Sequence["list[Any]"]], "list[Row] | None"]
 """Computes the rows of the SELECT from an event's row and the rows of a window, given as one list per column."""
 
@@ -94,6 +99,10 @@ def computed(
     ...                 ["BIGINT"], {"BIGINT"})
     >>> rows((9,)), rows((3,)), rows((None,)), rows((9.5,))
     ([(9, 7)], [], [], None)
+    >>> rows = computed(parse_one("SELECT a > 5 AS x"), lambda node: 0 if node.sql() == "a" else None,
+    ...                 ["BIGINT"], {"BIGINT", "BOOLEAN"})
+    >>> rows((9,)), rows((3,)), rows((None,))
+    ([(True,)], [(False,)], [(None,)])
     """
     try:
         return _Selection(place_of, types, proven).function(select)
@@ -156,7 +165,7 @@ class _Selection:
         return f"-{bound} < {name} < {bound}"
 
     def _item(self, node: exp.Expr) -> str:
-        """Python for a value of the event (possibly with CASE), a whole number, or a sum of conditional numbers."""
+        """Python for a value of the event (possibly with CASE), a condition, a whole number, or a sum of conditional numbers."""
         if isinstance(node, exp.Paren):
             return self._item(node.this)
         if isinstance(node, exp.Null):
@@ -165,6 +174,9 @@ class _Selection:
             return str(bool(node.this))
         if self._place_of(node) is not None:
             return self._value(node)
+        if is_condition(node) and "BOOLEAN" in self._proven:
+            opposite = exp.Not(this=exp.Paren(this=node.copy()))
+            return f"(True if {self._truth(node)} else False if {self._truth(opposite)} else None)"
         if isinstance(node, exp.Coalesce) and len(node.expressions) == 1 and self._place_of(node.this) is not None:
             value = self._value(node.this)
             if _KINDS[self._types[int(value[2:])]] != "int":
@@ -247,6 +259,8 @@ class _Selection:
             case exp.Is() if isinstance(node.expression, exp.Null) and self._kind(node.this) is not None:
                 pass
             case exp.Boolean():
+                pass
+            case exp.Column() if self._kind(node) == "bool":
                 pass
             case exp.EQ() | exp.NEQ():
                 self._refuse_unlike(node.this, node.expression, ("int", "float", "str"))

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sqlglot import exp
 
+from bridge.engine.single_events.added_rows import totals_updates
 from bridge.engine.single_events.bound_statements import BoundStatements, marked_value, place_of_value
-from bridge.engine.single_events.computed import KINDS, Row, computed
+from bridge.engine.single_events.computed import KINDS, Row, computed, is_condition
 from bridge.engine.single_events.derived_results import DerivedResults
 from bridge.engine.single_events.derived_rows import (
     AggregatedRows,
@@ -18,11 +19,9 @@ from bridge.engine.single_events.derived_rows import (
     EarlierRows,
     EventRows,
     LastReports,
-    LeftOfWindow,
     Memory,
     Moment,
     NumberedRows,
-    QueuedRows,
     RowsAfterPauses,
     RowsInOrder,
     RowSource,
@@ -32,13 +31,16 @@ from bridge.engine.single_events.derived_rows import (
     computed_rows,
     values_of,
 )
+from bridge.engine.single_events.left_rows import EvictedByStep, GatheredRows, LeavingRows, LeftOfWindow, QueuedRows
+from bridge.engine.single_events.totals_table import TotalsAggregate
 from bridge.engine.single_events.window_aggregates import WindowAggregate
 from bridge.engine.single_events.window_forms import UnknownFormError, has_other_clauses, refuse_other_clauses
 from bridge.engine.single_events.window_memory import FilledWindow
 from bridge.engine.single_events.window_rows import WindowRows
-from bridge.rewrite.computable import COMPUTABLE, AfterPauses, LeftRows, RowsBefore
+from bridge.rewrite.computable import COMPUTABLE, AfterPauses, LeftRows, RowsBefore, column_names
 from bridge.rewrite.plan import Insert, Operator
 from windows.databases import Database
+from windows.times import NEVER
 
 
 def derived_results(
@@ -75,10 +77,12 @@ class _Recognition:
         self._inboxes = {inbox for operator in operators for inbox in operator.inboxes}
         self._steps = [step for operator in operators for step in operator.steps if isinstance(step, Insert)]
         self._bound, self._filled, self._database = bound, filled, database
+        self._totals = totals_updates(operators, bound, ())
         self._proven = {kind for kind in database.python_types if kind in KINDS}
         self._tables: dict[str, RowSource] = {}
         self._memories: list[Memory] = []
         self._aggregates: list[WindowAggregate] = []
+        self._computed_tables = set[str]()
 
     def results(self, statement: exp.Expr) -> DerivedResults:
         """The computation of a statement of results; raises UnknownFormError where only the database can compute it."""
@@ -86,7 +90,7 @@ class _Recognition:
         names = _names(statement)
         if list(rows.columns) != names:
             raise UnknownFormError
-        return DerivedResults(self._tables, rows, self._memories, self._aggregates)
+        return DerivedResults(self._tables, rows, self._memories, self._aggregates, self._computed_tables)
 
     def _rows(self, select: exp.Expr) -> RowSource:
         match select.meta_get(COMPUTABLE):
@@ -140,11 +144,13 @@ class _Recognition:
             raise UnknownFormError
         step = steps[0]
         if step.variants.entering is None:
-            aggregate = self._bound.aggregate_of(step, self._filled)
+            aggregate = self._bound.aggregate_of(step, self._filled, self._totals)
             if aggregate is None:
                 return self._rows(step.variants.of("any")())
             if not isinstance(aggregate.rows, WindowRows):
                 raise UnknownFormError
+            if isinstance(aggregate, TotalsAggregate):
+                self._computed_tables |= {table, aggregate.rows.name}
             self._aggregates.append(aggregate)
             return AggregatedRows(aggregate.items, aggregate)
         changes = self._bound.changes_of(step, self._filled)
@@ -243,6 +249,8 @@ class _Recognition:
                 return source.columns.get(value.name)
             case exp.Boolean():
                 return "BOOLEAN"
+            case _ if is_condition(value):
+                return "BOOLEAN"
             case exp.Literal() | exp.Cast(this=exp.Literal()):
                 return "BIGINT"
         return None
@@ -253,20 +261,25 @@ class _Recognition:
         window = self._filled(mark.table)
         if window is None or window.stream != self._bound.stream:
             raise UnknownFormError
+        if window.insertion.constants.get("_expires", NEVER) != NEVER:
+            raise UnknownFormError
         trees = [*mark.values.values(), *mark.conditions]
         read = dict.fromkeys(column.name for tree in trees for column in tree.find_all(exp.Column))
         names = [*mark.keys, *(name for name in read if name not in mark.keys)]
-        types = [window.type_of(name) for name in names]
-        arrive = window.arriving(names)
+        evicting = [] if mark.evictions is None else [*mark.evictions.keys, *mark.evictions.values]
+        by = column_names(evicting)
+        if by is None:
+            raise UnknownFormError
+        types = [window.type_of(name) for name in (*names, *by)]
+        arrive = window.arriving([*names, *by])
         if arrive is None or not self._proven.issuperset(types):
             raise UnknownFormError
-        columns = dict(zip(names, types, strict=True))
+        columns = dict(zip(names, types, strict=False))
         where = exp.and_(*(condition.copy() for condition in mark.conditions)) if mark.conditions else None
         chosen = self._computed(TableRows("", columns), mark.values, where)
-        kinds = [KINDS[kind or ""] for kind in types]
-        memory = QueuedRows(mark.table, mark.keys, names[len(mark.keys) :], kinds, mark.span, mark.count)
+        memory = _leaving(mark, names[len(mark.keys) :], by, [KINDS[kind or ""] for kind in types])
         self._memories.append(memory)
-        return LeftOfWindow(chosen.columns, memory, mark.span, arrive, functools.partial(_of_row, chosen))
+        return LeftOfWindow(chosen.columns, memory, arrive, functools.partial(_of_row, chosen))
 
     def _before(self, mark: RowsBefore) -> RowSource:
         rows = self._rows(mark.rows)
@@ -286,6 +299,16 @@ def _has_value_of_event(trees: Iterable[exp.Expr]) -> bool:
     """Whether a tree contains a value of the event, whose place means another column here."""
     nodes = itertools.chain.from_iterable(tree.walk() for tree in trees)
     return any(place_of_value(node) is not None for node in nodes)
+
+
+def _leaving(mark: LeftRows, columns: Sequence[str], by: Sequence[str], kinds: Sequence[type]) -> LeavingRows:
+    """The memory of the rows of a window. `by`: the columns by which a step computes evictions."""
+    if (evictions := mark.evictions) is not None:
+        windows = len(evictions.keys)
+        return EvictedByStep(mark.table, mark.keys, columns, kinds, by[:windows], by[windows:], evictions.evict)
+    if mark.gap is not None:
+        return GatheredRows(mark.gap, mark.table, mark.keys, columns, kinds, None)
+    return QueuedRows(mark.table, mark.keys, columns, kinds, mark.span, mark.count)
 
 
 def _of_row(chosen: RowSource, row: Row) -> list[Row]:

@@ -5,7 +5,7 @@ The steps read only the rows of the event, results that it has just added to tab
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from bridge.engine.single_events.computed import Row
 from bridge.engine.single_events.derived_rows import Memory, Moment, RowSource, UnknownRowsError
@@ -19,7 +19,8 @@ class DerivedResults:
     """The results of one statement for events of the only stream that it reads. `leave` gives results as time passes.
 
     `tables`: the rows that are added to tables of results, in the order of the steps. `memories`: the rows of tables
-    that these need. `aggregates`: the aggregates among the steps, which have their own memory.
+    that these need. `aggregates`: the aggregates among the steps, which have their own memory. `computed_tables`:
+    tables of which this process computes every value, so that the steps which fill them cannot fail after that.
     """
 
     is_joined = has_few_rows = False
@@ -30,7 +31,9 @@ class DerivedResults:
         results: RowSource,
         memories: Sequence[Memory],
         aggregates: Sequence[WindowAggregate],
+        computed_tables: Collection[str] = (),
     ) -> None:
+        self.computed_tables = frozenset(computed_tables)
         self._tables, self._results = tables, results
         self._memories: list[Memory | WindowRows] = [*memories, *(each.rows for each in aggregates)]
         self.is_loaded = False

@@ -1,13 +1,12 @@
 """Rows added to tables of results, at an event or as time passes, that this process computes for SELECTs over these.
 
 Such a SELECT filters, renames, numbers or sorts rows, or is a union of several. Or it gives rows with values of earlier
-rows, the first rows after pauses, or rows that leave a window.
+rows, or the first rows after pauses.
 """
 
 from __future__ import annotations
 
 import abc
-import collections
 import itertools
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -188,81 +187,6 @@ def numbered(rows: Sequence[Row]) -> list[Row]:
     for _, group in itertools.groupby(rows, key=operator.itemgetter(0, 1)):
         found += [(*row, place) for place, row in enumerate(group, 1)]
     return found
-
-
-class QueuedRows(WindowRows, Memory):
-    """The rows of a window in order of arrival: all of a window of time, or the latest `count` rows of each key."""
-
-    _queues: dict[Any, collections.deque[Row]]
-
-    def _empty(self) -> None:
-        self._queues = {}
-        self._left: list[Row] = []
-
-    def _add(self, ts: int, row: Sequence[Any]) -> None:
-        queue = self._queues.setdefault(tuple(row[: self._keys]), collections.deque())
-        queue.append((ts, *row))
-        if self._count is not None and len(queue) > self._count:
-            self._left.append(queue.popleft())
-
-    def _sweep(self, ts: int) -> None:
-        self._added = 0
-        if self._size() > MOST_ROWS:
-            self.forget()
-
-    def _load(self, database: Database, ts: int, seq: int) -> bool:
-        is_loaded = super()._load(database, ts, seq)
-        self._left.clear()
-        return is_loaded
-
-    def _size(self) -> int:
-        return sum(map(len, self._queues.values()))
-
-    def _count_keys(self) -> int:
-        return len(self._queues)
-
-    def evicted(self) -> list[Row]:
-        """The rows that newer ones have evicted since the last call. The first column is the time of arrival."""
-        left, self._left = self._left, []
-        return left
-
-    def expired(self, until: int) -> list[Row]:
-        """The same for rows that have expired; a window of time has one queue."""
-        assert self._span is not None
-        found: list[Row] = []
-        for queue in self._queues.values():
-            while queue and queue[0][0] <= until - self._span:
-                found.append(queue.popleft())
-        return found
-
-
-class LeftOfWindow(RowSource):
-    """The rows that leave a window, numbered, each with the time and the number of the event at which it leaves.
-
-    `arrive` computes the row that an event adds to the window, `choose` the columns of a row that leaves.
-    """
-
-    def __init__(
-        self, columns: Mapping[str, str | None], memory: QueuedRows, span: int | None, arrive: Compute,
-        choose: Callable[[Row], list[Row]],
-    ) -> None:  # fmt: skip
-        super().__init__({"ts": "BIGINT", "seq": "BIGINT", **columns, "_place": "BIGINT"})
-        self._memory, self._span, self._arrive, self._choose = memory, span, arrive, choose
-
-    def of(self, moment: Moment) -> list[Row]:
-        found: list[Row] = []
-        memory, span = self._memory, self._span
-        if span is not None:
-            for ts, *values in memory.expired(moment.until):
-                found += [(ts + span, 0, *row) for row in self._choose(tuple(values))]
-        if moment.row is not None:
-            ts, seq = moment.row[:2]
-            memory.add(seq, ts, computed_rows(self._arrive, moment.row))
-            for _, *values in memory.evicted() if span is None else ():
-                found += [(ts, seq, *row) for row in self._choose(tuple(values))]
-            if not memory.is_loaded:
-                raise UnknownRowsError
-        return numbered(found)
 
 
 class EarlierRows(WindowRows, Memory):

@@ -45,9 +45,12 @@ class EvictingRows(WindowRows):
         window = self._windows.setdefault(tuple(row[self._own : self._by]), {})
         window[self._number] = (ts, *row)
         evicted = self._evict([(number, (), own[1 + self._by :]) for number, own in window.items()])
-        for number, _ in evicted:
-            del window[number]
+        for number in sorted(number for number, _ in evicted):
+            self._leave(window.pop(number))
         self._most = max(self._most, len(window))
+
+    def _leave(self, row: Row) -> None:
+        """Takes a row that has left, in order of arrival."""
 
     def _load(self, database: Database, ts: int, seq: int) -> bool:
         """Adds all rows of the table: each was in the window at the last purge or came later, so evictions agree."""

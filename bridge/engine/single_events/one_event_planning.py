@@ -10,24 +10,22 @@ from sqlglot import exp
 
 from bridge.engine.catalogue import ResultQuery, StreamEntry
 from bridge.engine.results import ResultStatement
-from bridge.engine.single_events.added_rows import added_rows
+from bridge.engine.single_events.added_rows import added_rows, totals_updates
 from bridge.engine.single_events.bound_statements import BoundStatements, Unbound, row_of
 from bridge.engine.single_events.boundaries import NextBoundaries, RowNumbers
-from bridge.engine.single_events.derived_results import DerivedResults
 from bridge.engine.single_events.in_process import InProcess, Reader, ReportsInTime
 from bridge.engine.single_events.one_event import BoundaryCall, EventStatement, MachineReader, MachineStep, OneEventPlan
 from bridge.engine.single_events.outputs import FilledOutputs, TableOutput, result_query, written_here
 from bridge.engine.single_events.postponed import is_unfailing
 from bridge.engine.single_events.reports import report_reader
 from bridge.engine.single_events.totals_table import TotalsAggregate, TotalsUpdate
-from bridge.engine.single_events.window_aggregates import WindowAggregate
 from bridge.engine.single_events.window_changes import WindowChanges
 from bridge.engine.single_events.window_content import WindowInsertion
 from bridge.engine.single_events.window_memory import FilledWindow, WindowMemory
 from bridge.patterns.live.statements import Arrivals
 from bridge.rewrite.aggregates.snapshot import PeriodicReports
 from bridge.rewrite.flow import Boundaries
-from bridge.rewrite.plan import Call, Insert, InsertMissing, Operator, OutputInsert, Purge, RowCall, UpdateRows
+from bridge.rewrite.plan import Insert, InsertMissing, Operator, OutputInsert, Purge, RowCall
 from bridge.rewrite.state_tables import CLOCK
 from windows.databases import Database
 from windows.sql import table_names
@@ -56,70 +54,6 @@ def one_event_plan(
         return _Planning(operators, empty, bound, database, memory, outputs).plan(results)
     except Unbound:
         return None
-
-
-def waiting_plan(
-    operators: Sequence[Operator],
-    results: Sequence[ResultStatement],
-    empty: Collection[str],
-    bound: BoundStatements,
-    memory: WindowMemory,
-    derived: Callable[[ResultStatement], DerivedResults | None],
-) -> OneEventPlan | None:
-    """The plan for an event whose results this process computes and whose steps all run later; None without such.
-
-    Args:
-        operators: The operators that the event concerns.
-        results: The statements of the results that an event may have.
-        empty: The inboxes of the other streams.
-        bound: The bound statements for the stream.
-        memory: The rows of tables in memory.
-        derived: The computation of a statement over one stream for its events; None where only the database can.
-    """
-    steps = [step for operator in operators for step in operator.steps]
-    is_jumping = any(operator.boundaries is not None for operator in operators)
-    if bound.row is None or is_jumping or not bound.are_sums_safe or not all(map(_may_run_later, steps)):
-        return None
-    readers: list[tuple[ResultStatement, Reader]] = []
-    for result in results:
-        reader = derived(result)
-        if reader is not None:
-            is_own = bound.stream in result.sources
-            readers.append((result, reader if is_own else ReportsInTime(reader)))
-            continue
-        statement = bound.of(result, functools.partial(_of_one_event, result), empty)
-        if statement is None:
-            continue
-        computed = statement.compute or _aggregate(result, bound, memory, empty)
-        if computed is None:
-            return None
-        readers.append((result, computed))
-    is_by_time = not any(operator.steps for operator in operators if bound.stream in operator.sources)
-    in_process = InProcess(readers, memory, bound.stream, waits=True, is_by_time=is_by_time)
-    nothing: frozenset[str] = frozenset()
-    boundaries = NextBoundaries((), (), bound.database)
-    return OneEventPlan((), (), nothing, nothing, (), False, True, False, boundaries, in_process)
-
-
-def _aggregate(
-    result: ResultStatement, bound: BoundStatements, memory: WindowMemory, empty: Collection[str]
-) -> WindowAggregate | None:
-    """The computation of a statement that is an aggregate over a window of events of the same stream."""
-    if len(result.members) > 1:
-        return None
-    one = result.members[0].results.of("one")
-    windows = [memory.filled(table) for table in bound.tables(one, one.statement.copy)]
-    insertions = {each.insertion.table: each.insertion for each in windows if each and each.stream == bound.stream}
-    return bound.aggregate(one, one.statement.copy, insertions, empty)
-
-
-def _may_run_later(step: Insert | Purge | Call) -> bool:
-    """Whether a step cannot fail, and still knows its events after others have come."""
-    if isinstance(step, Insert):
-        return not isinstance(step, OutputInsert) and all(
-            is_unfailing(step.statement(push)) for push, _ in step.variants.items()
-        )
-    return is_unfailing(step.statement()) if isinstance(step, Purge) else getattr(step, "is_unfailing", False)
 
 
 class _Planning:
@@ -160,7 +94,7 @@ class _Planning:
     def plan(self, results: Sequence[ResultStatement]) -> OneEventPlan:
         inserts: dict[str, Insert] = {}
         found = [step for step in self._bound_steps(inserts) if step is not None]
-        read = [(each, self._statement(each, functools.partial(_of_one_event, each))) for each in results]
+        read = [(each, self._statement(each, functools.partial(result_of_one_event, each))) for each in results]
         results_bound = [(each, statement) for each, statement in read if statement is not None]
         steps = [step for step in found if isinstance(step, EventStatement)]
         statements = [*steps, *(each for _, each in results_bound)]
@@ -266,7 +200,7 @@ class _Planning:
 
     def _output_reader(self, output: TableOutput, insertions: Mapping[str, WindowInsertion]) -> Reader | None:
         """The reader of the results that a table gets."""
-        write = functools.partial(_of_one_event, output.result, is_direct=True)
+        write = functools.partial(result_of_one_event, output.result, is_direct=True)
         statement = self._bound.of(output.query, write, self._empty)
         if statement is None or statement.compute is not None:
             return None if statement is None else statement.compute
@@ -297,13 +231,8 @@ class _Planning:
 
     @functools.cached_property
     def _totals(self) -> dict[str, TotalsUpdate]:
-        """The rows that an event adds to tables of totals, by their names, where no other stream adds to them."""
-        if self._memory is None:
-            return {}
-        own = frozenset([self._bound.stream])
-        steps = [step for operator in self._operators if operator.sources == own for step in operator.steps]
-        found = [self._bound.totals_update(step, self._empty) for step in steps if isinstance(step, UpdateRows)]
-        return {each.table: each for each in found if each is not None}
+        """The rows that an event adds to tables of totals."""
+        return {} if self._memory is None else totals_updates(self._operators, self._bound, self._empty)
 
     def _reader(self, result: ResultStatement, insertions: Mapping[str, WindowInsertion]) -> Reader | None:
         """The reader of the results of a statement: columns of a machine's reports, aggregates over a window, or a join."""
@@ -321,7 +250,7 @@ class _Planning:
         aggregate = self._bound.aggregate(one, one.statement.copy, insertions, self._empty, self._totals, self._memory)
         if aggregate is not None or self._memory is None or self._database.nested_loops_only:
             return aggregate  # a database of nested loops joins one event as fast as this process
-        write = functools.partial(_of_one_event, result, is_direct=True)
+        write = functools.partial(result_of_one_event, result, is_direct=True)
         return self._bound.join(result if member.direct is None else one, write, self._memory, self._empty)
 
     def _changes(
@@ -352,7 +281,7 @@ class _Planning:
         """Whether a statement has no results before the next boundary."""
         if all(member.flow.boundaries in self._known for member in result.members):
             return True
-        return self._bound.of(result, functools.partial(_of_one_event, result), self._waiting) is None
+        return self._bound.of(result, functools.partial(result_of_one_event, result), self._waiting) is None
 
     def _machine(self, machine: RowCall, inserts: Mapping[str, Insert]) -> MachineStep:
         if not machine.arrivals:
@@ -406,7 +335,7 @@ def _of_step(step: Insert | Purge) -> exp.Expr:
     return step.statement("one") if isinstance(step, Insert) else step.statement()
 
 
-def _of_one_event(result: ResultStatement, is_direct: bool = False) -> exp.Expr:
+def result_of_one_event(result: ResultStatement, is_direct: bool = False) -> exp.Expr:
     """The statement without ORDER BY `ts` and `seq`, which are equal in all its rows unless time alone gives rows.
 
     `is_direct`: without the inbox from which a table of results is filled.

@@ -13,8 +13,9 @@ from bridge.engine.single_events.derived_recognition import derived_results
 from bridge.engine.single_events.derived_results import DerivedResults
 from bridge.engine.single_events.dormant import DormantOperators
 from bridge.engine.single_events.one_event import OneEventPlan
-from bridge.engine.single_events.one_event_planning import filled_window, one_event_plan, waiting_plan
+from bridge.engine.single_events.one_event_planning import filled_window, one_event_plan
 from bridge.engine.single_events.outputs import table_outputs
+from bridge.engine.single_events.waiting_plans import waiting_plan
 from bridge.engine.single_events.window_memory import FilledWindow, WindowMemory
 from bridge.rewrite.plan import Operator
 from windows.databases import Database

@@ -54,13 +54,21 @@ def is_unfailing(statement: exp.Expr) -> bool:
 def _is_unfailing(node: exp.Expr) -> bool:
     match node:
         case exp.Add() | exp.Sub() | exp.Neg():
-            parts = list(node.walk(prune=lambda part: isinstance(part, exp.Window) and isinstance(part.this, _NUMBERS)))
+            parts = list(node.walk(prune=_is_small))
             return all(part.name in _TIMES for part in parts if isinstance(part, exp.Column))
         case exp.Cast():
             return isinstance(node.this, exp.Literal) or bool(node.to.is_type(*exp.DataType.TEXT_TYPES))
         case exp.Table():
             return node.name.startswith(PREFIX)
     return isinstance(node, _UNFAILING)
+
+
+def _is_small(node: exp.Expr | None) -> bool:
+    """Whether a node is a window function whose values are far from the limits of BIGINT, whatever its keys are."""
+    if not isinstance(node, exp.Window):
+        return False
+    is_of_time = isinstance(node.this, exp.Min | exp.Max) and node.this.this.name in _TIMES
+    return is_of_time or isinstance(node.this, _NUMBERS)
 
 
 class PostponedEvent(NamedTuple):

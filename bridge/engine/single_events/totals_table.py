@@ -105,17 +105,23 @@ class TotalsAggregate(WindowAggregate):
     """A SELECT of aggregates over a window that rows never leave, from the totals of the event's key.
 
     `places`: for each aggregate the place of its partial aggregate; for an average, the places of its sum and its
-    count.
+    count. `is_unconditional`: whether the SELECT gives a row whenever the event adds one to the totals.
     """
 
     rows: TotalsTable
 
     def __init__(
         self, rows: TotalsTable, arrive: Compute, key: Sequence[int], places: Sequence[tuple[int, int | None]],
-        finish: Compute,
+        finish: Compute, is_unconditional: bool,
     ) -> None:  # fmt: skip
-        super().__init__(rows, arrive, key, (), (), (), finish, reports_empty=False)
+        arriving = self._arriving if is_unconditional else None
+        super().__init__(rows, arrive, key, (), (), (), finish, reports_empty=False, arriving=arriving)
+        self.is_safe = False  # totals may become too large
         self._places = places
+
+    def _arriving(self, row: Row) -> list[Row] | None:
+        added = self._arrive(row)
+        return None if added is None else [()] * len(added)
 
     def _values(self, key: Row | None, ts: int) -> list[list[Any]] | None:
         own = None if key is None else self.rows.totals(key)
@@ -158,7 +164,15 @@ class TotalsContent:
         parts = [] if where is None else conjuncts(where.this)
         return [part.copy() for part in parts if part.find(exp.Column) is None]
 
-    def aggregate(self, finish: Compute, computes: Callable[[exp.Select], Compute | None]) -> TotalsAggregate:
+    def has_conditions(self, conditions: Sequence[exp.Expr]) -> bool:
+        """Whether an event must meet these conditions to be added to the totals."""
+        where = self._update.select.args.get("where")
+        own = [] if where is None else conjuncts(where.this)
+        return all(condition in own for condition in conditions)
+
+    def aggregate(
+        self, finish: Compute, computes: Callable[[exp.Select], Compute | None], is_unconditional: bool
+    ) -> TotalsAggregate:
         """The aggregate of the SELECT. `computes`: turns a SELECT of the event's values into a function."""
         keys = self._update.keys
         select = self._update.select.copy()
@@ -171,7 +185,8 @@ class TotalsContent:
         if not all(kind in KINDS for kind in types):
             raise UnknownFormError
         rows = TotalsTable(self._update.table, keys, self._update.calls, [KINDS[kind] for kind in types])
-        return TotalsAggregate(rows, arrive, [self._place(key) for key in keys], list(self._found), finish)
+        places = [self._place(key) for key in keys]
+        return TotalsAggregate(rows, arrive, places, list(self._found), finish, is_unconditional)
 
     def _value(self, item: exp.Expr) -> exp.Expr:
         calls = item.meta_get(CALLS)

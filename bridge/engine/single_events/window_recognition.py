@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from bridge.engine.single_events.computed import KINDS, Compute, computed, has_only_values
+from bridge.engine.single_events.computed import KINDS, Compute, computed, has_only_values, is_condition
 from bridge.engine.single_events.running_totals import RunningTotals
 from bridge.engine.single_events.totals_table import TotalsContent, TotalsUpdate
 from bridge.engine.single_events.window_aggregates import (
@@ -160,12 +160,11 @@ class _Recognition:
             select.where(exp.and_(*self._conditions), copy=False)
         content = self._content
         if self._totals:
-            return self._over_totals(select)
+            return self._over_totals(select, items)
         if content is None or any(v.find(exp.Column, exp.AggFunc) for v in [*items.values(), *self._conditions]):
             raise UnknownFormError
         types, proven = [*self._types, *(each.type for each in self._aggregates)], self._functions.proven
-        places = {name: self._place_of(value) for name, value in items.items()}
-        self.item_types = {name: None if place is None else types[place] for name, place in places.items()}
+        self.item_types = self._types_of_items(items, types)
         finish = computed(select, self._place_of, types, proven)
         columns = list(dict.fromkeys(each.column for each in self._aggregates if each.column is not None))
         added = [each.column for each in self._aggregates if each.name not in _IN_ANY_ORDER and each.column is not None]
@@ -207,16 +206,24 @@ class _Recognition:
         value = value.expression if is_later else value
         return isinstance(value, exp.Literal) or self._place_of(value) is not None
 
-    def _over_totals(self, select: exp.Select) -> WindowAggregate:
+    def _types_of_items(self, items: Mapping[str, exp.Expr], types: Sequence[str]) -> dict[str, str | None]:
+        """The types of values of the event, of aggregates and of conditions; None for other values."""
+        places = {name: self._place_of(value) for name, value in items.items()}
+        others = {name: "BOOLEAN" if is_condition(value) else None for name, value in items.items()}
+        return {name: others[name] if place is None else types[place] for name, place in places.items()}
+
+    def _over_totals(self, select: exp.Select, items: Mapping[str, exp.Expr]) -> WindowAggregate:
         """The aggregate that computes the SELECT over a table of totals."""
         (totals,) = self._totals.values()
         if self._content is not None or select.find(exp.Column, exp.AggFunc) is not None:
             raise UnknownFormError
-        proven = self._functions.proven
-        finish = computed(select, self._place_of, [*self._types, *totals.types], proven)
+        types, proven = [*self._types, *totals.types], self._functions.proven
+        self.item_types = self._types_of_items(items, types)
+        finish = computed(select, self._place_of, types, proven)
         if finish is None:
             raise UnknownFormError
-        return totals.aggregate(finish, lambda select: computed(select, self._place_of, self._types, proven))
+        is_plain = totals.has_conditions(self._conditions) and all(map(self._is_plain, items.values()))
+        return totals.aggregate(finish, lambda select: computed(select, self._place_of, self._types, proven), is_plain)
 
     def _arriving(self, content: WindowContent, names: Sequence[str]) -> Compute | None:
         """A function that computes these columns of the row that an event adds."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from bridge.query.epl_output import RStream
-from bridge.rewrite.computable import LeftRows
+from bridge.rewrite.computable import COMPUTABLE, EvictedRows, LeftRows, OpenSessions, column_names
 from bridge.rewrite.flow import Flow, Need, Selection
 from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.plan import Operator
@@ -53,20 +53,29 @@ def _left_in_push(operator: Operator, node: RStream, network: Network) -> Flow:
 
 
 def _mark(below: Flow) -> LeftRows | None:
-    """The mark of a RANGE or ROWS window over rows of one stream, which this process computes for single events."""
+    """The mark of a window over rows of one stream, which this process computes for single events."""
     content = below.content
     assert content is not None
-    if below.order or below.timed or below.jumping or below.late or below.sessions_of is not None:
+    if below.order or below.timed or below.jumping or below.late:
         return None
     values = {name: content.columns[name] for name in below.names}
-    if not below.counted and below.size not in (None, NEVER) and isinstance(content.source, exp.Table):
-        return LeftRows(content.source.name, values, content.conditions, below.size)
+    source = content.source
+    match source.this.meta_get(COMPUTABLE) if isinstance(source, exp.Subquery) else None:
+        case OpenSessions() as sessions:
+            return LeftRows(sessions.table, values, content.conditions, sessions.keys, gap=sessions.gap)
+        case EvictedRows() as evictions if below.size in (None, NEVER):
+            rows = source.this.args["from_"].this
+            return LeftRows(rows.name, values, content.conditions, evictions=evictions)
+    if below.sessions_of is not None:
+        return None
+    if not below.counted and below.size not in (None, NEVER) and isinstance(source, exp.Table):
+        return LeftRows(source.name, values, content.conditions, span=below.size)
     if below.last is None or not isinstance(below.last.rows.source, exp.Table):
         return None
-    if not all(isinstance(key, exp.Column) for key in below.last.keys):
+    keys = column_names(below.last.keys)
+    if keys is None:
         return None
-    keys = [key.name for key in below.last.keys]
-    return LeftRows(below.last.rows.source.name, values, content.conditions, None, below.last.size, keys)
+    return LeftRows(below.last.rows.source.name, values, content.conditions, keys, count=below.last.size)
 
 
 def _with_arrival(below: Flow, leaving: dict[str, exp.Expr]) -> exp.Select:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from bridge import query
+from bridge.rewrite.computable import OpenSessions, column_names
 from bridge.rewrite.flow import SESSION, Flow, Need, Selection
 from bridge.rewrite.network import Network
 from bridge.rewrite.plan import Operator
@@ -48,4 +49,7 @@ def _with_ends(content: Selection, flow: Flow, gap: int, keys: Sequence[exp.Expr
     names = [name for name in content.columns if name != "_expires"]
     ends = aliased(exp.Add(this=newest, expression=number(gap)), "_expires")
     outer = exp.select(*map(column, names), ends, column(SESSION)).from_(derived_table(middle, "m"))
+    columns = column_names(keys)
+    if columns is not None and not flow.order and isinstance(content.source, exp.Table):
+        outer = OpenSessions(content.source.name, columns, gap).of(outer)
     return Selection.of(exp.Subquery(this=outer), [*content.columns, SESSION])

@@ -6,7 +6,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from sqlglot import exp
+from sqlglot import exp, parse_one
 
 import bridge
 from bridge.engine.single_events.computed import computed
@@ -104,6 +104,25 @@ def test_simple_conditions_are_computed() -> None:
                     plan = cep._runner._one_event_plans.of(cep._catalogue.stream_entry("s"))
                 assert plan is not None
                 assert plan.results[0][1].whole.compute is not None
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_conditions_are_values_as_in_the_database(seed: int) -> None:
+    """They are true, false or NULL."""
+    draw = random.Random(seed)
+    text, types = condition(draw, draw.randint(0, 3)), ["BIGINT", "BIGINT", "DOUBLE", "VARCHAR", "BOOLEAN"]
+    select = parse_one(f"SELECT {text} AS x, NOT f AS y", dialect="duckdb")
+    places = {name: place for place, name in enumerate("ibdtf")}
+    values = computed(select, lambda node: places.get(node.sql()), types, set(types))
+    assert (values is not None) >= (seed in (1, 2, 3, 4, 5))  # the others may have numbers of many digits
+    with bridge.connect("duckdb://") as cep:
+        for _ in range(30 if values is not None else 0):
+            row = [draw.choice(VALUES[name]) for name in "ibdtf"]
+            if (found := values(tuple(row)) if values is not None else None) is None:
+                continue
+            given = ", ".join(f"CAST(? AS {kind}) AS {name}" for name, kind in zip("ibdtf", types, strict=True))
+            expected = cep.database.fetch_bound(f"SELECT {text} AS x, NOT f AS y FROM (SELECT {given})", row)
+            assert repr(found) == repr(expected), (text, row)
 
 
 def test_differences_are_computed() -> None:

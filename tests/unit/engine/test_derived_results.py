@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import bridge
-from bridge.engine.single_events import derived_results, derived_rows, window_rows
+from bridge.engine.single_events import derived_results, derived_rows, left_rows, window_rows
 from tests.support.traced import reads_and_writes, traced
 from tests.unit.engine.test_in_process import events_of, leave_to_the_database, result_of
 
@@ -30,6 +30,9 @@ QUERIES = {
     "pauses of time": "select k, sum(v) as a from s#time(30 msec) group by k output first every 50 msec",
     "pauses of rows": "select name, count(*) as a from s#length(5) group by name output first every 20 msec",
     "pauses of some": "select k, sum(v) as a from s#time(30 msec) where v > 1 group by k output first every 50 msec",
+    "pauses of all": "select k, sum(v) as a, count(*) as n from s group by k output first every 50 msec",
+    "pauses of all rows": "select k, avg(v) as a from s#keepall group by k having count(*) > 2 output first every 30 msec",
+    "pauses of few rows": "select k, sum(v) as a from s#length(4) group by k having sum(v) > 3 output first every 20 msec",
     "prev": "select v, prev(1, v) as p from s#length(4)",
     "prev by key": "select v, prev(2, name) as p from s#groupwin(k)#length(3)",
     "prior": "select v, prior(1, v) as p, prior(3, name) as o from s",
@@ -37,6 +40,12 @@ QUERIES = {
     "sums of sorted": "select k, sum(v) as a, min(v) as b from s#sort(4, v) group by k",
     "sum of ranked": "select sum(v) as a from s#rank(k, 2, v desc)",
     "sorted by key": "select k, sum(v) as a from s#groupwin(k)#sort(2, v) group by k",
+    "irstream of sorted": "select irstream k, v from s#sort(3, v desc, k)",
+    "irstream of ranked": "select irstream k, v from s#rank(k, 2, v desc) where v > 2",
+    "rstream of sorted by key": "select rstream k, v from s#groupwin(k)#sort(2, name, v)",
+    "rstream of an expression": "select rstream v from s#expr(oldest_timestamp > newest_timestamp - 20 and current_count <= 3)",
+    "irstream of a session": "select irstream k, v from s#time_accum(25 msec)",
+    "rstream of sessions": "select rstream k, name from s#groupwin(k)#time_accum(30 msec)",
     "sorted": "select k, v from s#sort(3, v desc)",
     "ranked": "select v from s#rank(k, 2, v desc)",
 }
@@ -44,6 +53,8 @@ QUERIES = {
 
 VIEWS = [
     "#time(9 msec)", "#time(4 msec)", "#length(3)", "#length(5)", "#groupwin(k)#length(3)", "#sort(3, i desc)", "#rank(k, 2, i)",
+    "#time_accum(2 msec)", "#groupwin(k)#time_accum(3 msec)", "#groupwin(k)#sort(2, i)", "#sort(2, d, k)",
+    "#expr(current_count <= 4 and oldest_timestamp > newest_timestamp - 8)",
     "#keepall", "(i > 0)#time(6 msec)", "(k = 'A')#length(2)", "#lastevent",
 ]  # fmt: skip
 ROWS = ["k, i", "d", "k, b", "i, f, k", "i + 1 as j"]
@@ -69,7 +80,8 @@ def text_of(draw: Random) -> str:
         return f"select {items} from {stream}{draw.choice(VIEWS[5:7])}{group}"
     if kind == "aggregates":
         return f"select irstream {items} from {stream}{view}{where}{group}"
-    return f"select {items} from {stream}{view}{where}{group} output first every {draw.choice((3, 8))} msec"
+    having = draw.choice(["", "", " having count(*) > 1", " having max(i) > 0 and count(d) < 4"])
+    return f"select {items} from {stream}{view}{where}{group}{having} output first every {draw.choice((3, 8))} msec"
 
 
 @pytest.mark.some_databases(1)
@@ -83,6 +95,7 @@ def test_results_are_what_the_database_makes_of_them(
     if draw.random() < 0.3:
         monkeypatch.setattr(window_rows, "MOST_ROWS", 9)
         monkeypatch.setattr(derived_rows, "MOST_ROWS", 9)
+        monkeypatch.setattr(left_rows, "MOST_ROWS", 9)
         monkeypatch.setattr(derived_rows, "SWEEP", 4)
         monkeypatch.setattr(window_rows, "SWEEP", 4)
         monkeypatch.setattr(derived_results, "RETRY", 7)

@@ -750,6 +750,8 @@ COUNTED = {
     "full": ("sql", "SELECT SUM(i) AS n FROM s WINDOW(ROWS 9 SLIDE 4)"),
     "doubles": ("epl", "select sum(d) as n from s#length(5) output every 9 events"),
     "whole numbers": ("epl", "select sum(i) as n from s#length(5) output last every 9 events"),
+    "all rows": ("epl", "select sum(i) as n from s output last every 9 events"),
+    "averages of keys": ("epl", "select k, avg(d) as n from s(k = 'A') group by k output last every 9 events"),
 }
 OF_AGGREGATES = {
     "last": ("epl", "select sum(d) as n, count(*) as c from s#length(5) output last every 100 msec"),
@@ -1008,7 +1010,7 @@ def test_jumping_windows_report_what_each_push_as_a_transaction_does(url: str, n
                         tables = sorted(cep.database.table_names())
                         found[-1].append(tables)
                         kept = next(each for each in ("cep_raw_s", "cep_window_s", "cep_raw") if each in tables)
-                        cep.database.execute(f"DELETE FROM {kept} WHERE i % 2 = 0")
+                        cep.database.execute(f"DELETE FROM {kept} WHERE seq % 2 = 0")
                     case 3:
                         cep.purge()
             cep.finish()

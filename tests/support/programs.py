@@ -266,7 +266,7 @@ def computed_program(seed: int, most: int) -> Program:
     events = [event for event in history(chance, most) if event[0] in "SA"]
     texts = [(language, text) for language, several in COMPUTED.items() for text in several]
     chosen = chance.sample(texts, chance.choice((1, 1, 1, 2, 3)))
-    way = chance.choice(("", "", "", "named", "table"))
+    way = chance.choice(("", "", "named", "table"))
     groups = [
         [Declared(f"q{place}", language, text, (f"q{place}",), chance.choice(("", way)))]
         for place, (language, text) in enumerate(chosen)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from bridge.engine.results import Results, ResultStatement
 from bridge.engine.single_events.computed import Compute, Row
 from bridge.engine.single_events.derived_results import DerivedResults
-from bridge.engine.single_events.outputs import TableOutput
+from bridge.engine.single_events.outputs import TableOutput, result_query
 from bridge.engine.single_events.reports import ReportReader
 from bridge.engine.single_events.window_aggregates import WindowAggregate
 from bridge.engine.single_events.window_changes import WindowChanges
@@ -71,6 +71,32 @@ Reader = Compute | WindowReader | ReportReader
 """A reader of the results of one statement."""
 
 
+class FilledOutputs:
+    """The outputs of a plan, and the readers of their results: those of `readers`, or `unheard` ones for outputs alone."""
+
+    def __init__(self, readers: Sequence[tuple[ResultStatement, Reader]], outputs: Sequence[TableOutput]) -> None:
+        self._outputs = outputs
+        alone = [(result.members[0], reader) for result, reader in readers if len(result.members) == 1]
+        self._readers = {result_query(entry).text: reader for entry, reader in alone} if outputs else {}
+        self.unheard: list[Reader] = []
+        self.of_readers: dict[int, list[TableOutput]] = {}
+
+    def are_read(self, reader_of: Callable[[TableOutput], Reader | None]) -> bool:
+        """Finds the reader of each output; returns whether this process computes the results of all outputs."""
+        for output in self._outputs:
+            reader = self._readers.get(output.query.text)
+            if reader is None:
+                reader = reader_of(output)
+                if reader is None:
+                    return False
+                self._readers[output.query.text] = reader
+                self.unheard.append(reader)
+            if isinstance(reader, ReportReader | WindowChanges):
+                return False
+            self.of_readers.setdefault(id(reader), []).append(output)
+        return True
+
+
 class Found(NamedTuple):
     """The results of events, and those for tables of results: the table, the event, and its rows."""
 
@@ -111,6 +137,12 @@ class InProcess:
         return [*(reader for reader in readers if isinstance(reader, WindowReader)), *self.checks]
 
     @functools.cached_property
+    def _of_values(self) -> list[tuple[ResultStatement | None, Compute | WindowReader]]:
+        """The readers of values and windows; without a statement if only tables get their results."""
+        known = (*self.readers, *((None, reader) for reader in self.unheard))
+        return [(result, reader) for result, reader in known if not isinstance(reader, ReportReader)]
+
+    @functools.cached_property
     def is_joined(self) -> bool:
         """Whether a statement over many events may join each event with its rows."""
         return any(window.is_joined for window in self._windows)
@@ -144,9 +176,7 @@ class InProcess:
             if isinstance(changes, ByTime):
                 changes.begin(before)
         found = Found([], [])
-        several = [
-            (result, reader, list[Row]()) for result, reader in self.readers if not isinstance(reader, ReportReader)
-        ]
+        several = [(result, reader, list[Row]()) for result, reader in self._of_values]
         for row in rows:
             if any(check.take(row) is None for check in self.checks):
                 return None
@@ -159,13 +189,9 @@ class InProcess:
                 results += own
                 if own and self.outputs:
                     found.outputs.extend((output, row, own) for output in self.outputs.get(id(reader), ()))
-            for reader in self.unheard:
-                own = reader.take(row) if isinstance(reader, WindowReader) else reader(row)  # type: ignore[operator]
-                if own is None:
-                    return None
-                found.outputs.extend((output, row, own) for output in self.outputs[id(reader)] if own)
         for result, _, results in several:
-            found.results.extend(result.distribute(results))
+            if result is not None:
+                found.results.extend(result.distribute(results))
         return found
 
     def of_reports(self, reports: Mapping[str, pa.Table]) -> Results | None:

@@ -13,9 +13,9 @@ from bridge.engine.results import ResultStatement
 from bridge.engine.single_events.added_rows import added_rows, totals_updates
 from bridge.engine.single_events.bound_statements import BoundStatements, Unbound, row_of
 from bridge.engine.single_events.boundaries import NextBoundaries, RowNumbers
-from bridge.engine.single_events.in_process import InProcess, Reader, ReportsInTime
+from bridge.engine.single_events.in_process import FilledOutputs, InProcess, Reader, ReportsInTime
 from bridge.engine.single_events.one_event import BoundaryCall, EventStatement, MachineReader, MachineStep, OneEventPlan
-from bridge.engine.single_events.outputs import FilledOutputs, TableOutput, result_query, written_here
+from bridge.engine.single_events.outputs import TableOutput, result_query, written_here
 from bridge.engine.single_events.postponed import is_unfailing
 from bridge.engine.single_events.reports import report_reader
 from bridge.engine.single_events.totals_table import TotalsAggregate, TotalsUpdate

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 from sqlglot import exp
 
@@ -17,17 +16,12 @@ from bridge.engine.catalogue import QueryEntry, ResultQuery
 from bridge.engine.results import ResultStatement
 from bridge.engine.single_events.bound_statements import BoundStatement, Row, marked, parameter
 from bridge.engine.single_events.computed import KINDS
-from bridge.engine.single_events.reports import ReportReader
-from bridge.engine.single_events.window_changes import WindowChanges
 from bridge.query.scripts import IntoTable
 from bridge.rewrite.plan import Call, Insert, Operator, OutputInsert, Purge, RowCall
 from bridge.stores.check import RESULT_ID, RESULT_NUMBER
 from windows.databases import Database
 from windows.schema import Attribute
 from windows.sql import column, number, table, table_names
-
-if TYPE_CHECKING:
-    from bridge.engine.single_events.in_process import Reader
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -83,46 +77,25 @@ def table_outputs(
 ) -> list[TableOutput]:
     """The tables that operators fill with results that this process may compute, in the order of their steps."""
     found = []
-    known = [entry for entry in entries if entry.direct is not None and isinstance(entry.resolved.node, IntoTable)]
+    known = [entry for entry in entries if entry.direct is not None]
     for operator in operators:
         for step in operator.steps:
             if not isinstance(step, OutputInsert):
                 continue
-            own = [entry for entry in known if operator in entry.operators and entry.resolved.node.table == step.table]
+            own = [entry for entry in known if operator in entry.operators and _table_of(entry) == step.table]
             if own and not own[0].flow.timed and all(field.type in KINDS for field in own[0].fields):
                 found.append(TableOutput(own[0], step, database))
     return found
 
 
+def _table_of(entry: QueryEntry) -> str | None:
+    node = entry.resolved.node
+    return node.table if isinstance(node, IntoTable) else None
+
+
 def result_query(entry: QueryEntry) -> ResultQuery:
     """The statement of the results of an event, without the inbox from which a table of results is filled."""
     return (entry.direct or entry.results).of("one")
-
-
-class FilledOutputs:
-    """The outputs of a plan, and the readers of their results: those of `readers`, or `unheard` ones for outputs alone."""
-
-    def __init__(self, readers: Sequence[tuple[ResultStatement, Reader]], outputs: Sequence[TableOutput]) -> None:
-        self._outputs = outputs
-        alone = [(result.members[0], reader) for result, reader in readers if len(result.members) == 1]
-        self._readers = {result_query(entry).text: reader for entry, reader in alone} if outputs else {}
-        self.unheard: list[Reader] = []
-        self.of_readers: dict[int, list[TableOutput]] = {}
-
-    def are_read(self, reader_of: Callable[[TableOutput], Reader | None]) -> bool:
-        """Finds the reader of each output; returns whether this process computes the results of all outputs."""
-        for output in self._outputs:
-            reader = self._readers.get(output.query.text)
-            if reader is None:
-                reader = reader_of(output)
-                if reader is None:
-                    return False
-                self._readers[output.query.text] = reader
-                self.unheard.append(reader)
-            if isinstance(reader, ReportReader | WindowChanges):
-                return False
-            self.of_readers.setdefault(id(reader), []).append(output)
-        return True
 
 
 def written_here(operators: Sequence[Operator], outputs: Sequence[TableOutput]) -> set[int]:

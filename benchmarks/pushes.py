@@ -2,12 +2,15 @@
 
     python -m benchmarks.pushes                          # DuckDB and SQLite in memory
     python -m benchmarks.pushes sqlite:// --sizes 1,10 --query "A B"
+    python -m benchmarks.pushes duckdb:////tmp/bench.db --into    # a durable bridge, with a table of results
 
-The figures are events per second of CPU time of this process, for databases that run in it, else of wall time.
+The figures are events per second of CPU time of this process, for databases that run in it, else of wall time. What a
+bridge has stored in the database is removed before and after each query.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import random
 import statistics
@@ -97,16 +100,22 @@ class PushCost:
     seconds: float
 
 
-def measure(url: str, query: str, sizes: tuple[int, ...], seconds: float, runs: int) -> Iterator[PushCost]:
-    """The cost of a push of each size. The sizes take turns, as other load of the machine then affects all of them."""
+def measure(
+    url: str, query: str, sizes: tuple[int, ...], seconds: float, runs: int, into: str | None = None
+) -> Iterator[PushCost]:
+    """The cost of a push of each size. The sizes take turns, as other load of the machine then affects all of them.
+
+    `into`: the table that gets the results; without one a function does.
+    """
     clock = time.process_time if url.startswith(("duckdb", "sqlite")) else time.perf_counter
-    with bridge.connect(url) as cep, warnings.catch_warnings():
+    with _bridge(url, into) as cep, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for stream in ("trades", "quotes"):
             cep.register_stream(stream, "symbol VARCHAR, price DOUBLE")
         language, text = QUERIES[query]
-        cep.create_query("q", text, language=language)
-        cep.add_output_processor("q", lambda event: None)
+        cep.create_query("q", text, language=language, into=into)
+        if into is None:
+            cep.add_output_processor("q", lambda event: None)
         events, found = _events(), dict[int, list[float]]()
         cep.push_events("quotes", [next(events) for _ in range(1_000)])
         _push(cep, events, 1_000, 1)  # the window is full from the start
@@ -119,6 +128,17 @@ def measure(url: str, query: str, sizes: tuple[int, ...], seconds: float, runs: 
                 found.setdefault(size, []).append((clock() - before) / pushes)
         for size, times in found.items():
             yield PushCost(url, query, size, statistics.median(times))
+
+
+@contextlib.contextmanager
+def _bridge(url: str, into: str | None) -> Iterator[bridge.Bridge]:
+    cep = bridge.connect(url, fresh=True)
+    try:
+        if into is not None:
+            cep.database.execute(f"DROP TABLE IF EXISTS {into}")
+        yield cep
+    finally:
+        cep.drop()
 
 
 def _push(cep: bridge.Bridge, events: Iterator[tuple[tuple[str, float], int]], pushes: int, size: int) -> None:
@@ -147,13 +167,17 @@ def _numbers(context: click.Context, option: click.Parameter, text: str) -> tupl
 @click.option("--query", multiple=True, type=click.Choice(list(QUERIES)), help="A query. Repeatable. Default: all.")
 @click.option("--seconds", default=1.0, show_default=True, help="Seconds per figure, shared by its runs.")
 @click.option("--runs", default=3, show_default=True, help="Runs per figure.")
-def main(urls: tuple[str, ...], sizes: tuple[int, ...], query: tuple[str, ...], seconds: float, runs: int) -> None:
+@click.option("--into", is_flag=True, help="Write the results into a table, pushes_results.")
+def main(
+    urls: tuple[str, ...], sizes: tuple[int, ...], query: tuple[str, ...], seconds: float, runs: int, into: bool
+) -> None:
     """Measure what pushes of different sizes cost, for one query at a time."""
     click.echo(f"| events per second, by events per push | {' | '.join(map('{:,}'.format, sizes))} |")
     click.echo(f"|---|{'---:|' * len(sizes)}")
     for url in urls or ("duckdb://", "sqlite://"):
         for name in query or QUERIES:
-            rates = [f"{cost.size / cost.seconds:,.0f}" for cost in measure(url, name, sizes, seconds, runs)]
+            costs = measure(url, name, sizes, seconds, runs, "pushes_results" if into else None)
+            rates = [f"{cost.size / cost.seconds:,.0f}" for cost in costs]
             click.echo(f"| {url}: {name} | {' | '.join(rates)} |")
 
 

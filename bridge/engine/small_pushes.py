@@ -177,6 +177,8 @@ class SmallPushes(Transactions):
         """Whether events of a stream can be in the journal, whose table is created when it is first needed."""
         if not (self.has_connection_alone and self._has_python_types):
             return False
+        if self._excluded:  # when the event is pushed again, all queries take part
+            return False
         if not self._journal.has_table(stream):
             self._journal.make_table(stream)
             self.has_committed = False

@@ -242,3 +242,27 @@ def test_an_earlier_program_refuses_a_state_with_a_journal(embedded: Database, t
     layouts = {LoggedCall(*row).layout for row in database.fetch("SELECT * FROM cep_definitions")}
     assert layouts == {LAYOUT}
     cep.drop()
+
+
+def test_an_event_that_a_query_has_skipped_stays_skipped(embedded: Database, tmp_path: pathlib.Path) -> None:
+    """It is not in the journal: pushed again, it would make the query fail once more."""
+    url = embedded.durable(tmp_path)
+    cep, rows = with_sizes(url)
+    for number, value in enumerate([1, 2, 3, -(2**63)], 1):
+        cep.push_event("n", [value], 1000 + number)
+    assert cep.status().queries["sizes"].skipped == 1
+    die(cep)
+    cep, more = with_sizes(url)
+    cep.push_event("n", [-4], 2000)
+    assert (rows, more) == ([1, 2, 3], [4])
+    cep.drop()
+
+
+def with_sizes(url: str) -> tuple[bridge.Bridge, list[int]]:
+    cep, rows = bridge.connect(url), list[int]()
+    cep.register_stream("n", "v BIGINT")
+    cep.create_query("few", "SELECT v FROM n WHERE v < 100")
+    cep.create_query("sizes", "SELECT ABS(v) AS size FROM n", on_error="skip")
+    cep.add_output_processor("few", lambda event: None)
+    cep.add_output_processor("sizes", lambda event: rows.append(event.payload["size"]))
+    return cep, rows

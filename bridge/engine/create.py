@@ -176,12 +176,9 @@ def create(name: str, definition: Definition, text: str, runner: Runner, call: L
 
 @contextlib.contextmanager
 def _restored_on_error(runner: Runner) -> Iterator[None]:
-    """A transaction. An error in it also undoes changes of the declarations and of the network's operators."""
-    with (
-        runner.catalogue.declarations.restored_on_error(),
-        runner.network.restored_on_error(),
-        runner.transaction(),
-    ):
+    """A transaction. An error in it also undoes changes of the declarations."""
+    with runner.transaction():
+        runner.restored_by(runner.catalogue.declarations.remember())
         yield
 
 
@@ -300,19 +297,20 @@ def remove_script(entry: ScriptEntry, runner: Runner, forget: Callable[[str], No
     """
     catalogue = runner.catalogue
     own = {name.lower() for name in entry.outputs}
+    queries = [catalogue.query_entry(name) for name in entry.outputs]
     for name in entry.outputs:
         if others := [reader for reader in catalogue.readers(name) if reader.lower() not in own]:
             raise InUse(f"{name!r} is read by {', '.join(map(repr, others))}: remove that first")
     with runner.transaction():
-        for place, name in enumerate(reversed(entry.outputs)):
-            query = catalogue.query_entry(name)
-            forget(name)
+        for place, query in enumerate(reversed(queries)):
+            forget(query.name)
             runner.remove_query(query, logged=None if place else entry.name)
-            query.processors.clear()
         del catalogue.scripts[entry.name.lower()]
         for stream in entry.streams:
             if stream.lower() in catalogue.streams and not catalogue.readers(stream):
                 runner.remove_stream(catalogue.stream_entry(stream))
+    for query in queries:
+        query.processors.clear()
 
 
 def _declare(name: str, schema: Schema, runner: Runner) -> None:

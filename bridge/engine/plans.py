@@ -74,6 +74,10 @@ class Plans(abc.ABC):
         """A transaction: all of the block takes effect, or nothing."""
 
     @abc.abstractmethod
+    def remember_definitions(self) -> None:
+        """Has the present definitions restored if the current transaction does not take effect."""
+
+    @abc.abstractmethod
     def _outdate(self) -> None:
         """Notes that operators were added or removed."""
 
@@ -131,11 +135,12 @@ class Plans(abc.ABC):
         self._tables.drop(name)
 
     def remove_stream(self, entry: StreamEntry) -> None:
-        del self.catalogue.streams[entry.name.lower()]
-        self.catalogue.declarations.event_types.forget(entry.name)
-        self._inboxes.forget([entry.inbox])
         self._inboxes.unregister()
         with self.transaction():
+            self.remember_definitions()
+            del self.catalogue.streams[entry.name.lower()]
+            self.catalogue.declarations.event_types.forget(entry.name)
+            self._inboxes.forget([entry.inbox])
             self.log.remove_stream(entry.name, self.seq)
             self._tables.drop(entry.inbox)
 
@@ -236,14 +241,11 @@ class Plans(abc.ABC):
         Operators that both need keep their state; processors stay. On an error all is as before. The context gives the
         epochs that the new queries take over.
         """
-        queries, scripts, before = (
-            dict(self.catalogue.queries),
-            dict(self.catalogue.scripts),
-            list(self.network.operators),
-        )
+        before = list(self.network.operators)
         self._replaced = replaced
         try:
             with self.transaction():
+                self.remember_definitions()
                 for entry in replaced.entries:
                     del self.catalogue.queries[entry.name.lower()]
                 self.catalogue.scripts.pop(name.lower(), None)
@@ -258,10 +260,6 @@ class Plans(abc.ABC):
                 self._drop_unused()
         except BaseException:
             self._replaced = Replaced()
-            self.catalogue.queries.clear()
-            self.catalogue.queries.update(queries)
-            self.catalogue.scripts.clear()
-            self.catalogue.scripts.update(scripts)
             self._forget_unused()
             raise
         finally:
@@ -289,10 +287,11 @@ class Plans(abc.ABC):
 
     def remove_query(self, entry: QueryEntry, logged: str | None = None) -> None:
         """Drops the tables that no other query needs. `logged`: the removed query or script, which is to be logged."""
-        del self.catalogue.queries[entry.name.lower()]
-        self.results.outdate()
-        self._outdate()
         with self.transaction():
+            self.remember_definitions()
+            del self.catalogue.queries[entry.name.lower()]
+            self.results.outdate()
+            self._outdate()
             if logged is not None:
                 self.log_removal(logged)
             self._drop_unused()

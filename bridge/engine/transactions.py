@@ -41,6 +41,8 @@ class Transactions(Plans):
         self.has_committed = False
         """Whether the transaction of the newest push has taken effect; an interruption may come after that."""
         self._in_transaction = False
+        self._restoring: list[Callable[[], None]] = []
+        """What restores definitions that the current transaction has removed, if it does not take effect."""
         self._is_trial = False
         """Whether pushes are rolled back at the end."""
 
@@ -64,6 +66,8 @@ class Transactions(Plans):
         remembered, tables = self._position(), list(self._tables.names)
         is_storing = stores_postponed and bool(self._postponed)
         self._in_transaction, self.has_committed, is_ending = True, False, False
+        self._restoring.clear()
+        self.network.begin()
         interruption: BaseException | None = None
         try:
             self.database.begin()  # inside the block, as an interrupted `begin` may have begun the transaction
@@ -88,11 +92,28 @@ class Transactions(Plans):
         if is_storing:
             self._postponed.clear()
         self._tables.drop_unused()
-        self.network.names.commit()
+        self.network.commit()
         self.log.commit()
         if interruption is not None:
             raise interruption
         self._housekeeping.tidy(self.seq)
+
+    def restored_by(self, restore: Callable[[], None]) -> None:
+        """Has `restore` called if the current transaction does not take effect; the last one is called first."""
+        self._restoring.append(restore)
+
+    def remember_definitions(self) -> None:
+        known = [
+            (found, dict(found)) for found in (self.catalogue.streams, self.catalogue.queries, self.catalogue.scripts)
+        ]
+
+        def restore() -> None:
+            for found, before in known:
+                found.clear()
+                found.update(before)  # type: ignore[arg-type]
+
+        self.restored_by(restore)
+        self.restored_by(self.catalogue.declarations.remember())
 
     def _position(self) -> tuple[Any, ...]:
         """The fields of this object that a push changes."""
@@ -106,11 +127,16 @@ class Transactions(Plans):
 
     def _undo(self, remembered: tuple[Any, ...], tables: list[str], registered: Mapping[str, Any]) -> None:
         """Rolls back, and restores the fields of this object to their values before the transaction."""
+        self.network.rollback()
+        if self._restoring:
+            self.results.outdate()
+            self._outdate()
+        while self._restoring:
+            self._restoring.pop()()
         self._go_back(remembered)
         self._tables.names = tables
         self._tables.keep_unused()
         self._housekeeping.undo()
-        self.network.names.rollback()
         self.log.rollback()
         with contextlib.suppress(Refused):
             self.database.rollback()

@@ -258,11 +258,8 @@ class Plans(abc.ABC):
                 self.lost = take_over(self.network, before, replaced, self.catalogue.queries.values())
                 self._replaced = Replaced()
                 self._drop_unused()
-        except BaseException:
-            self._replaced = Replaced()
-            self._forget_unused()
-            raise
         finally:
+            self._replaced = Replaced()
             self.results.outdate()
             self._outdate()
 
@@ -311,14 +308,8 @@ class Plans(abc.ABC):
             if name in self._tables.names:
                 self._tables.drop(name)
 
-    def undo(self, queries: Iterable[str], streams: Iterable[str], tables: Iterable[str] = ()) -> None:
+    def forget_undone(self) -> None:
         """After a refusal, whose transaction has removed the tables: forgets what used them."""
-        for name in tables:
-            self.catalogue.tables.pop(name, None)
-        for name in queries:
-            self.catalogue.queries.pop(name.lower(), None)
-        for stream in streams:
-            self.catalogue.streams.pop(stream.lower(), None)
         self._forget_unused()
         self._tables.forget_texts()
         self._outdate()

@@ -11,6 +11,7 @@ from bridge.engine.housekeeping import Housekeeping
 from bridge.engine.intake import EventBatch
 from bridge.engine.plans import Plans
 from bridge.engine.single_events.postponed import PostponedEvents
+from bridge.engine.takeover import Replaced
 from bridge.rewrite.plan import Insert, Purge
 from windows.databases import Database, Refused
 
@@ -42,7 +43,9 @@ class Transactions(Plans):
         """Whether the transaction of the newest push has taken effect; an interruption may come after that."""
         self._in_transaction = False
         self._restoring: list[Callable[[], None]] = []
-        """What restores definitions that the current transaction has removed, if it does not take effect."""
+        """What restores definitions that the current transaction has changed, if it does not take effect."""
+        self._remembers = False
+        """Whether that includes the catalogue and the network."""
         self._is_trial = False
         """Whether pushes are rolled back at the end."""
 
@@ -67,6 +70,7 @@ class Transactions(Plans):
         is_storing = stores_postponed and bool(self._postponed)
         self._in_transaction, self.has_committed, is_ending = True, False, False
         self._restoring.clear()
+        self._remembers = False
         self.network.begin()
         interruption: BaseException | None = None
         try:
@@ -103,17 +107,29 @@ class Transactions(Plans):
         self._restoring.append(restore)
 
     def remember_definitions(self) -> None:
-        known = [
-            (found, dict(found)) for found in (self.catalogue.streams, self.catalogue.queries, self.catalogue.scripts)
-        ]
+        """Has the present definitions restored if the current transaction does not take effect.
+
+        This is called before each change of definitions; the first call in a transaction counts.
+        """
+        if not self._remembers:
+            self._remembers = True
+            self.restored_by(self._remembered())
+
+    def _remembered(self) -> Callable[[], None]:
+        catalogue = self.catalogue
+        kinds: list[dict[str, Any]] = [catalogue.streams, catalogue.queries, catalogue.scripts, catalogue.tables]
+        before, undo_declarations = [dict(kind) for kind in kinds], catalogue.declarations.remember()
 
         def restore() -> None:
-            for found, before in known:
-                found.clear()
-                found.update(before)  # type: ignore[arg-type]
+            undo_declarations()
+            for kind, known in zip(kinds, before, strict=True):
+                kind.clear()
+                kind.update(known)
+            self._replaced = Replaced()
+            self.results.outdate()
+            self.forget_undone()
 
-        self.restored_by(restore)
-        self.restored_by(self.catalogue.declarations.remember())
+        return restore
 
     def _position(self) -> tuple[Any, ...]:
         """The fields of this object that a push changes."""
@@ -128,9 +144,6 @@ class Transactions(Plans):
     def _undo(self, remembered: tuple[Any, ...], tables: list[str], registered: Mapping[str, Any]) -> None:
         """Rolls back, and restores the fields of this object to their values before the transaction."""
         self.network.rollback()
-        if self._restoring:
-            self.results.outdate()
-            self._outdate()
         while self._restoring:
             self._restoring.pop()()
         self._go_back(remembered)

@@ -82,41 +82,88 @@ def push(cep: bridge.Bridge, first: int, last: int) -> None:
         cep.push_event(stream, ["ab"[number % 2], number * 7 % 5], number * 1000)
 
 
-def full() -> None:
-    raise Refused("the disk is full")
+def failing(error: BaseException) -> Callable[[], None]:
+    """A COMMIT that does not take effect."""
+
+    def commit() -> None:
+        raise error
+
+    return commit
 
 
-def results(url: str, action: Action | None, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], Received, Received]:
-    """The queries, and the results before and after a restart; the COMMIT of the action fails before both."""
+def results(
+    url: str, action: Action | None = None, error: BaseException | None = None
+) -> tuple[list[str], Received, Received]:
+    """The names, and the results before and after a restart; the COMMIT of the action fails before both."""
     received: Received = []
     cep, handle = opened(url, received)
     push(cep, 1, 9)
-    if action is not None:
-        with monkeypatch.context() as patched:
-            patched.setattr(cep.database, "commit", full)
-            with pytest.raises(bridge.BridgeError, match="the disk is full"):
+    if action is not None and error is not None:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(cep.database, "commit", failing(error))
+            with pytest.raises((bridge.BridgeError, type(error)), match=str(error)):
                 action(cep, handle)
-    queries = [*cep.queries, *cep.streams]
+    names = [*cep.queries, *cep.streams]
     push(cep, 9, 18)
     before = sorted(received, key=repr)
     cep.close()
     received.clear()
     cep, handle = opened(url, received)
     push(cep, 18, 25)
+    after = sorted(received, key=repr)
     if action is not None:
-        after = sorted(received, key=repr)
         action(cep, handle)
         push(cep, 25, 30)
-        cep.drop()
-        return queries, before, after
     cep.drop()
-    return queries, before, sorted(received, key=repr)
+    return names, before, after
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return results(f"sqlite:///{tmp_path_factory.mktemp('undisturbed')}/state.db")
 
 
 @pytest.mark.parametrize("action", ACTIONS.values(), ids=ACTIONS)
 def test_a_definition_whose_commit_fails_changes_nothing(
-    database: Database, tmp_path: pathlib.Path, action: Action, monkeypatch: pytest.MonkeyPatch
+    database: Database, tmp_path: pathlib.Path, action: Action, undisturbed: Any
 ) -> None:
-    found = results(database.durable(tmp_path), action, monkeypatch)
-    (tmp_path / "undisturbed").mkdir()
-    assert found == results(f"sqlite:///{tmp_path}/undisturbed/state.db", None, monkeypatch)
+    assert results(database.durable(tmp_path), action, Refused("the disk is full")) == undisturbed
+
+
+@pytest.mark.parametrize("action", ACTIONS.values(), ids=ACTIONS)
+def test_a_definition_that_is_interrupted_changes_nothing(
+    tmp_path: pathlib.Path, action: Action, undisturbed: Any
+) -> None:
+    assert results(f"sqlite:///{tmp_path}/state.db", action, KeyboardInterrupt("by the user")) == undisturbed
+
+
+def test_a_watched_stream_whose_removal_fails_is_read_on(
+    embedded: Database, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, received = embedded.durable(tmp_path), list[int]()
+
+    def opened_again() -> bridge.Bridge:
+        cep = bridge.connect(url)
+        cep.database.execute("CREATE TABLE IF NOT EXISTS orders (id INTEGER, a INTEGER)")
+        cep.register_stream("orders", table="orders", position="id", since="beginning")
+        return cep
+
+    def read(cep: bridge.Bridge, number: int) -> None:
+        cep.database.execute(f"INSERT INTO orders VALUES ({number}, {number})")
+        cep.poll()
+
+    cep = opened_again()
+    read(cep, 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(cep.database, "commit", failing(Refused("the disk is full")))
+        with pytest.raises(bridge.DatabaseError, match="the disk is full"):
+            cep.remove_stream("orders")
+    cep.create_query("q", "SELECT a FROM orders")
+    cep.add_output_processor("q", lambda event: received.append(event.payload["a"]))
+    read(cep, 2)
+    cep.close()
+    cep = opened_again()
+    cep.add_output_processor("q", lambda event: received.append(event.payload["a"]))
+    read(cep, 3)
+    cep.drop()
+    assert received == [2, 3]

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 import bridge.stores.check  # noqa: F401  (registers the checks of what data stores are for)
@@ -150,39 +150,25 @@ def create(name: str, definition: Definition, text: str, runner: Runner, call: L
     is_script = isinstance(definition, (Script, MultiFilter))
     script = definition if isinstance(definition, Script) else Script((), (Output(name, definition),))
     known, made = set(catalogue.streams), list[str]()
-    try:
-        new = written_tables(script.queries.values(), runner.database)
-        runner.network.written_tables = (
-            runner.expected | new | {each for entry in catalogue.queries.values() for each in entry.writes}
-        )
-        _refuse_late_writes(script, runner)
-        with _restored_on_error(runner):
-            for stream, schema in script.streams:
-                _declare(stream, schema, runner)
-            for output, node in script.queries.items():
-                _register_inline(node, runner)
-                runner.add_query(catalogue.free(output), catalogue.declarations.expand(node), text)
-                made.append(output)
-                _check_schema(output, script.declared.get(output), runner)
-            if call is not None:
-                runner.log.add(call, [output.lower() for output in made], set(catalogue.streams) - known)
-    except Exception:
-        runner.undo(made, set(catalogue.streams) - known)
-        raise
-    if is_script:
-        streams = [stream for stream, _ in script.streams if stream.lower() not in known]
-        catalogue.scripts[name.lower()] = ScriptEntry(name, script, tuple(made), tuple(streams))
-
-
-@contextlib.contextmanager
-def _restored_on_error(runner: Runner) -> Iterator[None]:
-    """A transaction. An error in it also undoes changes of the declarations and of the network's operators."""
-    with (
-        runner.catalogue.declarations.restored_on_error(),
-        runner.network.restored_on_error(),
-        runner.transaction(),
-    ):
-        yield
+    new = written_tables(script.queries.values(), runner.database)
+    runner.network.written_tables = (
+        runner.expected | new | {each for entry in catalogue.queries.values() for each in entry.writes}
+    )
+    _refuse_late_writes(script, runner)
+    with runner.transaction():
+        runner.remember_definitions()
+        for stream, schema in script.streams:
+            _declare(stream, schema, runner)
+        for output, node in script.queries.items():
+            _register_inline(node, runner)
+            runner.add_query(catalogue.free(output), catalogue.declarations.expand(node), text)
+            made.append(output)
+            _check_schema(output, script.declared.get(output), runner)
+        if call is not None:
+            runner.log.add(call, [output.lower() for output in made], set(catalogue.streams) - known)
+        if is_script:
+            streams = [stream for stream, _ in script.streams if stream.lower() not in known]
+            catalogue.scripts[name.lower()] = ScriptEntry(name, script, tuple(made), tuple(streams))
 
 
 def _refuse_late_writes(script: Script, runner: Runner) -> None:
@@ -205,27 +191,21 @@ def _create_statements(
 ) -> None:
     """Creates all statements of a text, or none."""
     catalogue = runner.catalogue
-    streams, queries, states = set(catalogue.streams), set(catalogue.queries), set(catalogue.tables)
-    try:
-        with _restored_on_error(runner):
-            effects = list[Effect]()
-            for statement in statements:
-                if isinstance(statement, Query) and name.lower() in catalogue.queries:
-                    continue  # an insertion into a stream of its own name
-                effects += (own := catalogue.declarations.apply(statement))
-                for effect in own:
-                    _carry_out(effect, name, text, runner)
-            if call is not None:
-                gone = {
-                    _query_of(effect, name).lower() for effect in effects if _is_removed_later(effect, name, runner)
-                }
-                new = set(catalogue.queries) - queries | gone
-                declares = len(statements) > 1 or not new or any(isinstance(each, ChangeQuery) for each in effects)
-                runner.log.add(call, new, set(catalogue.streams) - streams, declares)
-    except Exception:
-        made = set(catalogue.tables) - states
-        runner.undo(list(set(catalogue.queries) - queries | {name}), set(catalogue.streams) - streams, made)
-        raise
+    streams, queries = set(catalogue.streams), set(catalogue.queries)
+    with runner.transaction():
+        runner.remember_definitions()
+        effects = list[Effect]()
+        for statement in statements:
+            if isinstance(statement, Query) and name.lower() in catalogue.queries:
+                continue  # an insertion into a stream of its own name
+            effects += (own := catalogue.declarations.apply(statement))
+            for effect in own:
+                _carry_out(effect, name, text, runner)
+        if call is not None:
+            gone = {_query_of(effect, name).lower() for effect in effects if _is_removed_later(effect, name, runner)}
+            new = set(catalogue.queries) - queries | gone
+            declares = len(statements) > 1 or not new or any(isinstance(each, ChangeQuery) for each in effects)
+            runner.log.add(call, new, set(catalogue.streams) - streams, declares)
 
 
 def _query_of(effect: Effect, name: str) -> str:
@@ -300,19 +280,21 @@ def remove_script(entry: ScriptEntry, runner: Runner, forget: Callable[[str], No
     """
     catalogue = runner.catalogue
     own = {name.lower() for name in entry.outputs}
+    queries = [catalogue.query_entry(name) for name in entry.outputs]
     for name in entry.outputs:
         if others := [reader for reader in catalogue.readers(name) if reader.lower() not in own]:
             raise InUse(f"{name!r} is read by {', '.join(map(repr, others))}: remove that first")
     with runner.transaction():
-        for place, name in enumerate(reversed(entry.outputs)):
-            query = catalogue.query_entry(name)
-            forget(name)
+        runner.remember_definitions()
+        for place, query in enumerate(reversed(queries)):
+            forget(query.name)
             runner.remove_query(query, logged=None if place else entry.name)
-            query.processors.clear()
         del catalogue.scripts[entry.name.lower()]
         for stream in entry.streams:
             if stream.lower() in catalogue.streams and not catalogue.readers(stream):
                 runner.remove_stream(catalogue.stream_entry(stream))
+    for query in queries:
+        query.processors.clear()
 
 
 def _declare(name: str, schema: Schema, runner: Runner) -> None:

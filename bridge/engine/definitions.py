@@ -78,13 +78,10 @@ class Definitions(Access):
 
     def _add_stream(self, name: str, schema: Schema, rules: TimeRules) -> None:
         call = LoggedCall(0, 0, "stream", name, "", str(schema), self._runner.seq).with_options(**rules._asdict())
-        try:
-            with self._runner.transaction():
-                self._runner.add_stream(name, schema, rules)
-                self._runner.log.add(call, (), [name.lower()])
-        except Exception:
-            self._runner.undo([], [name])
-            raise
+        with self._runner.transaction():
+            self._runner.remember_definitions()
+            self._runner.add_stream(name, schema, rules)
+            self._runner.log.add(call, (), [name.lower()])
 
     @locked
     def create_query(

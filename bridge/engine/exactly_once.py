@@ -159,7 +159,10 @@ class SourcePositions:
 
     def remove(self, source: str) -> None:
         """Removes the state of a source, inside a transaction."""
-        if self._known.pop(source, None) is not None and self._table.is_made:
+        known = self._known.pop(source, None)
+        if known is not None:
+            self._runner.restored_by(functools.partial(self.set, source, known))
+        if known is not None and self._table.is_made:
             database = self._runner.database
             text = f"DELETE FROM {self._table.text} WHERE {database.quoted('source')} = {database.placeholder}"
             database.execute_bound(text, [source])

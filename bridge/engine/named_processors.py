@@ -104,10 +104,12 @@ class NamedProcessors:
     def unsubscribe(self, query: str, name: str) -> None:
         """Removes the position of a processor. Without any position, results are no longer stored."""
         stored = self._stored.get(query.lower())
-        if stored is None or stored.positions.pop(name, None) is None:
+        if stored is None or name not in stored.positions:
             return
-        stored.processors.pop(name, None)
         with self._runner.transaction():
+            self._runner.restored_by(self._remember(stored))
+            stored.positions.pop(name)
+            stored.processors.pop(name, None)
             self._execute(f"DELETE FROM {self._table.text} WHERE {self._same}", [query.lower(), name])
             if not stored.positions:
                 self.forget(query)
@@ -157,9 +159,11 @@ class NamedProcessors:
 
     def forget(self, query: str) -> None:
         """Stops storing the results of a query."""
-        stored = self._stored.pop(query.lower(), None)
+        stored = self._stored.get(query.lower())
         if stored is not None:
             with self._runner.transaction():
+                self._runner.restored_by(self._remember(stored))
+                del self._stored[query.lower()]
                 self._runner.remove_query(self._runner.catalogue.query_entry(stored.query), logged=stored.query)
                 self._execute(
                     f"DELETE FROM {self._table.text} WHERE {self._quoted('query')} = {self._mark}", [query.lower()]
@@ -290,6 +294,15 @@ class NamedProcessors:
         )
         self._execute(text, [stored.entry.name.lower()])
         self._runner.drop_own(before.table)
+
+    def _remember(self, stored: StoredResults) -> Callable[[], None]:
+        """A function that restores what is stored now, and the processors of one of the queries."""
+        known, positions, processors = dict(self._stored), dict(stored.positions), dict(stored.processors)
+
+        def back() -> None:
+            self._stored, stored.positions, stored.processors = known, positions, processors
+
+        return back
 
     @contextlib.contextmanager
     def restored_on_error(self) -> Iterator[None]:

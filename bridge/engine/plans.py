@@ -76,6 +76,10 @@ class Plans(abc.ABC):
         """A transaction: all of the block takes effect, or nothing."""
 
     @abc.abstractmethod
+    def remember_definitions(self) -> None:
+        """Has the present definitions restored if the current transaction does not take effect."""
+
+    @abc.abstractmethod
     def _outdate(self) -> None:
         """Notes that operators were added or removed."""
 
@@ -120,11 +124,12 @@ class Plans(abc.ABC):
         self._tables.drop(name)
 
     def remove_stream(self, entry: StreamEntry) -> None:
-        del self.catalogue.streams[entry.name.lower()]
-        self.catalogue.declarations.event_types.forget(entry.name)
-        self._inboxes.forget([entry.inbox])
         self._inboxes.unregister()
         with self.transaction():
+            self.remember_definitions()
+            del self.catalogue.streams[entry.name.lower()]
+            self.catalogue.declarations.event_types.forget(entry.name)
+            self._inboxes.forget([entry.inbox])
             self.log.remove_stream(entry.name, self.seq)
             self._tables.drop(entry.inbox)
             self.stream_tables.drop(entry.name)
@@ -227,14 +232,11 @@ class Plans(abc.ABC):
         Operators that both need keep their state; processors stay. On an error all is as before. The context gives the
         epochs that the new queries take over.
         """
-        queries, scripts, before = (
-            dict(self.catalogue.queries),
-            dict(self.catalogue.scripts),
-            list(self.network.operators),
-        )
+        before = list(self.network.operators)
         self._replaced = replaced
         try:
             with self.transaction():
+                self.remember_definitions()
                 for entry in replaced.entries:
                     del self.catalogue.queries[entry.name.lower()]
                 self.catalogue.scripts.pop(name.lower(), None)
@@ -247,15 +249,8 @@ class Plans(abc.ABC):
                 self.lost = take_over(self.network, before, replaced, self.catalogue.queries.values())
                 self._replaced = Replaced()
                 self._drop_unused()
-        except BaseException:
-            self._replaced = Replaced()
-            self.catalogue.queries.clear()
-            self.catalogue.queries.update(queries)
-            self.catalogue.scripts.clear()
-            self.catalogue.scripts.update(scripts)
-            self._forget_unused()
-            raise
         finally:
+            self._replaced = Replaced()
             self.results.outdate()
             self._outdate()
 
@@ -280,10 +275,11 @@ class Plans(abc.ABC):
 
     def remove_query(self, entry: QueryEntry, logged: str | None = None) -> None:
         """Drops the tables that no other query needs. `logged`: the removed query or script, which is to be logged."""
-        del self.catalogue.queries[entry.name.lower()]
-        self.results.outdate()
-        self._outdate()
         with self.transaction():
+            self.remember_definitions()
+            del self.catalogue.queries[entry.name.lower()]
+            self.results.outdate()
+            self._outdate()
             if logged is not None:
                 self.log_removal(logged)
             self._drop_unused()
@@ -303,14 +299,8 @@ class Plans(abc.ABC):
             if name in self._tables.names:
                 self._tables.drop(name)
 
-    def undo(self, queries: Iterable[str], streams: Iterable[str], tables: Iterable[str] = ()) -> None:
+    def forget_undone(self) -> None:
         """After a refusal, whose transaction has removed the tables: forgets what used them."""
-        for name in tables:
-            self.catalogue.tables.pop(name, None)
-        for name in queries:
-            self.catalogue.queries.pop(name.lower(), None)
-        for stream in streams:
-            self.catalogue.streams.pop(stream.lower(), None)
         self._forget_unused()
         self._tables.forget_texts()
         self._outdate()

@@ -12,6 +12,7 @@ from bridge.engine.intake import EventBatch
 from bridge.engine.journal import Journal
 from bridge.engine.plans import Plans
 from bridge.engine.single_events.postponed import PostponedEvents
+from bridge.engine.takeover import Replaced
 from bridge.rewrite.plan import Insert, Purge
 from windows.databases import Database, Refused
 
@@ -45,6 +46,10 @@ class Transactions(Plans):
         self._in_transaction = False
         self._is_storing = False
         """Whether the transaction has written what is postponed into the tables."""
+        self._restoring: list[Callable[[], None]] = []
+        """What restores definitions that the current transaction has changed, if it does not take effect."""
+        self._remembers = False
+        """Whether that includes the catalogue and the network."""
         self._is_trial = False
         """Whether pushes are rolled back at the end."""
 
@@ -68,6 +73,9 @@ class Transactions(Plans):
         remembered, tables = self._position(), list(self._tables.names)
         self._in_transaction, self.has_committed, is_ending = True, False, False
         self._is_storing = False
+        self._restoring.clear()
+        self._remembers = False
+        self.network.begin()
         interruption: BaseException | None = None
         try:
             self.database.begin()  # inside the block, as an interrupted `begin` may have begun the transaction
@@ -93,7 +101,7 @@ class Transactions(Plans):
             self._postponed.clear()
             self._journal.clear()
         self._tables.drop_unused()
-        self.network.names.commit()
+        self.network.commit()
         self.log.commit()
         if interruption is not None:
             raise interruption
@@ -115,6 +123,35 @@ class Transactions(Plans):
             self._journal.empty()
         self._is_storing = True
 
+    def restored_by(self, restore: Callable[[], None]) -> None:
+        """Has `restore` called if the current transaction does not take effect; the last one is called first."""
+        self._restoring.append(restore)
+
+    def remember_definitions(self) -> None:
+        """Has the present definitions restored if the current transaction does not take effect.
+
+        This is called before each change of definitions; the first call in a transaction counts.
+        """
+        if not self._remembers:
+            self._remembers = True
+            self.restored_by(self._remembered())
+
+    def _remembered(self) -> Callable[[], None]:
+        catalogue = self.catalogue
+        kinds: list[dict[str, Any]] = [catalogue.streams, catalogue.queries, catalogue.scripts, catalogue.tables]
+        before, undo_declarations = [dict(kind) for kind in kinds], catalogue.declarations.remember()
+
+        def restore() -> None:
+            undo_declarations()
+            for kind, known in zip(kinds, before, strict=True):
+                kind.clear()
+                kind.update(known)
+            self._replaced = Replaced()
+            self.results.outdate()
+            self.forget_undone()
+
+        return restore
+
     def _position(self) -> tuple[Any, ...]:
         """The fields of this object that a push changes."""
         return self._inboxes.filled, self._inboxes.skipped, self.seq, self.now, self._housekeeping.since_purge
@@ -127,11 +164,13 @@ class Transactions(Plans):
 
     def _undo(self, remembered: tuple[Any, ...], tables: list[str], registered: Mapping[str, Any]) -> None:
         """Rolls back, and restores the fields of this object to their values before the transaction."""
+        self.network.rollback()
+        while self._restoring:
+            self._restoring.pop()()
         self._go_back(remembered)
         self._tables.names = tables
         self._tables.keep_unused()
         self._housekeeping.undo()
-        self.network.names.rollback()
         self.log.rollback()
         with contextlib.suppress(Refused):
             self.database.rollback()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import dataclasses
 import itertools
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
@@ -19,6 +18,7 @@ from bridge.query.codec import fingerprint
 from bridge.query.epl_state import StateTable
 from bridge.query.nodes import Node
 from bridge.rewrite.derived_window import leaving_with, purge_expired_results
+from bridge.rewrite.earlier_states import EarlierStates
 from bridge.rewrite.flow import TIMES, Flow, Need, Selection
 from bridge.rewrite.names import TableNames
 from bridge.rewrite.plan import Insert, Operator
@@ -99,8 +99,9 @@ class Network:
         self.read_late: set[Node] = set()
         """Nodes that read tables which no query wrote when they were created; they read after all steps."""
         self._by_node: dict[tuple[Hashable, int], Operator] = {}
-        self._before: dict[int, tuple[Operator, dict[str, object]]] = {}
-        """The operators that the current creation has changed, with their earlier state."""
+        self._earlier = EarlierStates()
+        self._all: dict[str, object] = {}
+        """The collections of all operators before the current transaction has removed some."""
         self.reader = 0
         self._used: set[int | str] = set()
         self._needs: dict[int | str, set[int | str]] = {}
@@ -128,6 +129,7 @@ class Network:
     def keep(self, operators: Iterable[Operator]) -> list[Operator]:
         """Removes all operators except these; returns the removed ones, whose tables can be dropped."""
         kept = {id(operator) for operator in operators}
+        self._all = self._all or {name: vars(self)[name] for name in ("operators", "_by_id", "_by_node", "_needs")}
         gone = [operator for operator in self.operators if id(operator) not in kept]
         self._needs = {key: needs for key, needs in self._needs.items() if key in kept or isinstance(key, str)}
         self.operators = [operator for operator in self.operators if id(operator) in kept]
@@ -140,6 +142,9 @@ class Network:
 
     def keep_derived(self, names: set[str]) -> list[str]:
         """Removes all derived tables except these; returns the names of the tables that can be dropped."""
+        for operator in self.operators:
+            if not operator.derived.keys() <= names:
+                self.note_before(operator)
         gone = [name for operator in self.operators for name in operator.forget_derived(names)]
         for name in gone:
             self._needs.pop(name, None)
@@ -164,7 +169,7 @@ class Network:
             epoch, reader = (self.epoch, reader) if inherited is None else (inherited, inherited)
         found = self._by_node.get((key, epoch))
         if found is not None:
-            self._note_before(found)
+            self.note_before(found)
         else:
             sources, timed = self.concerns(node)
             reads = frozenset(each.name.lower() for each in query.walk(node) if isinstance(each, query.Stream))
@@ -205,27 +210,27 @@ class Network:
         self._used = above
         return result
 
-    @contextlib.contextmanager
-    def restored_on_error(self) -> Iterator[None]:
-        """A context that restores all operators after an error."""
-        changes = self.state_changes.copy()
-        self._before = {}
-        try:
-            yield
-        except BaseException:
-            self.state_changes.restore(changes)
-            for operator, state in self._before.values():
-                vars(operator).update(state)
-            raise
-        finally:
-            self._before = {}
+    def begin(self) -> None:
+        """Begins a transaction, whose changes of operators `rollback` undoes."""
+        self._earlier.clear()
+        self.state_changes.begin()
+        self._all = {}
 
-    def _note_before(self, operator: Operator) -> None:
+    def commit(self) -> None:
+        """Notes that the transaction has taken effect."""
+        self.names.commit()
+
+    def rollback(self) -> None:
+        """Restores the operators after a failed transaction; the caller removes those that it has created."""
+        self.names.rollback()
+        self.state_changes.rollback()
+        self._earlier.restore()
+        vars(self).update(self._all)
+
+    def note_before(self, operator: Operator) -> None:
         """Records the state of an operator before it is changed."""
         self.changed.setdefault(id(operator), (operator, [len(made.indexes) for made in operator.tables]))
-        if id(operator) not in self._before:
-            state = {name: copy.copy(value) for name, value in vars(operator).items()}
-            self._before[id(operator)] = operator, state
+        self._earlier.note(operator)
 
     def epochs_of(self, node: Node) -> list[int]:
         """The epochs of the operators of a window."""
@@ -254,7 +259,7 @@ class Network:
         for operator in self.operators:
             for place, made in enumerate(operator.tables):
                 if made.name == name and columns not in made.indexes:
-                    self._note_before(operator)
+                    self.note_before(operator)
                     operator.tables[place] = dataclasses.replace(made, indexes=(*made.indexes, columns))
 
     def use(self, operator: Operator) -> None:

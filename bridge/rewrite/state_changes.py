@@ -16,6 +16,8 @@ class StateChanges:
         self._tables = tables
         self._streams: dict[str, list[frozenset[str]]] = {}
         """For each table, the streams that each of its statements reads, in the order of creation."""
+        self._before: dict[str, list[frozenset[str]]] | None = None
+        """The same before the current transaction, if it has added statements."""
 
     def concern(self, names: Iterable[str]) -> bool:
         """Whether statements may change one of these tables; reading it then has a place among the steps."""
@@ -23,6 +25,8 @@ class StateChanges:
 
     def add(self, name: str, node: Node) -> None:
         """Adds a statement (the tree `node`) that changes this table."""
+        if self._before is None:
+            self._before = {known: list(found) for known, found in self._streams.items()}
         self._streams.setdefault(name.lower(), []).append(frozenset(_streams(node)))
 
     def add_all(self, tree: Node) -> None:
@@ -45,13 +49,14 @@ class StateChanges:
         counts = tuple((name, len(self._streams[name])) for name in sorted(tables) if name in self._streams)
         return (node, counts) if counts else node
 
-    def copy(self) -> dict[str, list[frozenset[str]]]:
-        """The statements so far, to `restore` after a refusal."""
-        return {name: list(found) for name, found in self._streams.items()}
+    def begin(self) -> None:
+        """Begins a transaction, whose new statements `rollback` forgets."""
+        self._before = None
 
-    def restore(self, copy: dict[str, list[frozenset[str]]]) -> None:
-        """Forgets the statements added since `copy`."""
-        self._streams = copy
+    def rollback(self) -> None:
+        """Forgets the statements that the failed transaction has added."""
+        if self._before is not None:
+            self._streams, self._before = self._before, None
 
 
 def _streams(node: Node) -> dict[str, str]:

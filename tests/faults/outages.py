@@ -4,8 +4,8 @@
 
 FAULT is `server` (it is ended and started again), `network` (all connections are cut, sometimes new ones are refused for a
 while) or `leader` (its process is killed, and one that stands by takes over). KIND is `postgresql` or `mariadb`, and for a
-leader also `sqlite`. The program and the comparison are those of `killing`; QUERIES are the names of some of its queries
-that read nothing which statements change, with commas between them.
+leader also `sqlite`. The program and the comparison are those of `killing`; QUERIES are the names of some of its queries,
+with commas between them; `mean` must be one of them.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from typing import Any
 import sqlalchemy as sa
 
 import bridge
-from tests.faults import killing
-from tests.faults.killing import check, work
+from tests.faults.killing import ALL, Mix, check, work
 from tests.support import runs, servers
 from tests.support.proxy import Proxy
 
@@ -52,8 +51,8 @@ def _pushed() -> None:
 class Program:
     """A program in a process of its own, which is started again when an error of the bridge ends it."""
 
-    def __init__(self, url: str, log: pathlib.Path, seed: int, **options: Any) -> None:
-        self._work = functools.partial(work, url, log, seed, _pushed, **options)
+    def __init__(self, url: str, log: pathlib.Path, seed: int, mix: Mix, **options: Any) -> None:
+        self._work = functools.partial(work, url, log, seed, mix, _pushed, **options)
         self.process = runs.forked(self._run, status=1)
 
     def _run(self) -> None:
@@ -107,7 +106,9 @@ def through(proxy: Proxy, server: servers.Server) -> str:
     return url.set(host="127.0.0.1", port=proxy.port, query=query).render_as_string(hide_password=False)
 
 
-def run_faults(fault: str, kind: str, times: int, folder: pathlib.Path, seed: int = 0) -> dict[str, Any]:
+def run_faults(
+    fault: str, kind: str, times: int, folder: pathlib.Path, seed: int = 0, mix: Mix = ALL
+) -> dict[str, Any]:
     """Lets a program meet faults, and compares what it has done with what an undisturbed bridge gives."""
     draw, log = random.Random(seed), folder / "received.log"
     server = servers.crashing(kind)
@@ -115,13 +116,13 @@ def run_faults(fault: str, kind: str, times: int, folder: pathlib.Path, seed: in
     if fault == "network":
         proxy = Proxy(servers.socket_of(server))
         url, fail = through(proxy, server), functools.partial(fail_network, proxy, draw)
-    program = Program(url, log, seed)
+    program = Program(url, log, seed, mix)
     try:
         seconds = _meet(fail, times, draw)
     finally:
         program.kill()
     try:
-        return {"times": times, **_spread(seconds), **check(server.url, log, "duckdb://")}
+        return {"times": times, **_spread(seconds), **check(server.url, log, "duckdb://", mix)}
     finally:
         server.stop()
 
@@ -138,17 +139,17 @@ def _meet(fail: Callable[[], None], times: int, draw: random.Random) -> list[flo
     return seconds
 
 
-def kill_leaders(kind: str, times: int, folder: pathlib.Path, seed: int = 0) -> dict[str, Any]:
+def kill_leaders(kind: str, times: int, folder: pathlib.Path, seed: int = 0, mix: Mix = ALL) -> dict[str, Any]:
     """Kills a leader again and again while another process stands by, and measures how long it takes to take over."""
     draw, log = random.Random(seed), folder / "received.log"
     server = None if kind == "sqlite" else servers.crashing(kind)
     url = f"sqlite:///{folder / 'leader.db'}" if server is None else server.url
-    programs = [Program(url, log, seed, standby=True)]
+    programs = [Program(url, log, seed, mix, standby=True)]
     seconds = []
     try:
         wait_for_pushes(1)
         for place in range(times):
-            programs.append(Program(url, log, seed + place + 1, standby=True))
+            programs.append(Program(url, log, seed + place + 1, mix, standby=True))
             wait_for_pushes(draw.randrange(2, 8))
             time.sleep(0.3 + draw.random() * 0.3)  # the other one has been started
             programs.pop(0).kill()
@@ -157,7 +158,11 @@ def kill_leaders(kind: str, times: int, folder: pathlib.Path, seed: int = 0) -> 
         for program in programs:
             program.kill()
     try:
-        return {"times": times, **_spread(seconds), **check(url, log, "sqlite://" if server is None else "duckdb://")}
+        return {
+            "times": times,
+            **_spread(seconds),
+            **check(url, log, "sqlite://" if server is None else "duckdb://", mix),
+        }
     finally:
         if server is not None:
             server.stop()
@@ -171,15 +176,13 @@ def _spread(seconds: list[float]) -> dict[str, float]:
 
 def main(fault: str, kind: str, times: str, seed: str = "0", queries: str = "") -> None:
     """Prints the figures of one run."""
-    if queries:
-        killing.QUERIES = {name: killing.PLAIN[name] for name in queries.split(",")}
-        killing.DECLARED = {}
+    mix = Mix(queries.split(",")) if queries else ALL
     with tempfile.TemporaryDirectory() as folder:
         place = pathlib.Path(folder)
         if fault == "leader":
-            found = kill_leaders(kind, int(times), place, int(seed))
+            found = kill_leaders(kind, int(times), place, int(seed), mix)
         else:
-            found = run_faults(fault, kind, int(times), place, int(seed))
+            found = run_faults(fault, kind, int(times), place, int(seed), mix)
         print(json.dumps({"fault": fault, "kind": kind, **found}), flush=True)
 
 

@@ -87,7 +87,7 @@ def kill_again_and_again(url: str, what: str, write: Callable[[], object], most:
     kills, further, longest, begun = 0, 0, SHORTEST, None
     while kills < most and not runs.has_ended(writer):
         kills += 1
-        runs.killed(functools.partial(watch, url, what), kills, longest, True)
+        runs.killed(functools.partial(watch, url, what), kills, longest, runs.PUSHING)
         (found,) = struct.unpack_from("q", read, 0)
         has_read = begun is not None and found > begun
         further, begun = further + has_read, found

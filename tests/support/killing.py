@@ -93,7 +93,7 @@ def main(url: str, runs: int, seed: int) -> None:
     """Tells how many runs were killed while starting, between and within pushes, and how many events are billed."""
     prepare(url)
     doing = collections.Counter(
-        killed(functools.partial(bill, url, each), each, LONGEST, waits=each % 2 == 1)
+        killed(functools.partial(bill, url, each), each, LONGEST, PUSHING if each % 2 else STARTING)
         for each in range(seed, seed + runs)
     )
     counts = {"starting": doing[STARTING], "waiting": doing[WAITING], "pushing": doing[PUSHING]}

@@ -24,8 +24,10 @@ ROOT = pathlib.Path(__file__).parents[2]
 PATIENCE = 60
 """Seconds that a run may take to begin its work."""
 
-STARTING, WAITING, PUSHING = range(3)
-"""What a run is doing."""
+STARTING, PLANNING, WAITING, PUSHING = range(4)
+"""What a run is doing. Its first push, which plans for all queries, may be noted as planning."""
+
+PHASES = ("starting", "planning", "waiting", "pushing")
 
 phase = mmap.mmap(-1, 1)
 """What the run is doing, as both processes see it."""
@@ -44,25 +46,38 @@ def forked(work: Callable[[], object], status: int = 0) -> int:
     return child
 
 
+def result_of(work: Callable[[], Any]) -> Any:
+    """The result of `work`, which JSON can hold, from a process of its own; an error there ends this program."""
+    reading, writing = os.pipe()
+    child = forked(lambda: os.write(writing, json.dumps(work()).encode()))
+    os.close(writing)
+    with open(reading) as answer:
+        found = answer.read()
+    _, status = os.waitpid(child, 0)
+    if status:
+        raise SystemExit(f"a process ended with status {status}")
+    return json.loads(found)
+
+
 def has_ended(child: int) -> bool:
     """Whether a process has ended, whose status is still to be asked for."""
     return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
-def killed(work: Callable[[], object], seed: int, longest: float, waits: bool) -> int:
-    """Runs `work` and kills it after at most `longest` seconds, from its start or (`waits`) from its first push.
+def killed(work: Callable[[], object], seed: int, longest: float, since: int = STARTING) -> int:
+    """Runs `work` and kills it at most `longest` seconds after it has come as far as `since`, one of the phases.
 
     Anything else that ends it is an error. Gives what it was doing.
     """
     phase[0] = STARTING
     child = forked(work, status=1)
     end = time.monotonic() + PATIENCE
-    while waits and phase[0] == STARTING and not has_ended(child):
+    while phase[0] < since and not has_ended(child):
         if time.monotonic() > end:
             os.kill(child, signal.SIGABRT)
             raise SystemExit(f"run {seed} did not begin its work within {PATIENCE} seconds")
         time.sleep(0.001)
-    time.sleep(random.Random(-seed).uniform(0, longest))
+    time.sleep(random.Random(f"kill {seed}").uniform(0, longest))
     os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
     if not os.WIFSIGNALED(status):
@@ -71,7 +86,7 @@ def killed(work: Callable[[], object], seed: int, longest: float, waits: bool) -
 
 
 def figures_of(module: str, *arguments: object, within: float) -> Any:
-    """What a program prints as JSON; it and the processes that it has forked are ended after `within` seconds.
+    """What a program prints as JSON in its last line; it and the processes that it has forked are ended after `within` seconds.
 
     Raises:
         AssertionError: it failed, or did not end; with what it wrote to its standard error.
@@ -91,7 +106,7 @@ def figures_of(module: str, *arguments: object, within: float) -> Any:
     finally:
         _end_group(program, signal.SIGKILL)
     assert program.returncode == 0, errors
-    return json.loads(out)
+    return json.loads(out.splitlines()[-1])
 
 
 def _end_group(program: subprocess.Popen[str], by: signal.Signals) -> None:

@@ -105,20 +105,21 @@ class Watcher:
         self._runner.catalogue.free(name)
         if declared is None and (advice := columns.advice(name)) is not None:
             logging.getLogger("bridge").warning(advice)
-        try:
-            with self._runner.transaction():
-                entry = add_table_stream(self._runner, name, schema, source, rules)
-                call = LoggedCall(0, 0, "stream", name, "", str(schema), self._runner.seq)
-                call = call.with_options(source=source.as_json, **rules._asdict())
-                self._runner.log.add(call, (), [name.lower()])
-                self._begin(entry)
-                if source.changes:
-                    create_triggers(self._runner, entry)
-        except Exception:
-            self._tables.pop(name.lower(), None)
-            self._runner.undo([], [name])
-            raise
+        with self._runner.transaction():
+            self._remember()
+            self._runner.remember_definitions()
+            entry = add_table_stream(self._runner, name, schema, source, rules)
+            call = LoggedCall(0, 0, "stream", name, "", str(schema), self._runner.seq)
+            call = call.with_options(source=source.as_json, **rules._asdict())
+            self._runner.log.add(call, (), [name.lower()])
+            self._begin(entry)
+            if source.changes:
+                create_triggers(self._runner, entry)
         return True
+
+    def _remember(self) -> None:
+        """Has the present tables restored if the current transaction does not take effect."""
+        self._runner.restored_by(functools.partial(setattr, self, "_tables", dict(self._tables)))
 
     def _begin(self, entry: StreamEntry) -> None:
         """Determines where the rows of a new stream begin, inside the transaction."""
@@ -136,9 +137,10 @@ class Watcher:
         table.forget()
 
     def forget(self, entry: StreamEntry) -> None:
-        """Removes the position and the gaps of a stream that is removed."""
+        """Removes the position and the gaps of a stream that is removed, inside a transaction."""
         if entry.source is None:
             return
+        self._remember()
         self._tables.pop(entry.name.lower(), None)
         if entry.reads is not None:
             drop_triggers(self._runner.database, entry.reads.table, entry.source)

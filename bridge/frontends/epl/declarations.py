@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from sqlglot import exp
@@ -100,19 +99,18 @@ class Declarations:
         self.contexts: dict[str, Context] = {}
         """The contexts, by name in lower case."""
 
-    @contextlib.contextmanager
-    def restored_on_error(self) -> Iterator[None]:
-        """A context in which an error undoes all declarations."""
+    def remember(self) -> Callable[[], None]:
+        """A function that undoes all later declarations."""
         undo = self.event_types.remember()
         windows, tables = dict(self.windows.known), dict(self.windows.tables)
         variables, contexts = self.variables, dict(self.contexts)
-        try:
-            yield
-        except Exception:
+
+        def back() -> None:
             undo()
             self.windows.known, self.windows.tables = windows, tables
             self.variables, self.contexts = variables, contexts
-            raise
+
+        return back
 
     def expand(self, node: Node) -> Node:
         """The tree, in which named windows, tables and event types are replaced by their content."""

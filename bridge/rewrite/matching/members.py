@@ -141,6 +141,7 @@ class QueryFamily(abc.ABC):
         return member
 
     def leave(self, member: int) -> None:
+        self.network.note_before(self.operator)
         if member in self._members:  # otherwise its creation was undone
             self.network.names.leave(self.operator.identity, self._members[member])
         self._become({other: node for other, node in self._members.items() if other != member})

@@ -7,7 +7,7 @@ import pathlib
 import pytest
 
 import bridge
-from tests.faults import killing
+from tests.faults.killing import ALL
 from tests.support.crashes import Crash, crash_after, die
 from tests.support.databases import Database
 from tests.support.runs import figures_of
@@ -30,7 +30,7 @@ def check_crashes(url: str, events: int, first: int, step: int) -> None:
     for place, number in enumerate(range(1, events + 1)):
         calls = place % step if place % 3 == 0 else None
         while int(cep.position("events") or 0) < number:
-            stream, payload, ts = killing.event(first + number)
+            stream, payload, ts = ALL.event(first + number)
             left = crash_after(cep, calls) if calls is not None else [0]
             try:
                 cep.push_all([(stream, payload, ts)], source="events", position=number)
@@ -41,32 +41,44 @@ def check_crashes(url: str, events: int, first: int, step: int) -> None:
                 calls = None if calls is None else calls + step
             left[0] = 10**9
     assert crashes >= events
-    found = killing.rows_of(cep)
+    found = ALL.rows(cep)
     cep.drop()
     with bridge.connect("sqlite://") as undisturbed:
-        killing.declare(undisturbed)
+        ALL.declare(undisturbed)
         for number in range(1, events + 1):
-            undisturbed.push_all([killing.event(first + number)])
-        assert found == killing.rows_of(undisturbed)
+            undisturbed.push_all([ALL.event(first + number)])
+        assert found == ALL.rows(undisturbed)
         assert sum(map(len, found.values())) > events
 
 
 def opened(url: str) -> bridge.Bridge:
     cep = bridge.connect(url)
-    killing.declare(cep)
+    ALL.declare(cep)
     return cep
 
 
-@pytest.mark.parametrize("runs", [5, pytest.param(2_000, marks=pytest.mark.long)])
-def test_a_program_that_is_killed(tmp_path: pathlib.Path, runs: int) -> None:
+KILLING = "tests.faults.killing"
+
+
+@pytest.mark.parametrize(("runs", "blocks"), [(6, 3), pytest.param(100, 20, marks=pytest.mark.long)])
+def test_a_program_that_is_killed(tmp_path: pathlib.Path, runs: int, blocks: int) -> None:
     url = f"sqlite:///{tmp_path}/killed.db"
-    found = figures_of("tests.faults.killing", url, runs, 7, tmp_path, within=60 + 10 * runs)
+    found = figures_of(KILLING, url, runs, "--blocks", blocks, "--folder", tmp_path, within=60 + 5 * runs * blocks)
+    assert found["blocks"] == blocks
+    assert found["results"] > 0
+
+
+@pytest.mark.long
+def test_a_program_with_all_queries_that_is_killed(database: Database, tmp_path: pathlib.Path) -> None:
+    url = database.durable(tmp_path)
+    found = figures_of(KILLING, url, 200, "--queries", "all", "--folder", tmp_path, within=2_000)
     assert found["results"] > 0
 
 
 @pytest.mark.long
 def test_a_program_that_is_killed_on_other_databases(database: Database, tmp_path: pathlib.Path) -> None:
     if database.name == "sqlite":
-        pytest.skip("see the test before")
-    found = figures_of("tests.faults.killing", database.durable(tmp_path), 200, 7, tmp_path, "sqlite://", within=2_000)
+        pytest.skip("see the first test")
+    url = database.durable(tmp_path)
+    found = figures_of(KILLING, url, 50, "--blocks", 10, "--folder", tmp_path, within=4_000)
     assert found["results"] > 0

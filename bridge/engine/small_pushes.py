@@ -104,6 +104,8 @@ class SmallPushes(Transactions):
         found = plan.in_process
         if found is None:
             return self.most_in_process
+        if found.outputs:  # each result is an INSERT of its own
+            return min(self.most_in_process, self.network.settings.few)
         is_quick = found.has_few_rows or (found.is_joined and self.database.nested_loops_only)
         return self.most_of_any_plan if is_quick else self.most_in_process
 

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
 
 from sqlglot import exp
 
 from bridge.engine.catalogue import StreamEntry
 from bridge.engine.single_events.computed import KINDS, Compute, computed, has_only_values
+from bridge.engine.single_events.marked_values import (
+    BoundStatement,
+    has_mark,
+    marked,
+    marked_value,
+    parameter,
+    place_of_value,
+)
 from bridge.engine.single_events.previous_rows import PreviousRows, previous_rows
 from bridge.engine.single_events.totals_table import TotalsUpdate
 from bridge.engine.single_events.window_aggregates import ForeignAggregate, WindowAggregate
@@ -31,37 +37,9 @@ from windows.databases import Database
 from windows.schema import Attribute
 from windows.sql import table_names
 
-_MARK = re.compile(r"cep_value_(\d+)_cep")
-
-Row = tuple[Any, ...]
-
 
 class Unbound(Exception):
     """A statement needs the inbox."""
-
-
-class BoundStatement(NamedTuple):
-    """A statement's text, and the `places` of the values in an event's row that its parameters take, in their order.
-
-    `compute` gives the rows without the database, or None where it has to be asked.
-    """
-
-    text: str
-    places: tuple[int, ...]
-    compute: Compute | None = None
-
-    def run(self, database: Database, row: Row) -> None:
-        if self.places:
-            database.execute_bound(self.text, [row[place] for place in self.places])
-        else:
-            database.execute(self.text)
-
-    def read(self, database: Database, row: Row) -> list[Row]:
-        if self.compute is not None and (rows := self.compute(row)) is not None:
-            return rows
-        if self.places:
-            return database.fetch_bound(self.text, [row[place] for place in self.places])
-        return database.fetch(self.text)
 
 
 class BoundStatements:
@@ -337,26 +315,9 @@ def _values(stream: StreamEntry, database: Database) -> dict[str, exp.Expr] | No
     return {name: parameter(place, str(kind), database) for place, (name, kind) in enumerate(kinds.items())}
 
 
-def parameter(place: int, kind: str, database: Database) -> exp.Expr:
-    """The value at a place of an event's row, cast to a type of the database."""
-    to = exp.DataType.build(kind, dialect=database.dialect, udt=True)
-    return exp.Cast(this=exp.var(f"cep_value_{place}_cep"), to=to)
-
-
 def _types(stream: StreamEntry) -> list[str]:
     """The types of the columns of an event's row."""
     return ["BIGINT", "BIGINT", *(attribute.type for attribute in stream.schema)]
-
-
-def place_of_value(node: exp.Expr) -> int | None:
-    """The place of an event's value in its row, for a parameter cast to the type of its column; None for others."""
-    mark = _MARK.fullmatch(node.this.name) if isinstance(node, exp.Cast) and isinstance(node.this, exp.Var) else None
-    return None if mark is None else int(mark[1])
-
-
-def marked_value(place: int, kind: str) -> exp.Expr:
-    """The expression that stands for a value at a place of an event's row."""
-    return exp.Cast(this=exp.var(f"cep_value_{place}_cep"), to=exp.DataType.build(kind))
 
 
 def _bound(
@@ -370,7 +331,7 @@ def _bound(
 
     `marks`: the expressions that replace placeholders of other values.
     """
-    if _has_mark(statement):
+    if has_mark(statement):
         raise Unbound
     optimized = optimize(statement, facts)
     if optimized is None:
@@ -381,20 +342,3 @@ def _bound(
     if has_only_values(optimized):
         compute = computed(optimized, place_of_value, types, database.python_types)
     return marked(database.render(optimized), database.placeholder)._replace(compute=compute)
-
-
-def _has_mark(statement: exp.Expr) -> bool:
-    """Whether a text or a name in the statement looks like a marked value."""
-    values = (value for node in statement.walk() for value in node.args.values())
-    parts = (part for value in values for part in (value if isinstance(value, list) else (value,)))
-    return any(isinstance(part, str) and _MARK.search(part) for part in parts)
-
-
-def marked(text: str, mark: str) -> BoundStatement:
-    """The text with the driver's placeholders; a text without any is unchanged, as drivers do not look for any then."""
-    places = tuple(map(int, _MARK.findall(text)))
-    if not places:
-        return BoundStatement(text, ())
-    if mark != "?":
-        text = text.replace("%", "%%")
-    return BoundStatement(_MARK.sub(mark, text), places)

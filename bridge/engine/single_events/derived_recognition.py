@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from sqlglot import exp
 
 from bridge.engine.single_events.added_rows import totals_updates
-from bridge.engine.single_events.bound_statements import BoundStatements, marked_value, place_of_value
+from bridge.engine.single_events.bound_statements import BoundStatements
 from bridge.engine.single_events.computed import KINDS, Row, computed, is_condition
 from bridge.engine.single_events.derived_results import DerivedResults
 from bridge.engine.single_events.derived_rows import (
@@ -32,6 +32,7 @@ from bridge.engine.single_events.derived_rows import (
     values_of,
 )
 from bridge.engine.single_events.left_rows import EvictedByStep, GatheredRows, LeavingRows, LeftOfWindow, QueuedRows
+from bridge.engine.single_events.marked_values import marked_value, place_of_value
 from bridge.engine.single_events.totals_table import TotalsAggregate
 from bridge.engine.single_events.window_aggregates import WindowAggregate
 from bridge.engine.single_events.window_forms import UnknownFormError, has_other_clauses, refuse_other_clauses

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from bridge.engine.results import Results, ResultStatement
-from bridge.engine.single_events.bound_statements import BoundStatement, Row
 from bridge.engine.single_events.boundaries import NextBoundaries
 from bridge.engine.single_events.in_process import InProcess
+from bridge.engine.single_events.marked_values import BoundStatement, Row
 from bridge.engine.single_events.previous_rows import PreviousRows
 from bridge.patterns.live.statements import Rows
 from bridge.rewrite.plan import Call, Insert, RowCall

@@ -14,8 +14,8 @@ from sqlglot import exp
 
 from bridge.engine.catalogue import QueryEntry, ResultQuery
 from bridge.engine.results import ResultStatement
-from bridge.engine.single_events.bound_statements import BoundStatement, Row, marked, parameter
 from bridge.engine.single_events.computed import KINDS
+from bridge.engine.single_events.marked_values import BoundStatement, Row, is_marked, marked, parameter
 from bridge.query.scripts import IntoTable
 from bridge.rewrite.plan import Call, Insert, Operator, OutputInsert, Purge, RowCall
 from bridge.stores.check import RESULT_ID, RESULT_NUMBER
@@ -41,6 +41,14 @@ class TableOutput:
     def query(self) -> ResultQuery:
         """The same for a single event; its text is equal where two tables get the same results."""
         return result_query(self.entry)
+
+    @property
+    def has_types(self) -> bool:
+        """Whether this process computes values of the types of all columns."""
+        kinds = [
+            (field.type, self.database.value_type(Attribute(field.name, field.type))) for field in self.entry.fields
+        ]
+        return all(kind in KINDS and own is not None for kind, own in kinds)
 
     def write(self, event: Row, rows: Sequence[Row]) -> None:
         """Inserts the results of an event: `ts` and the columns of the query."""
@@ -83,8 +91,10 @@ def table_outputs(
             if not isinstance(step, OutputInsert):
                 continue
             own = [entry for entry in known if operator in entry.operators and _table_of(entry) == step.table]
-            if own and not own[0].flow.timed and all(field.type in KINDS for field in own[0].fields):
-                found.append(TableOutput(own[0], step, database))
+            if own and not own[0].flow.timed and not any(map(is_marked, (step.table, *step.columns))):
+                output = TableOutput(own[0], step, database)
+                if output.has_types:
+                    found.append(output)
     return found
 
 

@@ -139,3 +139,15 @@ def test_a_table_that_refuses_a_result_refuses_the_event(embedded: Database, tmp
     assert cep.query("SELECT * FROM all")[0][-1] == 5
     assert cep.database.fetch("SELECT ts, twice, k FROM of_filter ORDER BY ts")[-1] == (1011, 10, "a")
     drop(cep, ["filter"])
+
+
+def test_names_that_look_like_values(embedded: Database) -> None:
+    """Statements are texts in which `cep_value_0_cep` stands for a value; names of tables and columns stay what they are."""
+    with bridge.connect(embedded.fresh()) as cep:
+        cep.register_stream("s", "k VARCHAR, v INTEGER, w DOUBLE")
+        text = "SELECT k, SUM(v) AS cep_value_0_cep FROM s WINDOW(ROWS 3) GROUP BY k"
+        cep.create_query("q", text, into='cep_value_1_cep "quoted"')
+        for number in range(5):
+            cep.push_event("s", ["a", 4, 0.5], 1000 + number)
+        rows = cep.database.fetch('SELECT k, cep_value_0_cep FROM "cep_value_1_cep ""quoted""" ORDER BY ts')
+        assert rows == [("a", 4), ("a", 8), ("a", 12), ("a", 12), ("a", 12)]

@@ -112,6 +112,20 @@ class ChosenRows(RowSource):
         return [found for row in self._source.of(moment) for found in self._choose(row)]
 
 
+class AcceptedRows(RowSource):
+    """Rows, if each of them is accepted. Otherwise only the database can compute them."""
+
+    def __init__(self, source: RowSource, accept: Callable[[Row], bool]) -> None:
+        super().__init__(source.columns)
+        self._source, self._accept = source, accept
+
+    def of(self, moment: Moment) -> list[Row]:
+        rows = self._source.of(moment)
+        if not all(map(self._accept, rows)):
+            raise UnknownRowsError
+        return rows
+
+
 class NumberedRows(RowSource):
     """Rows with a further column: the number of each among the rows of equal values, in the order of whole numbers."""
 

@@ -135,3 +135,18 @@ class AfterPauses(Mark):
     keys: Sequence[str]
     order: Sequence[str]
     time: int
+
+
+@dataclasses.dataclass(frozen=True)
+class DisjointRows(Mark):
+    """For each key, the matches of a push that begin after the last reported match; each is its last row.
+
+    Args:
+        last: The text of a statement that gives each key with the number of the last row of a reported match, in order.
+        rows: The SELECT of the matches of a push, in any order, with the number of the first row as `_first`.
+        keys: The columns of the key.
+    """
+
+    last: str
+    rows: exp.Select
+    keys: Sequence[str]

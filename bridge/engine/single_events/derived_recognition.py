@@ -18,6 +18,7 @@ from bridge.engine.single_events.derived_rows import (
     ChosenRows,
     EarlierRows,
     EventRows,
+    LastMatches,
     LastReports,
     Memory,
     Moment,
@@ -26,6 +27,7 @@ from bridge.engine.single_events.derived_rows import (
     RowsInOrder,
     RowSource,
     RowsWithEarlier,
+    RowsWithoutOverlap,
     TableRows,
     UnionRows,
     computed_rows,
@@ -38,7 +40,7 @@ from bridge.engine.single_events.window_aggregates import WindowAggregate
 from bridge.engine.single_events.window_forms import UnknownFormError, has_other_clauses, refuse_other_clauses
 from bridge.engine.single_events.window_memory import FilledWindow
 from bridge.engine.single_events.window_rows import WindowRows
-from bridge.rewrite.computable import COMPUTABLE, AfterPauses, LeftRows, RowsBefore, column_names
+from bridge.rewrite.computable import COMPUTABLE, AfterPauses, DisjointRows, LeftRows, RowsBefore, column_names
 from bridge.rewrite.plan import Insert, Operator
 from windows.databases import Database
 from windows.times import NEVER
@@ -105,6 +107,8 @@ class _Recognition:
                 rows = self._rows(pauses.rows)
                 _require(rows, [*pauses.keys, *pauses.order])
                 return RowsAfterPauses(rows, memory, pauses)
+            case DisjointRows() as matches:
+                return self._disjoint(matches, _names(select))
         if isinstance(select, exp.Union):
             return self._union(select)
         if not isinstance(select, exp.Select):
@@ -281,6 +285,13 @@ class _Recognition:
         memory = _leaving(mark, names[len(mark.keys) :], by, [KINDS[kind or ""] for kind in types])
         self._memories.append(memory)
         return LeftOfWindow(chosen.columns, memory, arrive, functools.partial(_of_row, chosen))
+
+    def _disjoint(self, mark: DisjointRows, names: Sequence[str]) -> RowSource:
+        rows, memory = self._rows(mark.rows), LastMatches(mark.last)
+        self._memories.append(memory)
+        _require(rows, [*mark.keys, "seq", "_first"])
+        found = RowsWithoutOverlap(rows, memory, mark.keys)
+        return _only(found, [name for name in names if name in found.columns])
 
     def _before(self, mark: RowsBefore) -> RowSource:
         rows = self._rows(mark.rows)

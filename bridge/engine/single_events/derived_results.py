@@ -5,10 +5,10 @@ The steps read only the rows of the event, results that it has just added to tab
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from bridge.engine.single_events.computed import Row
-from bridge.engine.single_events.derived_rows import Memory, Moment, RowSource, UnknownRowsError
+from bridge.engine.single_events.derived_rows import AcceptedRows, Memory, Moment, RowSource, UnknownRowsError
 from bridge.engine.single_events.window_aggregates import WindowAggregate
 from bridge.engine.single_events.window_rows import RETRY, WindowRows
 from windows.databases import Database
@@ -40,6 +40,10 @@ class DerivedResults:
         self.has_left = False
         """Whether something was added to tables, or reported, since `begin`."""
         self._wait = 1
+
+    def accept(self, accept: Callable[[Row], bool]) -> None:
+        """Leaves to the database the events with a result that is not accepted."""
+        self._results = AcceptedRows(self._results, accept)
 
     def begin(self, before: int) -> None:
         """Drops from memory the rows that left a window up to this time, which the database has reported already."""

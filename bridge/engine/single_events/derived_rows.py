@@ -112,6 +112,20 @@ class ChosenRows(RowSource):
         return [found for row in self._source.of(moment) for found in self._choose(row)]
 
 
+class AcceptedRows(RowSource):
+    """Rows, if each of them is accepted. Otherwise only the database can compute them."""
+
+    def __init__(self, source: RowSource, accept: Callable[[Row], bool]) -> None:
+        super().__init__(source.columns)
+        self._source, self._accept = source, accept
+
+    def of(self, moment: Moment) -> list[Row]:
+        rows = self._source.of(moment)
+        if not all(map(self._accept, rows)):
+            raise UnknownRowsError
+        return rows
+
+
 class NumberedRows(RowSource):
     """Rows with a further column: the number of each among the rows of equal values, in the order of whole numbers."""
 
@@ -275,3 +289,38 @@ class RowsAfterPauses(RowSource):
     def of(self, moment: Moment) -> list[Row]:
         rows = sorted(self._source.of(moment), key=self._order)
         return [row for row in rows if self._memory.report(self._key(row), row[0])]
+
+
+class LastMatches(Memory):
+    """For each key the number of the last row of its last reported match."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self.last: dict[Row, int] = {}
+
+    def load(self, database: Database, ts: int, seq: int) -> bool:
+        self.last = {tuple(key): end for *key, end in database.fetch(self._text)}
+        return len(self.last) <= MOST_ROWS and all(type(end) is int for end in self.last.values())
+
+    def forget(self) -> None:
+        self.last = {}
+
+
+class RowsWithoutOverlap(RowSource):
+    """For each key, the matches that begin after the last one reported; each is a row, with its first as `_first`."""
+
+    def __init__(self, source: RowSource, memory: LastMatches, keys: Sequence[str]) -> None:
+        super().__init__(source.columns)
+        self._source, self._memory = source, memory
+        self._key, self._match = values_of(source, keys), values_of(source, ("seq", "_first"))
+
+    def of(self, moment: Moment) -> list[Row]:
+        found, last = [], self._memory.last
+        for row in sorted(self._source.of(moment), key=self._match):
+            key, (end, first) = self._key(row), self._match(row)
+            if first > last.get(key, -1):
+                last[key] = end
+                found.append(row)
+        if len(last) > MOST_ROWS:
+            raise UnknownRowsError
+        return found

@@ -109,7 +109,7 @@ class InProcess:
     """The readers of a plan's result statements, without the database. A later transaction writes the plan's tables.
 
     `memory`: the windows in memory that events of `stream` fill, also for readers of other streams. `checks`:
-    aggregates that the later transaction writes, and that the database cannot compute of all values. `waits`: all steps
+    results that the later transaction writes, and that the database cannot compute or store for all values. `waits`: all steps
     run in that transaction, for all events since. `is_by_time`: events of the stream add nothing to tables; only the
     time that they bring may. `outputs`: the tables that get the results of a reader, by its id; `unheard`: the readers
     whose results only such tables get.
@@ -118,7 +118,7 @@ class InProcess:
     readers: Sequence[tuple[ResultStatement, Reader]]
     memory: WindowMemory | None
     stream: str
-    checks: Sequence[WindowAggregate] = ()
+    checks: Sequence[WindowAggregate | DerivedResults] = ()
     waits: bool = False
     is_by_time: bool = False
     unheard: Sequence[Reader] = ()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from sqlglot import exp
+
 from bridge.engine.catalogue import QueryEntry, StreamEntry
 from bridge.engine.intake import EventBatch
 from bridge.engine.results import ResultStatement, ResultStatements
@@ -18,6 +20,7 @@ from bridge.engine.single_events.outputs import table_outputs
 from bridge.engine.single_events.waiting_plans import waiting_plan
 from bridge.engine.single_events.window_memory import FilledWindow, WindowMemory
 from bridge.rewrite.plan import Operator
+from bridge.rewrite.tables.put_rows import PutRows
 from windows.databases import Database
 
 
@@ -39,7 +42,7 @@ class OneEventPlans:
         self._in_memory, self._next_due = in_memory, next_due
         self._known: dict[str, OneEventPlan | None] = {}
         self._waiting: dict[str, OneEventPlan | None] = {}
-        self._derived: dict[int, tuple[ResultStatement, DerivedResults | None]] = {}
+        self._derived: dict[int, tuple[ResultStatement | PutRows, DerivedResults | None]] = {}
         self._bound: dict[str, tuple[StreamEntry, BoundStatements]] = {}
         self._memory = WindowMemory(self._filled)
         self._timers: DormantOperators | None = None
@@ -140,9 +143,8 @@ class OneEventPlans:
             if self._in_memory() and asks:
                 operators, results = self._concerned(stream, self._timers_alone)
                 bound = self._bound_of(stream)
-                found = waiting_plan(
-                    operators, results, self._others(stream), bound, self._memory, self._derived_results
-                )
+                others, memory = self._others(stream), self._memory
+                found = waiting_plan(operators, results, others, bound, memory, self._derived_results, self._put_rows)
             self._waiting[name] = found
         return self._waiting[name]
 
@@ -150,12 +152,28 @@ class OneEventPlans:
         """The computation of a statement over one stream for its events; None where only the database can."""
         known = self._derived.get(id(result))
         if known is None:
-            bound = self._bound_of_name(next(iter(result.sources))) if len(result.sources) == 1 else None
-            found = None
-            if bound is not None and len(result.members) == 1:
-                found = derived_results(result.statement, self._operators(), bound, self._filled, self._database)
+            found = self._derive(result.statement, result.sources) if len(result.members) == 1 else None
             known = self._derived[id(result)] = result, found
         return known[1]
+
+    def _put_rows(self, step: PutRows) -> DerivedResults | None:
+        """The computation of the rows that a step puts into a table, for events whose rows the table certainly takes."""
+        known = self._derived.get(id(step))
+        if known is None:
+            sources = next(
+                operator.sources for operator in self._operators() if any(step is own for own in operator.steps)
+            )
+            if (found := self._derive(step.rows, sources)) is not None:
+                found.accept(step.is_storable)
+            known = self._derived[id(step)] = step, found
+        return known[1]
+
+    def _derive(self, statement: exp.Expr, sources: Collection[str]) -> DerivedResults | None:
+        """The computation of a statement that reads these streams; None where only the database can."""
+        bound = self._bound_of_name(next(iter(sources))) if len(sources) == 1 else None
+        if bound is None:
+            return None
+        return derived_results(statement, self._operators(), bound, self._filled, self._database)
 
     def _concerned(
         self, stream: StreamEntry, dormant: DormantOperators

@@ -18,6 +18,7 @@ from bridge.engine.single_events.totals_table import TotalsAggregate, TotalsUpda
 from bridge.engine.single_events.window_aggregates import WindowAggregate
 from bridge.engine.single_events.window_memory import WindowMemory
 from bridge.rewrite.plan import Call, Insert, Operator, OutputInsert, Purge
+from bridge.rewrite.tables.put_rows import PutRows
 
 
 def waiting_plan(
@@ -27,6 +28,7 @@ def waiting_plan(
     bound: BoundStatements,
     memory: WindowMemory,
     derived: Callable[[ResultStatement], DerivedResults | None],
+    put: Callable[[PutRows], DerivedResults | None],
 ) -> OneEventPlan | None:
     """The plan for an event whose results this process computes and whose steps all run later; None without such.
 
@@ -37,6 +39,7 @@ def waiting_plan(
         bound: The bound statements for the stream.
         memory: The rows of tables in memory.
         derived: The computation of a statement over one stream for its events; None where only the database can.
+        put: The same for the rows that a step puts into a table, which must be such that it takes them.
     """
     is_jumping = any(operator.boundaries is not None for operator in operators)
     if bound.row is None or is_jumping or not bound.are_sums_safe:
@@ -60,13 +63,23 @@ def waiting_plan(
         readers.append((result, values))
         computed |= {values.rows.name} if isinstance(values, TotalsAggregate) else set()
     steps = [step for operator in operators for step in operator.steps]
-    if not all(step.table in computed or _may_run_later(step) for step in steps):
+    puts = _puts(operators, put)
+    for check in puts.values():
+        computed |= check.computed_tables
+    if not all(step.table in computed or id(step) in puts or _may_run_later(step) for step in steps):
         return None
     is_by_time = not any(operator.steps for operator in operators if bound.stream in operator.sources)
-    in_process = InProcess(readers, memory, bound.stream, waits=True, is_by_time=is_by_time)
+    in_process = InProcess(readers, memory, bound.stream, list(puts.values()), waits=True, is_by_time=is_by_time)
     nothing: frozenset[str] = frozenset()
     boundaries = NextBoundaries((), (), bound.database)
     return OneEventPlan((), (), nothing, nothing, (), False, True, False, boundaries, in_process)
+
+
+def _puts(operators: Sequence[Operator], put: Callable[[PutRows], DerivedResults | None]) -> dict[int, DerivedResults]:
+    """The computations of the rows that steps put into tables, by the steps' ids, where only events add such rows."""
+    steps = [step for operator in operators if not operator.timed for step in operator.steps]
+    found = {id(step): put(step) for step in steps if isinstance(step, PutRows)}
+    return {step: check for step, check in found.items() if check is not None}
 
 
 def _aggregate(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Hashable
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +27,7 @@ class DisjointMatches:
     reported: str
     completed: str
     earlier: str
+    is_unfailing: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self._last: dict[Key, int] | None = None

@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.query.row_pattern import NAVIGATION, OF_THE_MATCH, SEMANTICS
+from bridge.rewrite.computable import DisjointRows
 from bridge.rewrite.flow import Flow, Need, Selection
 from bridge.rewrite.network import Network
 from bridge.rewrite.plan import Insert, Operator
@@ -186,13 +187,15 @@ class EagerSequence:
         database, in_order = self.network.database, exp.Ordered(this=column("seq"))
         now = exp.select(*map(column, (*keys, "_first", "seq"))).from_(table(found)).order_by(in_order)
         earlier = exp.select(*map(column, (*keys, "seq"))).from_(table(last)).order_by(in_order.copy())
-        step = DisjointMatches(reported, database.quoted(reported), database.render(now), database.render(earlier))
+        texts = database.render(now), database.render(earlier)
+        step = DisjointMatches(reported, database.quoted(reported), *texts)
         operator.steps += [entering, step, Insert(last, newest)]
         operator.purges.append(all_but_newest(last, map(column, keys), 1, ("seq",)))
         plain = dataclasses.replace(self.node, pattern=dataclasses.replace(self.node.pattern, measures=()))
         operator.stored = StoredState(plain, {"last": StoredTable.of(last, (*keys, "seq"))})
         names = [*system, *self.measures]
-        return Flow(tuple(self.measures), Selection.of(exp.Subquery(this=selected(names)), names))
+        rows = DisjointRows(texts[1], completed, tuple(keys)).of(selected(names))
+        return Flow(tuple(self.measures), Selection.of(exp.Subquery(this=rows), names))
 
 
 def _alone(part: exp.Expr) -> exp.Expr:

@@ -14,9 +14,10 @@ from bridge.rewrite.flow import Flow, Need, Selection
 from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.plan import Operator
 from bridge.rewrite.state_tables import add_table
+from bridge.rewrite.tables.put_rows import Marked, PutRows, puts_rows, refuse_null_key, run_bound, shown_key
 from windows.databases import Database
 from windows.databases.base import PARAMETER
-from windows.sql import aliased, aliased_table, bigint_zero, column, column_of, number, table
+from windows.sql import aliased, aliased_table, bigint_zero, column, column_of, derived_table, number, table
 from windows.times import NEVER
 
 EVENT, ROW = "e", "r"
@@ -36,6 +37,10 @@ def _(node: ChangeTable, network: Network, need: Need) -> Flow:
 def _changed(node: ChangeTable, below: Flow, network: Network, operator: Operator) -> None:
     database, state = network.database, node.table
     names = tuple(state.schema.names)
+    if puts_rows(node.change) and database.python_types:
+        operator.steps.append(_put(node, below, network))
+        operator.result = below
+        return
     cause, changed = network.name("cause", node), network.name("changed", node)
     events = arrived(below)
     add_cause(operator, cause, events)
@@ -64,6 +69,19 @@ def _changed(node: ChangeTable, below: Flow, network: Network, operator: Operato
     keys = tuple(names.index(name) for name in state.key)
     quoted = None if node.change.always else database.quoted(changed)
     operator.steps.append(Alter(state, node.change, statements, keys, quoted, changed if quoted else ""))
+
+
+def _put(node: ChangeTable, below: Flow, network: Network) -> PutRows:
+    """The step that puts the event's row into the table."""
+    database, state, events = network.database, node.table, arrived(below)
+    names = tuple(state.schema.names)
+    row = [_new(node.change.unmatched, name, None, lambda value: _resolved(value, node.change, None)) for name in names]
+    rows = exp.select(*(aliased(value, name) for value, name in zip(row, names, strict=True)))
+    order = [exp.Ordered(this=column_of(EVENT, name)) for name in ("ts", "seq", "_place")]
+    events.set("order", None)
+    rows = rows.from_(derived_table(events, EVENT)).order_by(*order)
+    update = database.parameterize(_update(names, state.name, state.key), len(names) + len(state.key))
+    return PutRows(state, rows, database.render(rows), database.quoted(state.name), update)
 
 
 def arrived(below: Flow) -> exp.Select:
@@ -181,8 +199,6 @@ def _known(name: str, key: Sequence[str]) -> exp.Expr:
 # The step that changes a table: for one event after the other, each sees the changes of earlier ones
 
 Row = tuple[Any, ...]
-Marked = tuple[str, list[int]]
-"""The text of a statement, and the places of the values that its marks take."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -265,11 +281,9 @@ class Alter:
     def _check_new(self, row: Sequence[Any], database: Database) -> None:
         """Raises DatabaseError if the key exists or has a NULL. A table without a key has one row."""
         key = self._key(row)
-        shown = ", ".join(f"{name} = {value!r}" for name, value in zip(self.state.key, key, strict=True))
-        if None in key:
-            raise DatabaseError(f"the key of the table {self.state.name!r} cannot be NULL: {shown}")
+        refuse_null_key(self.state, key)
         if self._exists(row, database):
-            there = f"a row with {shown}" if key else "its one row"
+            there = f"a row with {shown_key(self.state, key)}" if key else "its one row"
             raise DatabaseError(f"the table {self.state.name!r} has {there} already: on … merge says what is done then")
 
     def _exists(self, row: Sequence[Any], database: Database) -> bool:
@@ -285,9 +299,3 @@ class Alter:
         selects = [text for text in (self.sql.matched_rows, self.sql.unmatched) if text is not None]
         parts = [f"{pretty(self.sql.arrived)};", f"-- for each of these rows, alone in {self.sql.cause}:"]
         return "\n".join([*parts, *(f"{pretty(text)};" for text in selects)])
-
-
-def run_bound(database: Database, statement: Marked, values: Sequence[Any]) -> None:
-    """Runs a statement whose marks take these values."""
-    text, order = statement
-    database.execute_bound(text, [values[place] for place in order])

@@ -14,7 +14,8 @@ from bridge.rewrite.joins.subquery_column import read_before_set
 from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.plan import Operator
 from bridge.rewrite.state_tables import add_table
-from bridge.rewrite.tables.change import EVENT, Marked, add_cause, arrived, equations, run_bound
+from bridge.rewrite.tables.change import EVENT, add_cause, arrived, equations
+from bridge.rewrite.tables.put_rows import Marked, run_bound
 from windows.databases import Database
 from windows.sql import aliased, aliased_table, bigint_zero, column, column_of, table
 from windows.times import NEVER

@@ -36,6 +36,11 @@ QUERIES = {
     "prev": "select v, prev(1, v) as p from s#length(4)",
     "prev by key": "select v, prev(2, name) as p from s#groupwin(k)#length(3)",
     "prior": "select v, prior(1, v) as p, prior(3, name) as o from s",
+    "matches": """select * from s match_recognize (partition by k measures A.v as x, B.v as y, C.name as z
+        pattern (A B C) define A as A.v > 2, B as B.v > A.v)""",
+    "overlapping matches": """select * from s match_recognize (measures A.v as x, B.k as y after match skip to next row
+        pattern (A B) define B as B.v > A.v)""",
+    "matches of some": "select * from s(v > 3) match_recognize (measures A.v as x, B.v as y pattern (A B) define B as B.k = 1)",
     "sum of sorted": "select sum(v) as a, count(*) as n from s#sort(3, v desc, k)",
     "sums of sorted": "select k, sum(v) as a, min(v) as b from s#sort(4, v) group by k",
     "sum of ranked": "select sum(v) as a from s#rank(k, 2, v desc)",
@@ -67,8 +72,16 @@ AGGREGATES = [
 def text_of(draw: Random) -> str:
     """A random statement of EPL whose results are those of several steps."""
     view, where = draw.choice(VIEWS), draw.choice(["", "", "", " where i > 0"])
-    kind = draw.choice(["rows", "rows", "aggregates", "aggregates", "first", "first", "before", "plain"])
+    kind = draw.choice(["matches", "rows", "rows", "aggregates", "aggregates", "first", "first", "before", "plain"])
     stream = draw.choice("sst")
+    if kind == "matches":
+        conditions = draw.sample(["A as A.i > 0", "B as B.i <= A.i", "C as C.d > 0 or C.k = A.k"], 2)
+        of_key, skip = draw.choice(["", "partition by k "]), draw.choice(["", "", "after match skip to next row "])
+        measures = draw.choice(["A.i as x, C.k as y", "B.d as x", "A.b as x, B.i as y"])
+        return (
+            f"select * from {stream} match_recognize ({of_key}measures {measures} {skip}pattern (A B C) "
+            f"define {', '.join(sorted(conditions))})"
+        )
     if kind == "rows":
         return f"select {draw.choice(['irstream', 'rstream'])} {draw.choice(ROWS)} from {stream}{view}{where}"
     if kind == "before":
@@ -85,7 +98,7 @@ def text_of(draw: Random) -> str:
 
 
 @pytest.mark.some_databases(1)
-@pytest.mark.parametrize("seed", range(80))
+@pytest.mark.parametrize("seed", range(100))
 def test_results_are_what_the_database_makes_of_them(
     database: Database, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,13 +7,14 @@ call of the database (rules D1 to D7).
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
 
 from bridge.rewrite.settings import Settings
 from tests.support.lives import difference, shrink
-from tests.support.programs import Program, program
+from tests.support.programs import Program, computed_program, program
 
 if TYPE_CHECKING:
     from tests.support.databases import Database
@@ -32,6 +33,13 @@ def test_a_program_goes_on_where_it_ended(seed: int, embedded: Database, tmp_pat
     check(seed, embedded, tmp_path, most=20)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_a_program_that_is_computed_goes_on_where_it_ended(
+    seed: int, embedded: Database, tmp_path: pathlib.Path
+) -> None:
+    check(seed, embedded, tmp_path, most=150, make=computed_program)
+
+
 @pytest.mark.some_databases(1)
 @pytest.mark.parametrize("seed", range(2))
 def test_a_program_goes_on_where_it_ended_on_a_server(seed: int, server: Database, tmp_path: pathlib.Path) -> None:
@@ -46,12 +54,27 @@ def test_many_programs_go_on_where_they_ended(start: int, embedded: Database, tm
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("start", range(30_000, 32_000, 20))
+def test_many_programs_that_are_computed_go_on_where_they_ended(
+    start: int, embedded: Database, tmp_path: pathlib.Path
+) -> None:
+    for seed in range(start, start + (20 if embedded.name == "sqlite" else 4)):
+        check(seed, embedded, tmp_path, most=600, make=computed_program)
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(20_000, 20_200))
 def test_many_programs_go_on_where_they_ended_on_a_server(seed: int, server: Database, tmp_path: pathlib.Path) -> None:
     check(seed, server, tmp_path, most=60)
 
 
-def check(seed: int, database: Database, folder: pathlib.Path, most: int) -> None:
+def check(
+    seed: int,
+    database: Database,
+    folder: pathlib.Path,
+    most: int,
+    make: Callable[[int, int], Program] = program,
+) -> None:
     """Fails with a small program that still gives something else. `most`: its events."""
     settings, keeps = SETTINGS[seed % len(SETTINGS)], seed % 3 == 0
 
@@ -63,7 +86,7 @@ def check(seed: int, database: Database, folder: pathlib.Path, most: int) -> Non
     def found(one: Program) -> str:
         return difference(one, url, database.fresh, settings, keeps)
 
-    asked = program(seed, most)
+    asked = make(seed, most)
     told = found(asked)
     if told:
         small = shrink(asked, lambda one: found(one)[:12] == told[:12])

@@ -45,7 +45,8 @@ def is_unfailing(statement: exp.Expr) -> bool:
     """Whether a statement over the bridge's own tables cannot fail, so that it may run after its push has succeeded.
 
     >>> import sqlglot
-    >>> [is_unfailing(sqlglot.parse_one(f"SELECT {text} FROM cep_window_s")) for text in ("ts + 5", "SUM(a)", "a + 5", "1 / a", "ts - LAG(ts) OVER (PARTITION BY k)")]
+    >>> texts = ("ts + 5", "SUM(a)", "a + 5", "1 / a", "ts - LAG(ts) OVER (PARTITION BY k)")
+    >>> [is_unfailing(sqlglot.parse_one(f"SELECT {text} FROM cep_window_s")) for text in texts]
     [True, True, False, False, True]
     """
     return all(map(_is_unfailing, statement.walk()))

@@ -72,6 +72,21 @@ QUERIES = {
     ),
     "newest of a symbol": ("epl", "select symbol, price from trades#unique(symbol) having count(*) > 3"),
     "greatest prices": ("epl", "select min(price) as least, count(*) as n from trades#sort(100, price desc)"),
+    "greatest prices, irstream": ("epl", "select irstream symbol, price from trades#sort(100, price desc)"),
+    "sessions, irstream": ("epl", "select irstream symbol, price from trades#groupwin(symbol)#time_accum(200 msec)"),
+    "SUM of all by key, first": (
+        "epl",
+        "select symbol, sum(price) as total from trades group by symbol output first every 1 sec",
+    ),
+    "SUM of all by key, last": (
+        "epl",
+        "select symbol, sum(price) as total from trades group by symbol output last every 1000 events",
+    ),
+    "A B of EPL": (
+        "epl",
+        "select * from trades match_recognize (partition by symbol measures A.price as a, B.price as b pattern (A B) "
+        "define A as A.price > 900, B as B.price < 100)",
+    ),
     "prices in a range": (
         "sql",
         "SELECT t.symbol, q.price FROM trades WINDOW(RANGE 1 S) t, trades WINDOW(ROWS 500) q "

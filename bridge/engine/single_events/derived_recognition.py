@@ -271,6 +271,8 @@ class _Recognition:
         trees = [*mark.values.values(), *mark.conditions]
         read = dict.fromkeys(column.name for tree in trees for column in tree.find_all(exp.Column))
         names = [*mark.keys, *(name for name in read if name not in mark.keys)]
+        if mark.evictions is not None:
+            self._refuse_nested_loops()
         evicting = [] if mark.evictions is None else [*mark.evictions.keys, *mark.evictions.values]
         by = column_names(evicting)
         if by is None:
@@ -286,7 +288,13 @@ class _Recognition:
         self._memories.append(memory)
         return LeftOfWindow(chosen.columns, memory, arrive, functools.partial(_of_row, chosen))
 
+    def _refuse_nested_loops(self) -> None:
+        """Raises UnknownFormError for a database of nested loops, which finds these rows as fast as this process."""
+        if self._database.nested_loops_only:
+            raise UnknownFormError
+
     def _disjoint(self, mark: DisjointRows, names: Sequence[str]) -> RowSource:
+        self._refuse_nested_loops()
         rows, memory = self._rows(mark.rows), LastMatches(mark.last)
         self._memories.append(memory)
         _require(rows, [*mark.keys, "seq", "_first"])

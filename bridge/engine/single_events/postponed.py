@@ -45,8 +45,9 @@ def is_unfailing(statement: exp.Expr) -> bool:
     """Whether a statement over the bridge's own tables cannot fail, so that it may run after its push has succeeded.
 
     >>> import sqlglot
-    >>> [is_unfailing(sqlglot.parse_one(f"SELECT {text} FROM cep_window_s")) for text in ("ts + 5", "SUM(a)", "a + 5", "1 / a")]
-    [True, True, False, False]
+    >>> texts = ("ts + 5", "SUM(a)", "a + 5", "1 / a", "ts - LAG(ts) OVER (PARTITION BY k)")
+    >>> [is_unfailing(sqlglot.parse_one(f"SELECT {text} FROM cep_window_s")) for text in texts]
+    [True, True, False, False, True]
     """
     return all(map(_is_unfailing, statement.walk()))
 
@@ -67,8 +68,8 @@ def _is_small(node: exp.Expr | None) -> bool:
     """Whether a node is a window function whose values are far from the limits of BIGINT, whatever its keys are."""
     if not isinstance(node, exp.Window):
         return False
-    is_of_time = isinstance(node.this, exp.Min | exp.Max) and node.this.this.name in _TIMES
-    return is_of_time or isinstance(node.this, _NUMBERS)
+    is_of_time = isinstance(node.this, exp.Min | exp.Max | exp.Lag) and node.this.this.name in _TIMES
+    return (is_of_time and not node.this.args.get("default")) or isinstance(node.this, _NUMBERS)
 
 
 class PostponedEvent(NamedTuple):

@@ -50,7 +50,7 @@ QUERIES = {
     "rstream of sorted by key": "select rstream k, v from s#groupwin(k)#sort(2, name, v)",
     "rstream of an expression": "select rstream v from s#expr(oldest_timestamp > newest_timestamp - 20 and current_count <= 3)",
     "irstream of a session": "select irstream k, v from s#time_accum(25 msec)",
-    "rstream of sessions": "select rstream k, name from s#groupwin(k)#time_accum(30 msec)",
+    "rstream of sessions": "select rstream k, name from s#groupwin(name)#time_accum(15 msec)",
     "sorted": "select k, v from s#sort(3, v desc)",
     "ranked": "select v from s#rank(k, 2, v desc)",
 }

@@ -169,6 +169,15 @@ def closest(name: str, names: list[str]) -> str:
     return f"; did you mean {next(other for other in names if other.lower() == close[0])!r}?" if close else ""
 
 
+def first_line(error: Exception) -> str:
+    """The first line of the text of a library's error, for a sentence of our own.
+
+    >>> first_line(ValueError("no such column"))
+    'no such column'
+    """
+    return str(error).partition("\n")[0]
+
+
 def quantity(number: int, what: str = "event") -> str:
     """A number with the noun that it counts, in singular or plural.
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 import statistics
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from bridge.bench.systems import (
     BridgeSystem,
@@ -108,22 +110,28 @@ def _last(count: int) -> range:
     return range(CHECKED - max(20, min(200, 400 // count)), CHECKED)
 
 
-def first_difference(expected: ResultRows, actual: ResultRows, checked: range) -> str | None:
-    """The first difference between rows with timestamps in `checked`; None if there is none.
+def first_difference(
+    expected: ResultRows,
+    actual: ResultRows,
+    checked: range | None = None,
+    are_equal: Callable[[Any, Any], object] = operator.eq,
+) -> str | None:
+    """The first difference between results; None if there is none.
+
+    `checked`: the timestamps of the expected rows that count; None for all. `are_equal`: compares two values.
 
     >>> first_difference({"q": [(1, 7), (2, 8)]}, {"q": [(2, 9)]}, range(2, 3))
     'q reports (2, 9) instead of (2, 8)'
     >>> first_difference({"q": [(1, 7), (2, 8)]}, {"q": [(2, 8)]}, range(2, 3))
     """
     for name, rows in expected.items():
-        right = [row for row in rows if row[0] in checked]
-        if right != actual[name]:
-            at = next(
-                (at for at, (one, other) in enumerate(zip(right, actual[name], strict=False)) if one != other), None
-            )
-            if at is not None:
-                return f"{name} reports {actual[name][at]} instead of {right[at]}"
-            return f"{name} reports {len(actual[name])} rows instead of {len(right)}"
+        right = rows if checked is None else [row for row in rows if row[0] in checked]
+        found = actual[name]
+        for one, other in zip(right, found, strict=False):
+            if not all(map(are_equal, one, other)):
+                return f"{name} reports {other} instead of {one}"
+        if len(right) != len(found):
+            return f"{name} reports {len(found)} rows instead of {len(right)}"
     return None
 
 

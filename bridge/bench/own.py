@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bridge.bench.experiment import DifferenceError, ExperimentSettings, Measurement, Progress
+from bridge.bench.experiment import DifferenceError, ExperimentSettings, Measurement, Progress, first_difference
 from bridge.bench.report import without_password
 from bridge.bench.systems import EventRun, Push, ResultRows, drop, groups_in_turns, measure_runs, rows_of
 from bridge.engine.connect import connect
@@ -235,28 +235,17 @@ def check(systems: Sequence[OwnSystem], progress: Progress) -> list[tuple[OwnSys
             refused.append((system, error))
             continue
         expected = expected or rows
-        if wrong := first_difference(expected, rows):
+        if wrong := first_difference(expected, rows, are_equal=_is_close):
             raise DifferenceError(f"{without_password(system.database)}, {system.name}: {wrong}")
     return refused
 
 
-def first_difference(expected: ResultRows, found: ResultRows) -> str | None:
-    """The first difference between results; None if there is none.
-
-    >>> first_difference({"q": [(1, 0.1 + 0.2)]}, {"q": [(1, 0.3)]})
-    >>> first_difference({"q": [(1, 0.3)]}, {"q": [(1, 0.4)]})
-    'q reports (1, 0.4) instead of (1, 0.3)'
-    """
-    for name, rows in expected.items():
-        for one, other in zip(rows, found[name], strict=False):
-            if not all(map(_is_close, one, other)):
-                return f"{name} reports {other} instead of {one}"
-        if len(rows) != len(found[name]):
-            return f"{name} reports {len(found[name])} rows instead of {len(rows)}"
-    return None
-
-
 def _is_close(one: Any, other: Any) -> bool:
+    """Whether two values are equal but for the last digits of doubles.
+
+    >>> _is_close(0.1 + 0.2, 0.3), _is_close(0.3, 0.4), _is_close(None, None)
+    (True, False, True)
+    """
     if isinstance(one, float) and isinstance(other, float):
         return math.isclose(one, other, rel_tol=RELATIVE) or one == other or (math.isnan(one) and math.isnan(other))
     return bool(one == other)

@@ -36,6 +36,13 @@ class Region(NamedTuple):
     end: int
 
 
+class NameToken(NamedTuple):
+    """A name with its place. Trees have only names, so references are checked while they are parsed."""
+
+    text: str
+    position: int
+
+
 class Cursor:
     """The tokens of `text`, and a position among them. `reserved`: the words that are names only in quotes.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from bridge.errors import BridgeError, SourceError
+from bridge.errors import BridgeError, SourceError, first_line
 from bridge.sources.arrays import Array
 from bridge.sources.arrow import milliseconds
 from bridge.sources.block import Block, Fault
@@ -50,7 +50,7 @@ class ParquetReader:
         except FileNotFoundError:
             raise SourceError(f"the file {path} does not exist") from None
         except UNREADABLE as error:
-            raise SourceError(f"{path} is not a complete Parquet file: {_first_line(error)}") from None
+            raise SourceError(f"{path} is not a complete Parquet file: {first_line(error)}") from None
         schema = self._parquet.schema_arrow
         self.columns = _columns_by_name(path, schema.names, schema.types)
         self._read = 0
@@ -68,7 +68,7 @@ class ParquetReader:
                 batch = next(batches, None)
             except UNREADABLE as error:
                 place = f"after row {self._read}"
-                raise SourceError(f"{self.file} is damaged {place}: {_first_line(error)}") from None
+                raise SourceError(f"{self.file} is damaged {place}: {first_line(error)}") from None
             if batch is None:
                 return
             yield TableBlock(layout, pa.Table.from_batches([batch]), self._read)
@@ -79,7 +79,7 @@ class ParquetReader:
         try:
             return self._parquet.read()
         except UNREADABLE as error:
-            raise SourceError(f"{self.file} is damaged: {_first_line(error)}") from None
+            raise SourceError(f"{self.file} is damaged: {first_line(error)}") from None
 
     def _batch(self) -> int:
         """The number of rows per batch: many if they are narrow, for few calls.
@@ -243,7 +243,3 @@ def _columns_by_name(file: str, names: list[str], types: list[pa.DataType]) -> d
         if names.count(name) > 1:
             raise SourceError(f"{file}: two columns are called {name!r}")
     return dict(zip(names, types, strict=True))
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0]

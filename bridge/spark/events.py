@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from bridge.errors import SourceError
+from bridge.errors import SourceError, first_line
 from bridge.history.script import ReplayScript, sources_of
 from bridge.sources.arrow import EARLIEST, as_arrow
 from bridge.sources.folders import fixed_folder
@@ -166,14 +166,14 @@ def _parquet(spark: SparkSession, path: str) -> DataFrame:
     try:
         return (spark.read.option("basePath", folders) if folders else spark.read).parquet(name)
     except Exception as error:
-        raise SourceError(f"{path} cannot be read as Parquet: {_first_line(error)}") from None
+        raise SourceError(f"{path} cannot be read as Parquet: {first_line(error)}") from None
 
 
 def _table(spark: SparkSession, name: str) -> DataFrame:
     try:
         return spark.table(name)
     except Exception as error:
-        raise SourceError(f"{name!r} is neither a file nor a table of Spark: {_first_line(error)}") from None
+        raise SourceError(f"{name!r} is neither a file nor a table of Spark: {first_line(error)}") from None
 
 
 def _is_path(source: str) -> bool:
@@ -231,10 +231,6 @@ def column(name: str) -> Column:
     from pyspark.sql import functions as F  # noqa: N812
 
     return F.col("`" + name.replace("`", "``") + "`")
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0]
 
 
 @dataclasses.dataclass(frozen=True)

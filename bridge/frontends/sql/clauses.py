@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from bridge.errors import QueryError, closest, nearest
 from bridge.frontends.clauses import batch, duration, positive_integer, schema
-from bridge.frontends.cursor import Cursor, Region
+from bridge.frontends.cursor import Cursor, NameToken, Region
 from bridge.frontends.expressions import Qualifiers, expression_list, resolve, single_expression, without_aliases
 from bridge.query.match import Definition, Match
 from bridge.query.nodes import Node, Window
@@ -168,17 +168,10 @@ _EXTENTS: dict[str, Callable[[Cursor], Extent]] = {
 # MATCHING -------------------------------------------------------------------------------------------------------------
 
 
-class _SymbolName(NamedTuple):
-    """A name with its place. The tree has only names, so references are checked while parsing."""
-
-    text: str
-    position: int
-
-
 class _SymbolDefinition(NamedTuple):
-    symbol: _SymbolName
+    symbol: NameToken
     condition: exp.Expr | None
-    assignments: tuple[tuple[_SymbolName, exp.Expr], ...]
+    assignments: tuple[tuple[NameToken, exp.Expr], ...]
 
 
 def matching(cursor: Cursor) -> Clause:
@@ -238,7 +231,7 @@ def _symbol_definition(cursor: Cursor) -> _SymbolDefinition:
     return _SymbolDefinition(symbol, condition, tuple(_assignments(cursor)) if cursor.take("DO") else ())
 
 
-def _assignments(cursor: Cursor) -> Iterable[tuple[_SymbolName, exp.Expr]]:
+def _assignments(cursor: Cursor) -> Iterable[tuple[NameToken, exp.Expr]]:
     yield _assignment(cursor)
     # After a comma comes the next assignment or the next definition.
     while cursor.word() == "," and cursor.word(2) == "=":
@@ -246,7 +239,7 @@ def _assignments(cursor: Cursor) -> Iterable[tuple[_SymbolName, exp.Expr]]:
         yield _assignment(cursor)
 
 
-def _assignment(cursor: Cursor) -> tuple[_SymbolName, exp.Expr]:
+def _assignment(cursor: Cursor) -> tuple[NameToken, exp.Expr]:
     variable = _name(cursor, "a variable to set")
     cursor.expect("=")
     return variable, single_expression(cursor, _up_to(cursor), "a value")
@@ -261,9 +254,9 @@ def _up_to(cursor: Cursor, *stops: str) -> Region:
     return Region(region.start, cursor.at)
 
 
-def _name(cursor: Cursor, what: str) -> _SymbolName:
+def _name(cursor: Cursor, what: str) -> NameToken:
     position = cursor.position
-    return _SymbolName(cursor.name(what), position)
+    return NameToken(cursor.name(what), position)
 
 
 def _definition(cursor: Cursor, one: _SymbolDefinition, names: Qualifiers) -> Definition:

@@ -13,10 +13,10 @@ from sqlglot import TokenType, exp
 
 from bridge.errors import QueryError
 from bridge.frontends.clauses import duration
-from bridge.frontends.cursor import Cursor, Region, word_of
+from bridge.frontends.cursor import Cursor, NameToken, Region, word_of
 from bridge.frontends.expressions import single_expression
 from bridge.frontends.sql.navigation import is_name, refuse_functions, rowwise
-from bridge.frontends.sql.pattern_clauses import NameToken, PatternClauses, Subset, row_pattern
+from bridge.frontends.sql.pattern_clauses import PatternClauses, Subset, row_pattern
 from bridge.query.row_pattern import PerMatch, RowPattern, Skip
 from bridge.query.words import ROW_PATTERN_WORDS
 from nfa.errors import PatternError

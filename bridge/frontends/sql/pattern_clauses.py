@@ -8,17 +8,10 @@ from typing import NamedTuple, NoReturn
 from sqlglot import exp
 
 from bridge.errors import nearest
-from bridge.frontends.cursor import Cursor
+from bridge.frontends.cursor import Cursor, NameToken
 from bridge.frontends.sql.navigation import check
 from bridge.query.row_pattern import PAST_LAST_ROW, PerMatch, RowPattern, Skip
 from nfa.pattern import Empty, Pattern, symbols
-
-
-class NameToken(NamedTuple):
-    """A name with its place. The clause has only names, so references are checked while parsing."""
-
-    text: str
-    position: int
 
 
 class Subset(NamedTuple):

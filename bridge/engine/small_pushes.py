@@ -7,7 +7,6 @@ import contextlib
 import functools
 from collections.abc import Iterable, Iterator, Sequence
 
-from bridge.engine.catalogue import StreamEntry
 from bridge.engine.intake import EventBatch
 from bridge.engine.results import Results
 from bridge.engine.single_events.in_process import InProcess
@@ -140,11 +139,14 @@ class SmallPushes(Transactions):
 
         `receipts`: what is stored with the push, such as the position of its source.
         """
+        if self.is_durable and not self._may_use_journal:
+            return None
         plan = self._plan_of(batches, count)
         if plan is None or self._inboxes.registered or self._was_used:
             return None
-        if self.is_durable and not self._prepare_journal(batches[0].stream):
-            return None
+        if self.is_durable and not self._journal.has_table(batches[0].stream):
+            self._journal.make_table(batches[0].stream)
+            self.has_committed = False
         if self._one_event_plans.dormant(batches[0].stream, plan).are_due(self.now, ts):
             return None
         is_computed, is_noted = plan.is_computed, bool(receipts) and not self.is_durable
@@ -175,16 +177,10 @@ class SmallPushes(Transactions):
             return self._run_postponed(plan, batches[0], ts, receipts, is_in_process)
         return None
 
-    def _prepare_journal(self, stream: StreamEntry) -> bool:
-        """Whether events of a stream can be in the journal, whose table is created when it is first needed."""
-        if not (self.has_connection_alone and self._has_python_types):
-            return False
-        if self._excluded:  # when the event is pushed again, all queries take part
-            return False
-        if not self._journal.has_table(stream):
-            self._journal.make_table(stream)
-            self.has_committed = False
-        return True
+    @property
+    def _may_use_journal(self) -> bool:
+        """Whether the events of a push may be in the journal. If they are pushed again, all queries take part."""
+        return self.has_connection_alone and self._has_python_types and not self._excluded
 
     def _waits(self, plan: OneEventPlan, in_process: InProcess | None) -> bool:
         """Whether all steps run later for an event: it can only wait, or it can and others have to."""

@@ -45,10 +45,10 @@ class TableOutput:
     @property
     def has_types(self) -> bool:
         """Whether this process computes values of the types of all columns."""
-        kinds = [
-            (field.type, self.database.value_type(Attribute(field.name, field.type))) for field in self.entry.fields
-        ]
-        return all(kind in KINDS and own is not None for kind, own in kinds)
+        fields = self.entry.fields
+        if not all(field.type in KINDS for field in fields):
+            return False
+        return all(self.database.value_type(Attribute(field.name, field.type)) is not None for field in fields)
 
     def write(self, event: Row, rows: Sequence[Row]) -> None:
         """Inserts the results of an event: `ts` and the columns of the query."""

@@ -635,7 +635,7 @@ def test_status_reads_the_state_of_a_bridge(place: Path, at_work: bool):
     assert first == "SQLite sqlite:///app.db: 2 events so far, the newest at 2000 ms (1970-01-01 00:00:02 UTC)"
     assert "  query high (objects) INTO TABLE highs: SELECT * FROM trades WHERE price > 5" in lines
     assert "  query graph (objects): Filter(trades) = {(price > 9, found)}" in lines
-    assert "  4 rows of state, in these tables:" in lines
+    assert "  2 rows of state, in these tables:" in lines
     assert "  query total (epl): select sum(price) as total from trades#length(3)" in lines
     assert any(line.startswith("  stream trades") for line in lines)
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import bridge
-from tests.support.crashes import Crash, crash_after, dead
+from tests.support.crashes import Crash, crash_after, die
 from tests.support.databases import Database
 
 Event = tuple[str, list[Any], int]
@@ -250,9 +250,7 @@ def test_a_crash_at_any_statement_of_a_replacement(database: Database, tmp_path:
         except Crash:
             is_through = False
         left[0] = 10**9
-        if not is_through:
-            cep.database.rollback = dead
-        cep.database.close()
+        die(cep)
         cep = bridge.connect(url)
         declare(cep, is_new=True)
         for event in AFTER:

@@ -276,7 +276,8 @@ class SmallPushes(Transactions):
         try:
             with contextlib.ExitStack() as stack:
                 run = functools.partial(plan.run_in_process, before=self.now) if in_process else plan.run
-                begin = functools.partial(self._begin_report, stack, plan, batch.first, ts, seq)
+                is_timed = plan.timed and not (in_process and self.is_durable)
+                begin = functools.partial(self._begin_report, stack, is_timed, batch.first, ts, seq)
                 outcome = run(self.database, batch.rows, ts, seq, begin)
                 if outcome is None:
                     return None
@@ -294,10 +295,13 @@ class SmallPushes(Transactions):
             raise
         return outcome.results
 
-    def _begin_report(self, stack: contextlib.ExitStack, plan: OneEventPlan, first: int, ts: int, seq: int) -> None:
-        """Begins the transaction in which events that are stored later have results."""
+    def _begin_report(self, stack: contextlib.ExitStack, is_timed: bool, first: int, ts: int, seq: int) -> None:
+        """Begins the transaction in which events that are stored later have results.
+
+        `is_timed`: sets the clock, for statements. That of a state is the time of the newest event that is not in the journal.
+        """
         stack.enter_context(self.transaction(stores_postponed=False))
         self._housekeeping.removed |= self._inboxes.empty()
         self._inboxes.filled = set()
-        if plan.timed:
+        if is_timed:
             self._tables.set_clock(first if self.now == BEGINNING else self.now, ts, seq)

@@ -11,6 +11,7 @@ import bridge
 from bridge.engine.durable import LAYOUT, LoggedCall
 from bridge.engine.stored_status import stored_status
 from bridge.errors import DatabaseError
+from tests.faults import killing
 from tests.support.crashes import Crash, crash_after, die
 from tests.support.traced import reads_and_writes, traced
 from windows.databases import Refused
@@ -266,3 +267,22 @@ def with_sizes(url: str) -> tuple[bridge.Bridge, list[int]]:
     cep.add_output_processor("few", lambda event: None)
     cep.add_output_processor("sizes", lambda event: rows.append(event.payload["size"]))
     return cep, rows
+
+
+def test_the_stored_number_is_that_of_the_newest_event_that_is_not_in_the_journal(
+    embedded: Database, tmp_path: pathlib.Path
+) -> None:
+    """Also where statements read the clock: with another number, events would be numbered anew after a crash."""
+    cep = bridge.connect(embedded.durable(tmp_path))
+    mix = killing.Mix(["mean", "sub", "snapshot"], 914200)
+    mix.declare(cep)
+    journaled = 0
+    for number in range(1, 80):
+        cep.push_all([mix.event(number)])
+        database, journal = cep._runner.database, cep._runner._journal
+        seqs = sorted(seq for table in journal._filled for (seq,) in database.fetch(f"SELECT seq FROM {table}"))
+        ((stored,),) = database.fetch("SELECT seq FROM cep_clock")
+        assert seqs == list(range(stored + 1, number + 1))
+        journaled += bool(seqs)
+    assert journaled > 10
+    cep.drop()

@@ -9,7 +9,7 @@ import datetime
 import decimal
 import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 TYPES = {
@@ -23,6 +23,16 @@ TYPES = {
     "TIMESTAMP": "DATETIME",
 }
 """The attribute types, each with the other names that are accepted for it; `DECIMAL(p, s)` is the ninth."""
+
+PYTHON_TYPES: Mapping[str, type] = {
+    "SMALLINT": int,
+    "INTEGER": int,
+    "BIGINT": int,
+    "DOUBLE": float,
+    "VARCHAR": str,
+    "BOOLEAN": bool,
+}
+"""The Python types of values of those types whose values Python computes with."""
 
 _ALIASES = {alias: name for name, aliases in TYPES.items() for alias in (name, *aliases.split())}
 

@@ -8,13 +8,14 @@ reported before, so only the changes in the tables count (rules D1 and D2).
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 
 from bridge.engine.catalogue import StreamEntry
 from bridge.engine.durable import JOURNAL
 from bridge.engine.intake import EventBatch
 from bridge.engine.plans import Plans
-from bridge.stores.statement import converted
+from bridge.engine.stream_tables import stored_events
 
 
 class Journal:
@@ -67,11 +68,7 @@ class Journal:
                 continue
             self.make_table(stream)
             _, table = self._tables[stream.name]
-            decoders = [database.decoder(attribute.type) for attribute in stream.schema]
-            rows = []
-            for ts, seq, *stored in database.fetch(f"SELECT * FROM {table} ORDER BY {database.quoted('seq')}"):
-                rows.append((int(ts), int(seq), *converted(converted(stored, decoders), stream.encoders)))
-            if rows:
+            if rows := sorted(stored_events(table, 2, stream, database), key=operator.itemgetter(1)):
                 found.append(EventBatch(stream, rows=rows))
         return found
 

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from bridge.engine.catalogue import Catalogue
+from bridge.engine.catalogue import Catalogue, StreamEntry
 from bridge.engine.durable import JOURNAL
 from bridge.engine.tables import Tables
 from bridge.rewrite.names import TableNames
+from bridge.stores.statement import converted
+from windows.databases import Database
 
 BUFFER = "buffer"
 """The kind of the tables in which a stream's events wait for their turn in time."""
+
+
+def stored_events(table: str, own: int, stream: StreamEntry, database: Database) -> Iterator[tuple[Any, ...]]:
+    """The rows of such a table: its first `own` columns, which are whole numbers, and the values of the stream's inbox."""
+    decoders = [database.decoder(attribute.type) for attribute in stream.schema]
+    for row in database.fetch(f"SELECT * FROM {table}"):
+        yield *map(int, row[:own]), *converted(converted(row[own:], decoders), stream.encoders)
 
 
 class StreamTables:

@@ -21,9 +21,8 @@ from bridge.engine.processor_calls import ProcessorCalls
 from bridge.engine.queue.watermark import Watermark
 from bridge.engine.results import Results
 from bridge.engine.runner import Runner
-from bridge.engine.stream_tables import BUFFER
+from bridge.engine.stream_tables import BUFFER, stored_events
 from bridge.engine.transactions import Receipt
-from bridge.stores.statement import converted
 
 
 @dataclasses.dataclass(order=True)
@@ -77,10 +76,8 @@ class Reorder:
         self._heap.clear()
         for stream in self.runner.catalogue.streams.values():
             if self.runner.stream_tables.exist(BUFFER, stream.name):
-                for ts, arrival, position, *stored in database.fetch(f"SELECT * FROM {self._table(stream.name)}"):
-                    values = converted(stored, [database.decoder(attribute.type) for attribute in stream.schema])
-                    values = converted(values, stream.encoders)
-                    waiting = Waiting(int(ts), stream.rank, int(position), int(arrival), stream, tuple(values))
+                for ts, arrival, position, *values in stored_events(self._table(stream.name), 3, stream, database):
+                    waiting = Waiting(ts, stream.rank, position, arrival, stream, tuple(values))
                     heapq.heappush(self._heap, waiting)
                     self._arrivals = max(self._arrivals, waiting.arrival)
 

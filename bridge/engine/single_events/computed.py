@@ -8,23 +8,18 @@ subtracts numbers that are not too large. Everything else (other arithmetic, oth
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, TypeAlias, TypeGuard
 
 from sqlglot import exp
+
+from windows.types import PYTHON_TYPES
 
 Row: TypeAlias = tuple[Any, ...]
 Compute: TypeAlias = Callable[[Row], "list[Row] | None"]
 """The rows of the SELECT for an event's row; None where a value is of another type than its column, or NaN."""
 
-KINDS: Mapping[str, type] = {
-    "SMALLINT": int,
-    "INTEGER": int,
-    "BIGINT": int,
-    "DOUBLE": float,
-    "VARCHAR": str,
-    "BOOLEAN": bool,
-}
+KINDS = PYTHON_TYPES
 """The Python types of the values of columns."""
 
 _KINDS = {name: kind.__name__ for name, kind in KINDS.items()}

@@ -34,7 +34,7 @@ class TableOutput:
 
     @functools.cached_property
     def result(self) -> ResultStatement:
-        """The statement of these results."""
+        """The statement that reads the results that the table gets."""
         return ResultStatement([self.entry], self.query.statement, self.query.text)
 
     @property
@@ -111,7 +111,7 @@ def result_query(entry: QueryEntry) -> ResultQuery:
 def written_here(operators: Sequence[Operator], outputs: Sequence[TableOutput]) -> set[int]:
     """The ids of the steps that do not run where this process computes all results.
 
-    These are the steps of the outputs, and those that fill an inbox that only these read, and statements of results.
+    These are the steps of the outputs, and each step that fills an inbox which only they and statements of results read.
     """
     written = {id(output.insert) for output in outputs}
     steps = [step for operator in operators for step in operator.steps]

@@ -12,12 +12,11 @@ from bridge.errors import DatabaseError
 from bridge.query.epl_state import Change, StateTable
 from windows.databases import Database
 from windows.times import NEVER
+from windows.types import PYTHON_TYPES
 
 Row = tuple[Any, ...]
 Marked = tuple[str, list[int]]
 """The text of a statement, and the places of the values that its marks take."""
-
-_KINDS = {"SMALLINT": int, "INTEGER": int, "BIGINT": int, "DOUBLE": float, "VARCHAR": str, "BOOLEAN": bool}
 
 
 def puts_rows(change: Change) -> bool:
@@ -77,7 +76,7 @@ def _is_of(value: Any, kind: str) -> bool:
     """Whether a value is NULL or of the type of a column."""
     if value is None:
         return True
-    return type(value) is _KINDS.get(kind) and (type(value) is not int or abs(value) <= NEVER)
+    return type(value) is PYTHON_TYPES.get(kind) and (type(value) is not int or abs(value) <= NEVER)
 
 
 def refuse_null_key(state: StateTable, key: Sequence[Any]) -> None:

@@ -172,7 +172,7 @@ def _of_program(program: Program) -> _States:
     transitions = Transitions(program)
     anywhere, at_start = transitions.begin(at_start=False), transitions.begin(at_start=True)
     begun = (*at_start, *(number for number in anywhere if number not in at_start))
-    found = _Waiting(transitions)
+    found = _WaitStates(transitions)
     states = [found.exits(begun, frozenset(at_start) - {*anywhere})]
     for waiting in found.pending:  # the loop appends to it
         states.append(found.exits(waiting))
@@ -180,7 +180,7 @@ def _of_program(program: Program) -> _States:
     return _renumbered(_merged(states))
 
 
-class _Waiting:
+class _WaitStates:
     """A state for each tuple of instructions at which a program waits.
 
     `pending` has those from 1 on, as they are found.

@@ -75,6 +75,16 @@ def test_functions_and_files_are_short() -> None:
     ] == []
 
 
+def test_no_two_classes_have_one_name() -> None:
+    places: dict[str, list[str]] = {}
+    for package in ("bridge", "nfa", "windows"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.ClassDef):
+                    places.setdefault(node.name.lstrip("_"), []).append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
 def test_the_documentation_shows_the_packages_as_they_are(request: pytest.FixtureRequest) -> None:
     page = ROOT / "docs" / "how-it-works.md"
     text = page.read_text(encoding="utf-8")

@@ -92,7 +92,7 @@ def run(
             is_separate = db == IN_MEMORY and not datastore and not any(source.waits for source in sources.values())
             with _results(out, out_format, on_error) as results:
                 workers = install_queries(script, cep, sources, results, relations if is_separate else None)
-                _EventRun(cep, sources, results, _rejects(on_error, out, paths), workers).go(end)
+                _ScriptRun(cep, sources, results, _rejects(on_error, out, paths), workers).go(end)
 
 
 def _note_inferred(schemas: Mapping[str, Schema], paths: Mapping[str, str]) -> None:
@@ -127,7 +127,7 @@ def _write(text: str) -> None:
     sys.stdout.flush()
 
 
-class _EventRun:
+class _ScriptRun:
     """One run: pushes the events of all sources, shows its progress, and prints a summary."""
 
     def __init__(
@@ -168,7 +168,7 @@ class _EventRun:
 
 
 @contextlib.contextmanager
-def _progress(run: _EventRun) -> Iterator[Callable[[int], None]]:
+def _progress(run: _ScriptRun) -> Iterator[Callable[[int], None]]:
     """A function that is called with the number of events so far.
 
     It draws a bar if standard error is a terminal that does not also show the results.

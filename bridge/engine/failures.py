@@ -61,7 +61,7 @@ class Failures:
             if not failing:
                 raise error
             self._runner.exclude(name for group in failing for name in group)
-            outcomes = [_Outcome(self._runner, group, _text(own)) for group, own in failing.items()]
+            outcomes = [_FailureReceipt(self._runner, group, _text(own)) for group, own in failing.items()]
             return run([Receipt(outcome.write, outcome.remember) for outcome in outcomes])
         finally:
             self._runner.exclude(())
@@ -120,7 +120,7 @@ def _text(error: Exception) -> str:
 
 
 @dataclasses.dataclass
-class _Outcome:
+class _FailureReceipt:
     """The receipt for a query that has failed: it has skipped a push, or it and its readers are stopped."""
 
     runner: Runner

@@ -187,12 +187,12 @@ def batches_of(
         raise SchemaError(f"events are a table, a frame or an iterable, not {events!r}") from None
     before = 0
     while part := list(itertools.islice(iterator, size)):
-        yield _Rows(part, entry, ordered, before).numbered
+        yield _EventList(part, entry, ordered, before).numbered
         before += len(part)
 
 
 @dataclasses.dataclass
-class _Rows:
+class _EventList:
     events: list[tuple[str, Any, Any]]
     entry: Callable[[str], StreamEntry]
     ordered: bool
@@ -245,7 +245,7 @@ def _arrow_chunks(stream: StreamEntry, tables: Iterable[pa.Table], timestamp: st
 def _sliced(stream: StreamEntry, table: pa.Table, size: int) -> Iterator[Chunk]:
     step = even_size(table.num_rows, size)
     for start in range(0, table.num_rows, step):
-        yield _Columns(stream, table.slice(start, step)).numbered
+        yield _StreamTable(stream, table.slice(start, step)).numbered
 
 
 def even_size(count: int, size: int) -> int:
@@ -269,7 +269,7 @@ def batch_of(stream: StreamEntry, table: pa.Table) -> EventBatch:
 
 
 @dataclasses.dataclass
-class _Columns:
+class _StreamTable:
     """Rows of one stream. `ranks`: their places, from 0, in a chunk of several streams."""
 
     stream: StreamEntry
@@ -288,12 +288,12 @@ class _Columns:
         table = self.table.add_column(1, "seq", pa.array(numbers))
         return [batch_of(self.stream, table)], count, first, last
 
-    def within(self, start: int, stop: int) -> _Columns | None:
+    def within(self, start: int, stop: int) -> _StreamTable | None:
         """The rows with ranks from `start` up to but without `stop`, ranked from 0; None if there are none."""
         first, last = self.ranks.searchsorted([start, stop])
         if first == last:
             return None
-        return _Columns(self.stream, self.table.slice(first, last - first), self.ranks[first:last] - start)
+        return _StreamTable(self.stream, self.table.slice(first, last - first), self.ranks[first:last] - start)
 
 
 def merged_chunks(streams: list[tuple[StreamEntry, Any]], timestamp: str, size: int) -> Iterator[Chunk]:
@@ -316,7 +316,7 @@ def merged_chunks(streams: list[tuple[StreamEntry, Any]], timestamp: str, size: 
     ranks = np.empty(len(times), "int64")
     ranks[np.argsort(times, kind="stable")] = np.arange(len(times))
     firsts = np.cumsum([0, *(table.num_rows for _, table in tables)])
-    whole = [_Columns(*part, ranks[a:b]) for part, a, b in zip(tables, firsts[:-1], firsts[1:], strict=True)]
+    whole = [_StreamTable(*part, ranks[a:b]) for part, a, b in zip(tables, firsts[:-1], firsts[1:], strict=True)]
     step = even_size(len(times), size)
     for start in range(0, len(times), step):
         yield _MergedTables(
@@ -326,14 +326,14 @@ def merged_chunks(streams: list[tuple[StreamEntry, Any]], timestamp: str, size: 
 
 def interleaved(parts: list[tuple[StreamEntry, pa.Table, Any]]) -> Chunk:
     """One chunk of several streams: per stream a table (`ts`, then the attributes) and the places of its rows, from 0."""
-    return _MergedTables([_Columns(*part) for part in parts]).numbered
+    return _MergedTables([_StreamTable(*part) for part in parts]).numbered
 
 
 @dataclasses.dataclass
 class _MergedTables:
     """The rows of several streams in one chunk."""
 
-    parts: list[_Columns]
+    parts: list[_StreamTable]
 
     def numbered(self, seq: int) -> tuple[list[EventBatch], int, int, int]:
         done = [part.numbered(seq) for part in self.parts]

@@ -164,7 +164,7 @@ def read(
     Raises:
         QueryError: A column is unknown.
     """
-    reader = _Reader(clause, fields, symbol, final, is_aggregate)
+    reader = _ExpressionReader(clause, fields, symbol, final, is_aggregate)
     tree = reader.tree(expression, final)
     atoms: dict[Atom, str] = {}
     return MatchExpression(_named(tree, atoms), tuple(atoms))
@@ -205,7 +205,7 @@ _NO_VALUE = (
 
 
 @dataclasses.dataclass
-class _Reader:
+class _ExpressionReader:
     clause: RowPattern
     fields: Sequence[str]
     symbol: str | None

@@ -54,8 +54,8 @@ class BoundStatements:
         self.columns = ["ts", "seq", *(attribute.name for attribute in stream.schema)]
         """The names of the columns of an event's row; `types` has their types."""
         self.types, self.database = _types(stream), database
-        self._known: dict[int, _Source] = {}
-        self._before: dict[int, _Source] = {}
+        self._known: dict[int, _StatementSource] = {}
+        self._before: dict[int, _StatementSource] = {}
 
     @functools.cached_property
     def are_sums_safe(self) -> bool:
@@ -256,17 +256,17 @@ class BoundStatements:
             found.values[key] = optimize(step.variants.of("one")().copy(), Facts(key, self.row))
         return found.values[key]
 
-    def _source(self, source: object, write: Callable[[], exp.Expr]) -> _Source:
+    def _source(self, source: object, write: Callable[[], exp.Expr]) -> _StatementSource:
         known = self._known.get(id(source)) or self._before.get(id(source))
         if known is None:
             tree = write()
-            known = _Source(source, frozenset(table_names(tree)), tree)
+            known = _StatementSource(source, frozenset(table_names(tree)), tree)
         self._known[id(source)] = known
         return known
 
 
 @dataclasses.dataclass
-class _Source:
+class _StatementSource:
     """The origin of a statement (`source`), the tables that it names, and its forms by which of these tables are empty.
 
     `tree`: the statement, until it is bound for the first time. `values`: the SELECT of an event's row, by the same

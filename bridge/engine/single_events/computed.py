@@ -73,7 +73,7 @@ def joined(
     ([(3,), (5,)], [(3,)])
     """
     try:
-        return _Selection(place_of, types, proven).function_over(select, width)
+        return _SelectCode(place_of, types, proven).function_over(select, width)
     except (_OtherwiseError, SyntaxError, MemoryError, RecursionError):
         return None
 
@@ -100,12 +100,12 @@ def computed(
     ([(True,)], [(False,)], [(None,)])
     """
     try:
-        return _Selection(place_of, types, proven).function(select)
+        return _SelectCode(place_of, types, proven).function(select)
     except (_OtherwiseError, SyntaxError, MemoryError, RecursionError):  # nested too deeply for Python
         return None
 
 
-class _Selection:
+class _SelectCode:
     """The Python source of a SELECT; the value at a place of the row is called `_v` and that place."""
 
     def __init__(

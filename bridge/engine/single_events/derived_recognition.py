@@ -65,12 +65,12 @@ def derived_results(
     if bound.row is None:
         return None
     try:
-        return _Recognition(operators, bound, filled, database).results(statement)
+        return _DerivedRecognition(operators, bound, filled, database).results(statement)
     except UnknownFormError:
         return None
 
 
-class _Recognition:
+class _DerivedRecognition:
     """Takes SELECTs apart, down to the event, the tables of results, and the marked SELECTs."""
 
     def __init__(

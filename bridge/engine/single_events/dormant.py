@@ -95,10 +95,10 @@ def _has_statement(operator: Operator) -> bool:
     return bool(operator.deadlines) or any(not _is_machine(step) for step in timed)
 
 
-def _is_machine(step: Insert | Purge | Call) -> TypeGuard[_Machine]:
+def _is_machine(step: Insert | Purge | Call) -> TypeGuard[_TimedMatcher]:
     """Whether a step has a memory that knows when its next result is due."""
     return isinstance(step, RowCall) and isinstance(step, TimedCall)
 
 
-class _Machine(RowCall, TimedCall, Protocol):
+class _TimedMatcher(RowCall, TimedCall, Protocol):
     """A step that takes rows and knows when it is due."""

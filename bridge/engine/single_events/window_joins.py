@@ -134,7 +134,7 @@ def window_join(
         stream: The name of the event's stream.
     """
     try:
-        return _Recognition(memory, place_of, mark, types, proven, stream).join(statement)
+        return _JoinRecognition(memory, place_of, mark, types, proven, stream).join(statement)
     except UnknownFormError:
         return None
 
@@ -165,7 +165,7 @@ class _Part:
         return dataclasses.replace(self, items=dict(zip(names, self.items.values(), strict=True)))
 
 
-class _Recognition:
+class _JoinRecognition:
     """Takes a SELECT apart, into its parts and the expressions that sort their rows."""
 
     def __init__(

@@ -126,7 +126,7 @@ def window_aggregate(
         leaving: How the groups that lose rows are reported; None where they are not reported.
     """
     try:
-        recognition = _Recognition(insertions, place_of, mark, types, functions, updates, memory)
+        recognition = _AggregateRecognition(insertions, place_of, mark, types, functions, updates, memory)
         found = recognition.aggregate(statement, leaving)
     except UnknownFormError:
         return None
@@ -134,7 +134,7 @@ def window_aggregate(
     return found
 
 
-class _Recognition:
+class _AggregateRecognition:
     """Takes a SELECT apart: nested SELECTs that name and filter, around a SELECT of aggregates over a window table."""
 
     def __init__(

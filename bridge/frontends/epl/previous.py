@@ -25,7 +25,7 @@ LIMIT = 1_000
 
 
 @dataclasses.dataclass(frozen=True)
-class _Call:
+class _PrevCall:
     name: str
     function: str
     value: exp.Expr
@@ -47,7 +47,7 @@ class PreviousValues:
 
     def __init__(self, cursor: Cursor, both: bool = False) -> None:
         self.cursor, self.both = cursor, both
-        self.calls: list[_Call] = []
+        self.calls: list[_PrevCall] = []
 
     def extracted(self, column: exp.Expr) -> exp.Expr:
         """The expression with a column in place of each call."""
@@ -71,7 +71,7 @@ class PreviousValues:
         result: exp.Expr = holder.this.pop()
         return result
 
-    def _known(self, call: _Call) -> _Call:
+    def _known(self, call: _PrevCall) -> _PrevCall:
         """The same call, or an equal earlier one: a range names its value more than once."""
         for known in self.calls:
             if dataclasses.replace(call, name=known.name, position=known.position) == known:
@@ -79,7 +79,7 @@ class PreviousValues:
         self.calls.append(call)
         return call
 
-    def _call(self, node: exp.Anonymous) -> _Call:
+    def _call(self, node: exp.Anonymous) -> _PrevCall:
         """`prev(1, v)`, `prev(v, 1)`, `prev(v)`, `prior(1, v)`, `prevtail(1, v)`, `prevcount(v)`."""
         function, at = node.name.lower(), node.meta_get("start", position_of(node))
         numbers = [a for a in node.expressions if isinstance(a, exp.Literal) and a.is_int]
@@ -89,7 +89,7 @@ class PreviousValues:
             self.cursor.fail(f"{function} wants a number of events, at most {LIMIT}, and a value: {function}(1, v)", at)
         if values[0].find(exp.AggFunc, exp.Anonymous, exp.Typeof):
             self.cursor.fail(f"{function} wants an attribute of the event", at)
-        return _Call(f"{BEFORE}{len(self.calls) + 1}", function, values[0].copy(), count, at)
+        return _PrevCall(f"{BEFORE}{len(self.calls) + 1}", function, values[0].copy(), count, at)
 
     def _ever(self, node: exp.Anonymous, make: type[exp.Expr]) -> exp.Expr:
         """`firstever(v)`: an aggregate over all events that ever came."""
@@ -143,7 +143,9 @@ class PreviousValues:
                 self.cursor.fail(f"{call.function} wants a window: prior is of all events", call.position)
         return node
 
-    def _within(self, node: Node, window: Window, call: _Call, value: exp.Expr, context: tuple[exp.Expr, ...]) -> Node:
+    def _within(
+        self, node: Node, window: Window, call: _PrevCall, value: exp.Expr, context: tuple[exp.Expr, ...]
+    ) -> Node:
         """The value of an earlier event, with the same keys, that is still in the window.
 
         For prior, of any earlier event.

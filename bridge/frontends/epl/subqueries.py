@@ -36,7 +36,7 @@ _AGGREGATES = [aggregate for aggregate in AGGREGATES if aggregate.parts is not N
 
 
 @dataclasses.dataclass
-class _Subquery:
+class _EplSubquery:
     """One sub-query: the column that replaces it, its value and its source. `operand`: the expression before IN."""
 
     name: str
@@ -56,7 +56,7 @@ class Subqueries:
         self.cursor = cursor
         self.change = change
         """A further change to apply to each expression."""
-        self.calls: list[_Subquery] = []
+        self.calls: list[_EplSubquery] = []
         self.each = Enumerations(cursor)
         self._numbers = itertools.count(1)
 
@@ -75,7 +75,7 @@ class Subqueries:
             node = SubqueryColumn(node, cut.name, source, condition, value, operand)
         return node
 
-    def _resolved(self, part: exp.Expr | None, cut: _Subquery, outer: Qualifiers) -> exp.Expr | None:
+    def _resolved(self, part: exp.Expr | None, cut: _EplSubquery, outer: Qualifiers) -> exp.Expr | None:
         """An expression with resolved names. Names without an input are the sub-query's own, others the statement's.
 
         If the names of inputs differ only in case, such as `A` and `a`, each is found by its exact name.
@@ -120,7 +120,7 @@ class Subqueries:
         marked.tokens = [*self.cursor.tokens[: region.start], *left, *self.cursor.tokens[region.end :]]
         return marked, Region(region.start, region.start + len(left))
 
-    def _cut(self, opening: int) -> tuple[_Subquery, int]:
+    def _cut(self, opening: int) -> tuple[_EplSubquery, int]:
         """Parses the sub-query in these parentheses; also returns the place after them."""
         cursor = copy.copy(self.cursor)
         before = word_of(cursor.tokens[opening - 1])
@@ -149,7 +149,7 @@ class Subqueries:
         elif kind == "exists":
             columns = ()
         value = self._value(cursor, columns, position) if columns else None
-        cut = _Subquery(f"{COLUMN_PREFIX}{next(self._numbers)}", kind, position, alias, source, value, condition)
+        cut = _EplSubquery(f"{COLUMN_PREFIX}{next(self._numbers)}", kind, position, alias, source, value, condition)
         self.calls.append(cut)
         return cut, cursor.at + 1
 

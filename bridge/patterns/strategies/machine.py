@@ -185,7 +185,7 @@ class PathConditions:
         return kind is not None and bool(pa.types.is_nested(kind))
 
     def _fold(self, match_aggregate: MatchAggregate) -> Callable[[Path[int]], Any]:
-        simple = _RunningAggregate.of(match_aggregate)
+        simple = _PathAggregate.of(match_aggregate)
         if simple is None or self._is_nested(simple.argument):
             return _DatabaseAggregate(match_aggregate, self).value
         values = None if simple.argument is None else self._values(simple.argument)
@@ -204,7 +204,7 @@ class PathConditions:
 
 
 @dataclasses.dataclass(frozen=True)
-class _RunningAggregate:
+class _PathAggregate:
     """COUNT, SUM, AVG, MIN and MAX of plain values, updated row by row."""
 
     argument: exp.Expr | None
@@ -212,7 +212,7 @@ class _RunningAggregate:
     result: Callable[[tuple[int, Any]], Any]
 
     @classmethod
-    def of(cls, match_aggregate: MatchAggregate) -> _RunningAggregate | None:
+    def of(cls, match_aggregate: MatchAggregate) -> _PathAggregate | None:
         if match_aggregate.running is None:
             return None
         aggregate, argument = match_aggregate.running

@@ -49,20 +49,20 @@ def search_on(skip: Skip, match: PatternMatch) -> int:
     """The row to continue with; raises SkipError for a mode that would not move on."""
     after = skip(match) if match.memberships else match.start + 1
     if after <= match.start:
-        raise SkipError(f"{_shown(match)} would be found for ever: the search goes on at row {after}")
+        raise SkipError(f"{_match_text(match)} would be found for ever: the search goes on at row {after}")
     return after
 
 
 def _to(match: PatternMatch, symbols: tuple[str, ...], place: int) -> int:
     rows = [member.row for member in match.memberships if member.symbol in symbols]
     if not rows:
-        raise SkipError(f"{_shown(match)} has no row {_any(symbols)} to skip to")
+        raise SkipError(f"{_match_text(match)} has no row {_any(symbols)} to skip to")
     if rows[place] == match.start:
-        raise SkipError(f"{_shown(match)} would be found for ever: row {_any(symbols)} to skip to is its first")
+        raise SkipError(f"{_match_text(match)} would be found for ever: row {_any(symbols)} to skip to is its first")
     return rows[place]
 
 
-def _shown(match: PatternMatch) -> str:
+def _match_text(match: PatternMatch) -> str:
     return f"match {match.number} (rows {match.start} to {match.memberships[-1].row})"
 
 

@@ -91,7 +91,7 @@ def _part(node: exp.Expr, find: Callable[[exp.Column], TypedColumn]) -> exp.Expr
     *_, column = _below(node)
     if not isinstance(column, exp.Column):
         raise QueryError(f"{node.sql()}: only columns have parts", position=_place(node))
-    found = _found(node, column, find)
+    found = _found_column(node, column, find)
     if found is None:
         return cast("exp.Expr", node.meta["call"].copy())
     value, kind = found
@@ -108,7 +108,7 @@ def _part(node: exp.Expr, find: Callable[[exp.Column], TypedColumn]) -> exp.Expr
     return result
 
 
-def _found(node: exp.Expr, column: exp.Column, find: Callable[[exp.Column], TypedColumn]) -> TypedColumn:
+def _found_column(node: exp.Expr, column: exp.Column, find: Callable[[exp.Column], TypedColumn]) -> TypedColumn:
     try:
         return find(column)
     except QueryError as error:

@@ -98,7 +98,7 @@ def _(node: query.Union, names: Namespace) -> ResolvedNode:
     for part in parts[1:]:
         if [f.type for f in part.visible] != [f.type for f in head]:
             raise QueryError(
-                f"UNION ALL wants equal columns: ({_listed(head)}) and ({_listed(part.visible)}); "
+                f"UNION ALL wants equal columns: ({_field_list(head)}) and ({_field_list(part.visible)}); "
                 "name and CAST them alike in each SELECT"
             )
     renamed = [_renamed(part, head) for part in parts]
@@ -136,5 +136,5 @@ def resolve_stream(node: Node, names: Namespace) -> ResolvedNode:
     return below
 
 
-def _listed(fields: Sequence[Field]) -> str:
+def _field_list(fields: Sequence[Field]) -> str:
     return ", ".join(f"{field.name} {field.type}" for field in fields)

@@ -240,7 +240,7 @@ class _Explanation:
         yield self._sql(step.statement("few"))
         own = step.variants.kind("few")
         others = [(name, writer) for name, writer in step.variants.items() if name != own]
-        yield from self._listed((name, writer.method) for name, writer in others if not self.variants)
+        yield from self._variant_lines((name, writer.method) for name, writer in others if not self.variants)
         for name, writer in others if self.variants else ():
             yield f"-- for {self._pushes[name]}{_by(writer)}"
             yield from _commented(self._sql(step.statement(name)))
@@ -253,7 +253,7 @@ class _Explanation:
         of = f" of {self._pushes[own]}" if others and own != "any" else ""
         yield f"-- results of a push{of}{_by(results.of(own).write)}"
         yield from (*self._merged(own), self._sql(results.of(own).statement))
-        yield from self._listed((name, result.write.method) for name, result in others if not self.variants)
+        yield from self._variant_lines((name, result.write.method) for name, result in others if not self.variants)
         for name, result in others:
             if self.variants:
                 yield from ("", f"-- results of a push of {self._pushes[name]}{_by(result.write)}")
@@ -267,7 +267,7 @@ class _Explanation:
             yield f"-- an event of {names} that is pushed alone is bound in place of its inbox{rest}"
         yield from self._rules(bound)
 
-    def _listed(self, variants: Iterable[tuple[str, str]]) -> list[str]:
+    def _variant_lines(self, variants: Iterable[tuple[str, str]]) -> list[str]:
         """The other variants of a statement, each with its method."""
         lines = [f"--   {self._pushes[name]}: {method or 'another statement'}" for name, method in variants]
         return ["-- other variants:", *lines] if lines else []

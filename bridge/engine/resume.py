@@ -163,7 +163,7 @@ def apply(definition: LoggedCall, runner: Runner, named: NamedProcessors) -> Non
                 runner.log.add(definition, streams=[definition.name.lower()])
         case "query":
             created = parsed(definition, runner)
-            text = definition.text if definition.language != OBJECTS else _shown(created)
+            text = definition.text if definition.language != OBJECTS else _definition_text(created)
             before = set(catalogue.queries)
             create(definition.name, created, text, runner, definition)
             for name in set(catalogue.queries) - before:
@@ -203,7 +203,7 @@ def _add_stream(definition: LoggedCall, runner: Runner) -> None:
         add_table_stream(runner, definition.name, schema, source, rules)
 
 
-def _shown(definition: Definition) -> str:
+def _definition_text(definition: Definition) -> str:
     return text_of(definition) if isinstance(definition, (Node, Script)) else ""
 
 

@@ -30,7 +30,7 @@ class StreamTables:
         self._tables, self._names, self._catalogue = tables, names, catalogue
         self._made: dict[tuple[str, str], str] = {}
 
-    def made(self, kind: str, stream: str) -> str | None:
+    def own_name(self, kind: str, stream: str) -> str | None:
         """The quoted name of the table of this kind, if this process has made it."""
         name = self._made.get((kind, stream.lower()))
         return self._tables.quoted(name) if name in self._tables.names else None
@@ -55,5 +55,5 @@ class StreamTables:
     def drop(self, stream: str) -> None:
         """Drops the tables of a stream that is removed, inside a transaction."""
         for kind in (BUFFER, JOURNAL):
-            if self.made(kind, stream) is not None:
+            if self.own_name(kind, stream) is not None:
                 self._tables.drop(self._made[kind, stream.lower()])

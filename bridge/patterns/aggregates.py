@@ -47,7 +47,7 @@ def aggregate_values(
         running = _so_far if is_list(match_aggregate.call) else _running
         values = running(match_aggregate, database, members, columns, inside)
         places = member
-    return _counted(match_aggregate, take(values, places), match)
+    return _with_zero_counts(match_aggregate, take(values, places), match)
 
 
 def _is_count_of_rows(call: exp.Expr) -> bool:
@@ -99,7 +99,7 @@ def _summed(call: exp.Expr, members: Members, columns: dict[str, Array], inside:
     return pa.array(reduced), of_match[first]
 
 
-def _counted(match_aggregate: MatchAggregate, values: Array, match: Ints) -> Array:
+def _with_zero_counts(match_aggregate: MatchAggregate, values: Array, match: Ints) -> Array:
     """The values of COUNT, with 0 for a match without such rows."""
     call = match_aggregate.call.this if isinstance(match_aggregate.call, exp.Filter) else match_aggregate.call
     aggregate = aggregate_of(call)

@@ -181,13 +181,15 @@ class ResultColumns:
         order = pa.array(np.arange(len(self.output_rows.match)))
         given = pa.Table.from_arrays([*values.values(), order], names=[*names.values(), "_n"])
         with self.database.registered(given) as name:
-            named = [exp.alias_(e, f"_m{place}", quoted=True) for place, e in enumerate(self._leaving(computed, name))]
+            named = [
+                exp.alias_(e, f"_m{place}", quoted=True) for place, e in enumerate(self._with_casts(computed, name))
+            ]
             select = exp.select(*named).from_(table(name)).order_by(column("_n"))
             arrays = arrow_columns(self.database, self.database.render(select), len(named))
         nothing = pa.array(self.output_rows.unmatched)
         return [_without(array, nothing) for array in arrays]
 
-    def _leaving(self, computed: list[exp.Expr], name: str) -> list[exp.Expr]:
+    def _with_casts(self, computed: list[exp.Expr], name: str) -> list[exp.Expr]:
         """The expressions over a registered table, with a cast for values that cannot leave the database unchanged."""
         if not self.has_own_types:
             return computed

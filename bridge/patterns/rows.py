@@ -272,7 +272,7 @@ class SortedRows:
         if not self.keys:
             firsts = np.concatenate([np.zeros(1, np.int64), self.ends[:-1]])
             return take(self.columns([column(name)])[0], firsts[partition])
-        select = exp.select(self._leaving(column(name))).from_(table(self.keys)).order_by(column(self._partition))
+        select = exp.select(self._with_cast(column(name))).from_(table(self.keys)).order_by(column(self._partition))
         return take(arrow_columns(self.database, self.database.render(select), 1)[0], partition)
 
     def columns(self, expressions: Sequence[exp.Expr]) -> list[Array]:
@@ -289,7 +289,7 @@ class SortedRows:
 
     def select(self, expressions: Sequence[exp.Expr]) -> str:
         """The statement that computes the expressions for each row."""
-        shifted = [self._leaving(self._shifted(e)) for e in expressions]
+        shifted = [self._with_cast(self._shifted(e)) for e in expressions]
         named = [exp.alias_(e, f"_e{place}", quoted=True) for place, e in enumerate(shifted)]
         select = exp.select(*named).from_(self._table())
         if not self.database.insertion_ordered:
@@ -312,7 +312,7 @@ class SortedRows:
         inner = exp.select(exp.Star(), *named).from_(self._table()).subquery("w")
         return outer.from_(inner) if windows else select
 
-    def _leaving(self, expression: exp.Expr) -> exp.Expr:
+    def _with_cast(self, expression: exp.Expr) -> exp.Expr:
         kind = self.leave_as.get(expression.name) if isinstance(expression, exp.Column) else None
         return expression if kind is None else as_type(expression, kind)
 

@@ -36,7 +36,7 @@ BUDGET = 50_000
 def why(database: Database, given: Input, row: Mapping[str, Any], ts: Any, runs: int) -> Why:
     """The explanation for one row of a clause's input; QueryError unless exactly one row has these values."""
     prepared = typed(prepare(database, given.clause, given.fields), database, given.source)
-    wanted = _wanted(prepared, row, ts)
+    wanted = _searched_values(prepared, row, ts)
     condition = functools.reduce(lambda left, right: exp.And(this=left, expression=right), starmap(_equal, wanted))
     count = _count(database, given.source, condition)
     if count != 1:
@@ -53,7 +53,7 @@ def why(database: Database, given: Input, row: Mapping[str, Any], ts: Any, runs:
             raise QueryError(str(error)) from None
 
 
-def _wanted(prepared: PreparedClause, row: Mapping[str, Any], ts: Any) -> list[tuple[str, Any]]:
+def _searched_values(prepared: PreparedClause, row: Mapping[str, Any], ts: Any) -> list[tuple[str, Any]]:
     """The columns, by their own names, with their values; `ts` is the first column in ORDER BY."""
     named = {_field(prepared.fields, name): value for name, value in row.items()}
     if ts is not None:

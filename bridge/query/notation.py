@@ -122,7 +122,7 @@ def _aggregate(node: Aggregate) -> Iterator[str]:
     if isinstance(node.input, Window):
         yield from _extent(node.input.extent)
     if node.group_by:
-        yield f"Group-by({_listed(node.group_by)})"
+        yield f"Group-by({_comma_list(node.group_by)})"
     if node.having is not None:
         yield f"Having({_sql(node.having)})"
 
@@ -149,7 +149,7 @@ def _extent(extent: Extent) -> list[str]:
 def _sql_parts(node: ReadSQL | UpdateSQL) -> Iterator[str]:
     yield " ".join(node.statement.split())
     if node.parameters:
-        yield f"({_listed(node.parameters)})"
+        yield f"({_comma_list(node.parameters)})"
     if node.store:
         yield node.store
 
@@ -161,7 +161,7 @@ def _assigned(column: exp.Expr) -> str:
     return f"{column.alias_or_name or _sql(column)} = {_sql(value)}"
 
 
-def _listed(expressions: Sequence[exp.Expr]) -> str:
+def _comma_list(expressions: Sequence[exp.Expr]) -> str:
     return ", ".join(map(_sql, expressions))
 
 

@@ -46,7 +46,7 @@ def read(text: str, database: Database, position: int | None = None) -> Sql:
     sql = _parsed(text, database, position)
     changes = sql.tree.find(*_CHANGES) or any(select.args.get("into") for select in sql.tree.find_all(exp.Select))
     if not isinstance(sql.tree, exp.Query) or changes:
-        raise QueryError(f"ReadSQL runs a SELECT, not {_shown(text)}", position=position)
+        raise QueryError(f"ReadSQL runs a SELECT, not {_first_words(text)}", position=position)
     return sql
 
 
@@ -54,9 +54,9 @@ def update(text: str, database: Database, position: int | None = None) -> Sql:
     """An INSERT, UPDATE or DELETE; QueryError for anything else."""
     sql = _parsed(text, database, position)
     if not isinstance(sql.tree, _CHANGES):
-        raise QueryError(f"UpdateSQL runs an INSERT, UPDATE or DELETE, not {_shown(text)}", position=position)
+        raise QueryError(f"UpdateSQL runs an INSERT, UPDATE or DELETE, not {_first_words(text)}", position=position)
     if isinstance(sql.tree, exp.Delete) and not sql.tree.this:
-        raise QueryError(f"FROM is missing: DELETE FROM table WHERE …, not {_shown(text)}", position=position)
+        raise QueryError(f"FROM is missing: DELETE FROM table WHERE …, not {_first_words(text)}", position=position)
     if sql.tree.args.get("returning"):
         raise QueryError("RETURNING is not supported: UpdateSQL gives the number of rows it changed", position=position)
     return sql
@@ -83,7 +83,7 @@ def updated_table(sql: Sql) -> str:
     return target.name.lower() if target is not None else ""
 
 
-def _shown(text: str) -> str:
+def _first_words(text: str) -> str:
     return " ".join(text.split()[:3]) + (" …" if len(text.split()) > 3 else "")
 
 
@@ -103,7 +103,7 @@ def _parsed(text: str, database: Database, position: int | None) -> Sql:
     if trees[0].find(exp.Placeholder, exp.Parameter):
         raise QueryError("a parameter of the SQL is written ?", position=position)
     if isinstance(trees[0], exp.Command):
-        raise QueryError(f"the SQL is not understood: {_shown(text)}", position=position)
+        raise QueryError(f"the SQL is not understood: {_first_words(text)}", position=position)
     return Sql(trees[0], len(places))
 
 

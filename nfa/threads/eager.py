@@ -246,7 +246,7 @@ class BatchMatcher(EagerMatcher[Row]):
 
     def finish(self) -> list[CompleteMatch]:
         """The matches to report of all rows so far."""
-        return self.selection.of(self._found())
+        return self.selection.of(self._complete_matches())
 
     def current_matches(self) -> list[CompleteMatch]:
         """The matches that an on-demand query shows.
@@ -255,10 +255,10 @@ class BatchMatcher(EagerMatcher[Row]):
         """
         if not self.selection.all_matches:
             return self.finish()
-        starts = {match.start for match in self.selection.preferred(self._found())}
-        return [match for match in self._found() if match.start in starts]
+        starts = {match.start for match in self.selection.preferred(self._complete_matches())}
+        return [match for match in self._complete_matches() if match.start in starts]
 
-    def _found(self) -> list[CompleteMatch]:
+    def _complete_matches(self) -> list[CompleteMatch]:
         return [
             self._complete(start, thread)
             for start in self.starts

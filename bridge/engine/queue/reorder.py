@@ -189,7 +189,7 @@ class Reorder:
     def _table(self, stream: str) -> str:
         """The quoted name of the stream's buffer table, which is created when it is first needed."""
         tables = self.runner.stream_tables
-        known = tables.made(BUFFER, stream)
+        known = tables.own_name(BUFFER, stream)
         if known is None:
             with self.runner.transaction():
                 known = tables.make(BUFFER, stream, ("ts", "seq", "_position"))

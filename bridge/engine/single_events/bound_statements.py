@@ -29,7 +29,7 @@ from bridge.engine.single_events.window_joins import WindowJoin, window_join
 from bridge.engine.single_events.window_memory import FilledWindow, WindowMemory
 from bridge.engine.single_events.window_recognition import AggregateFunctions, window_aggregate
 from bridge.patterns.live.statements import Arrivals
-from bridge.rewrite.aggregates.on_change import LEAVING, Leaving
+from bridge.rewrite.aggregates.on_change import LEAVING, ExitReports
 from bridge.rewrite.optimize import optimize
 from bridge.rewrite.optimize.rule import Facts, OneRow
 from bridge.rewrite.plan import Insert, UpdateRows
@@ -161,7 +161,7 @@ class BoundStatements:
         empty: Collection[str],
         updates: Mapping[str, TotalsUpdate] = MappingProxyType({}),
         memory: WindowMemory | None = None,
-        leaving: Leaving | None = None,
+        leaving: ExitReports | None = None,
     ) -> WindowAggregate | None:
         """An aggregate over a window in memory that gives the rows of the SELECT; None where only the database can.
 

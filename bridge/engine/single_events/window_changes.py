@@ -14,7 +14,7 @@ from typing import Any
 from bridge.engine.single_events.computed import Compute, Row
 from bridge.engine.single_events.window_aggregates import WindowAggregate
 from bridge.engine.single_events.window_rows import ExpiringRows, KeyRows, LatestRows, WindowRows
-from bridge.rewrite.aggregates.on_change import Leaving
+from bridge.rewrite.aggregates.on_change import ExitReports
 
 
 class WindowChanges(WindowAggregate):
@@ -24,7 +24,9 @@ class WindowChanges(WindowAggregate):
     values, of which only time and key are read, and the aggregates. `width`: the number of an event's values.
     """
 
-    def __init__(self, leaving: Leaving, finish_leaving: Compute, width: int, rows: WindowRows, *others: Any) -> None:
+    def __init__(
+        self, leaving: ExitReports, finish_leaving: Compute, width: int, rows: WindowRows, *others: Any
+    ) -> None:
         super().__init__(rows, *others)
         self._leaving, self._finish_leaving, self._width = leaving, finish_leaving, width
 

@@ -34,7 +34,7 @@ from bridge.engine.single_events.window_content import (
 from bridge.engine.single_events.window_forms import UnknownFormError, refuse_other_clauses
 from bridge.engine.single_events.window_memory import FilledContent, WindowMemory
 from bridge.engine.single_events.window_rows import ExpiringRows
-from bridge.rewrite.aggregates.on_change import Leaving
+from bridge.rewrite.aggregates.on_change import ExitReports
 from bridge.rewrite.computable import EDGE
 from windows.databases.python_aggregates import PythonAggregate
 from windows.sql import table_names
@@ -110,7 +110,7 @@ def window_aggregate(
     functions: AggregateFunctions,
     updates: Mapping[str, TotalsUpdate] = MappingProxyType({}),
     memory: WindowMemory | None = None,
-    leaving: Leaving | None = None,
+    leaving: ExitReports | None = None,
 ) -> WindowAggregate | None:
     """The aggregate that computes a SELECT over a window; None where only the database can.
 
@@ -153,7 +153,7 @@ class _AggregateRecognition:
         self.item_types: dict[str, str | None] = {}
         """The types of the columns of the SELECT, where known."""
 
-    def aggregate(self, statement: exp.Expr, leaving: Leaving | None) -> WindowAggregate:
+    def aggregate(self, statement: exp.Expr, leaving: ExitReports | None) -> WindowAggregate:
         items = self._items(statement)
         select = exp.select(*(exp.alias_(value, name, quoted=True) for name, value in items.items()), copy=False)
         if self._conditions:

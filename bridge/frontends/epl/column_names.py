@@ -26,7 +26,7 @@ def named_as_written(cursor: Cursor, region: Region, columns: tuple[exp.Expr, ..
     >>> [column.sql() for column in named_as_written(cursor, Region(0, 8), columns)]
     ['v', 'SUM(v) + 1 AS "sum(v) + 1"']
     """
-    regions = list(_listed(cursor, region))
+    regions = list(_list_items(cursor, region))
     if len(regions) != len(columns):
         return columns
     named = [
@@ -68,7 +68,7 @@ def _has_name(column: exp.Expr) -> bool:
     return isinstance(column, (exp.Alias, *_PATHS)) and not is_qualified
 
 
-def _listed(cursor: Cursor, region: Region) -> Iterator[Region]:
+def _list_items(cursor: Cursor, region: Region) -> Iterator[Region]:
     """The regions between the commas of a list."""
     depth, start = 0, region.start
     for index in range(region.start, region.end):

@@ -173,7 +173,7 @@ class ContextSource:
         keys = {key_name(place): key for place, key in enumerate(self.keys or self.keys_of_match, 1)}
         return {**keys, f"{QUALIFIER}.name": exp.Literal.string(self.reader.context.name)}
 
-    def listed(self, columns: tuple[exp.Expr, ...]) -> tuple[exp.Expr, ...]:
+    def column_list(self, columns: tuple[exp.Expr, ...]) -> tuple[exp.Expr, ...]:
         """The list of columns, where `*` stands for what the statement measures; what a context has not is refused."""
         if self.reader is not None:
             self.reader.check_names(columns, self.values)

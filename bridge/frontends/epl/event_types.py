@@ -200,7 +200,7 @@ def as_rows(node: Node, schema: Schema, name: str) -> Node:
     Raises:
         QueryError: The list has a column that is not among the attributes.
     """
-    listed = _listed(node)
+    listed = _column_list(node)
     if listed is None:
         return _with_columns(node, schema, is_typed=False)
     unknown = next((column for column in listed if schema.find(column) is None), None)
@@ -217,7 +217,7 @@ def as_rows(node: Node, schema: Schema, name: str) -> Node:
     return Map(node, tuple(columns))
 
 
-def _listed(node: Node) -> list[str] | None:
+def _column_list(node: Node) -> list[str] | None:
     """The names of the columns that a statement lists; None for `*` or another kind of statement."""
     while not isinstance(node, (Map, Aggregate)):
         if len(node.inputs_of) != 1:

@@ -49,7 +49,7 @@ def _repeated(cursor: Cursor) -> Pattern:
     item = _permutation(cursor) if permuted else _group(cursor) if group else Symbol(cursor.name("a pattern variable"))
     item = _quantified(cursor, item, group)
     if cursor.word() in ("{", "["):
-        item = _counted(cursor, item)
+        item = _count_quantifier(cursor, item)
     if cursor.word() in (*_MARKS, "{", "[", "??"):
         what = "match_recognize_permute takes no quantifier" if permuted else "one quantifier is enough here"
         cursor.fail(what)
@@ -97,7 +97,7 @@ def _quantified(cursor: Cursor, item: Pattern, group: bool) -> Pattern:
     return Quantified(item, least, most, greedy)
 
 
-def _counted(cursor: Cursor, item: Pattern) -> Pattern:
+def _count_quantifier(cursor: Cursor, item: Pattern) -> Pattern:
     """`{n}`, `{n,}`, `{n,m}`, `{,m}`; the technical report writes `[n]`."""
     position = cursor.position
     close = "}" if cursor.word() == "{" else "]"

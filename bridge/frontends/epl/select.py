@@ -82,7 +82,7 @@ def _selected(cursor: Cursor, by: Item | None, within: Context | None) -> Node:
     joins = read_joins(cursor) if by is None else joined_by_trigger(cursor, by, columns)
     node, names = _source(cursor, joins)
     keyed = context_source(cursor, within, joins, node, start)
-    node, names, columns = keyed.node, names._replace(values=keyed.values), keyed.listed(columns)
+    node, names, columns = keyed.node, names._replace(values=keyed.values), keyed.column_list(columns)
     _refuse_repeated(cursor, node, Region(start, region.end), columns)
     summed = any(column.find(exp.AggFunc) for column in columns) or isinstance(node, Correlate)
     node, columns = _with_leaving(cursor, which, position, node, columns, within)

@@ -82,7 +82,7 @@ def _check_order(cursor: Cursor, title: str, seen: list[str]) -> None:
 
 
 def _partition_by(cursor: Cursor, read: PatternClauses) -> None:
-    read.partition_by = _listed(cursor, lambda cursor: _partition_column(cursor, read.input_name))
+    read.partition_by = _comma_list(cursor, lambda cursor: _partition_column(cursor, read.input_name))
 
 
 def _partition_column(cursor: Cursor, input_name: str) -> exp.Column:
@@ -103,7 +103,7 @@ def _leave_away(input_name: str, expression: exp.Expr) -> None:
 
 
 def _order_by(cursor: Cursor, read: PatternClauses) -> None:
-    read.order_by = _listed(cursor, lambda cursor: _ordered(cursor, read.input_name))
+    read.order_by = _comma_list(cursor, lambda cursor: _ordered(cursor, read.input_name))
 
 
 def _ordered(cursor: Cursor, input_name: str) -> exp.Ordered:
@@ -121,7 +121,7 @@ def _ordered(cursor: Cursor, input_name: str) -> exp.Ordered:
 
 
 def _measures(cursor: Cursor, read: PatternClauses) -> None:
-    read.measures = _listed(cursor, _measure)
+    read.measures = _comma_list(cursor, _measure)
 
 
 def _measure(cursor: Cursor) -> tuple[NameToken, exp.Expr]:
@@ -233,20 +233,20 @@ def _within(cursor: Cursor, read: PatternClauses) -> None:
 
 
 def _subset(cursor: Cursor, read: PatternClauses) -> None:
-    read.subsets = _listed(cursor, _one_subset)
+    read.subsets = _comma_list(cursor, _one_subset)
 
 
 def _one_subset(cursor: Cursor) -> Subset:
     name = _variable(cursor, "a name for the subset")
     cursor.expect("=")
     cursor.expect("(", " (and the symbols of the subset)")
-    members = _listed(cursor, lambda cursor: _variable(cursor, "a symbol of the subset"))
+    members = _comma_list(cursor, lambda cursor: _variable(cursor, "a symbol of the subset"))
     cursor.expect(")")
     return Subset(name, members)
 
 
 def _define(cursor: Cursor, read: PatternClauses) -> None:
-    read.define = _listed(cursor, _definition)
+    read.define = _comma_list(cursor, _definition)
 
 
 def _definition(cursor: Cursor) -> tuple[NameToken, exp.Expr]:
@@ -279,7 +279,7 @@ _TITLES = tuple(dict.fromkeys(title for title, _ in _READERS.values()))
 # Steps of the cursor --------------------------------------------------------------------------------------------------
 
 
-def _listed(cursor: Cursor, one: Callable[[Cursor], _T]) -> tuple[_T, ...]:
+def _comma_list(cursor: Cursor, one: Callable[[Cursor], _T]) -> tuple[_T, ...]:
     found = [one(cursor)]
     while cursor.take(","):
         found.append(one(cursor))

@@ -195,7 +195,7 @@ class OffsetSearch:
         for number, alternative in enumerate(self.alternatives):
             alone = self._alone([name for name, _ in alternative])
             for first in range(0, len(alone), AT_ONCE):
-                self.alternative[self._held(alternative, alone[first : first + AT_ONCE])] = number
+                self.alternative[self._where_all_hold(alternative, alone[first : first + AT_ONCE])] = number
 
     def ends(self, starts: Ints, patient: bool) -> tuple[Ints, Ints]:
         """The end of the match from each start, -1 if there is none; they are computed already."""
@@ -228,7 +228,7 @@ class OffsetSearch:
             return starts
         return starts[elapsed(times[starts], times[starts + length - 1]) < self.task.within]
 
-    def _held(self, alternative: Alternative, starts: Ints) -> Ints:
+    def _where_all_hold(self, alternative: Alternative, starts: Ints) -> Ints:
         """The starts for which the conditions on more than one row hold, too."""
         names = [name for name, _ in alternative]
         for distance, name in enumerate(names):

@@ -66,7 +66,7 @@ def find(task: Task) -> Matches:
     if generator is None or not all(_is_exact(c.rest, task) for c in task.conditions if c.rest is not None):
         return machine.find(task)
     try:
-        return _Search(task, generator).found()
+        return _Search(task, generator).matches()
     except TypeError:
         return machine.find(task)
 
@@ -113,7 +113,7 @@ class _Search:
         self.code = bytearray(self.count)
         self.go_on = next_start(task.skip, generator.transitions)
 
-    def found(self) -> Matches:
+    def matches(self) -> Matches:
         self.texts = {memo: self.generator.source(memo) for memo in (False, True)}
         names = self.names()
         start = self.run(False, names, 0, patience(self.count))

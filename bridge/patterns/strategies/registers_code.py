@@ -88,13 +88,13 @@ def live(code: tuple[Instruction, ...], read: Mapping[str, Slots]) -> list[Slots
     while changed:
         changed = False
         for number in range(len(code) - 1, -1, -1):
-            wanted = _wanted(code, number, found, read)
+            wanted = _needed_slots(code, number, found, read)
             changed |= wanted != found[number]
             found[number] = wanted
     return found
 
 
-def _wanted(code: tuple[Instruction, ...], number: int, found: list[Slots], read: Mapping[str, Slots]) -> Slots:
+def _needed_slots(code: tuple[Instruction, ...], number: int, found: list[Slots], read: Mapping[str, Slots]) -> Slots:
     line = code[number]
     after = frozenset[Slot]().union(*(found[there] for there in onward(line, number)))
     return before(line.name, after | read[line.name]) if isinstance(line, MatchSymbol) else after

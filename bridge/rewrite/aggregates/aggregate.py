@@ -29,7 +29,7 @@ from bridge.rewrite.aggregates.frames import (
 )
 from bridge.rewrite.aggregates.join import GroupedJoin, null_without_row, per_jump
 from bridge.rewrite.aggregates.jump_panes import over_panes
-from bridge.rewrite.aggregates.on_change import LEAVING, Leaving, at_every_change, change_points
+from bridge.rewrite.aggregates.on_change import LEAVING, ExitReports, at_every_change, change_points
 from bridge.rewrite.aggregates.panes import Panes
 from bridge.rewrite.aggregates.partials import can_move
 from bridge.rewrite.aggregates.snapshot import at_reports, content_at_reports, reports_empty
@@ -166,14 +166,16 @@ def _at_changes(node: query.Aggregate, below: Flow, network: Network) -> Aggrega
     variants = _with_leaving(node, below, network)
     if below.order or below.timed or (below.counted and not node.every_change):
         return variants
-    return dataclasses.replace(variants, entering=StatementWriter(lambda: _entering(node, below, network.database)))
+    return dataclasses.replace(
+        variants, entering=StatementWriter(lambda: _results_at_events(node, below, network.database))
+    )
 
 
-def _entering(node: query.Aggregate, below: Flow, database: Database) -> exp.Select:
+def _results_at_events(node: query.Aggregate, below: Flow, database: Database) -> exp.Select:
     """The results at events, without the results at rows that leave the window."""
     select = joined(dataclasses.replace(node, on_change=False, every_change=False), below, database)
     select = select.select(aliased(number(1), "_place"))
-    select.meta[LEAVING] = Leaving(node.every_change or not node.group_by, node.on_change)
+    select.meta[LEAVING] = ExitReports(node.every_change or not node.group_by, node.on_change)
     return select
 
 

@@ -35,7 +35,7 @@ LEAVING = "leaving"
 """In `meta`, marks the SELECT of a single event's reports if it also reports the rows that leave the window."""
 
 
-class Leaving(NamedTuple):
+class ExitReports(NamedTuple):
     """How the groups that lose rows are reported.
 
     Args:

@@ -104,12 +104,12 @@ def _rows(node: query.Aggregate, below: Flow, place: Sequence[str]) -> exp.Selec
     assert below.content is not None
     names = dict.fromkeys(("ts", "seq", *below.order, *below.names))
     entering = {_ENTERS.format(at): column(name) for at, name in enumerate(place)}
-    leaving = {_LEAVES.format(at): value for at, value in enumerate(_leaving(below, len(place)))}
+    leaving = {_LEAVES.format(at): value for at, value in enumerate(_place_of_exit(below, len(place)))}
     values = {**{name: column(name) for name in names}, **group_columns(node), **entering, **leaving}
     return below.content.project(values).select()
 
 
-def _leaving(below: Flow, length: int) -> list[exp.Expr]:
+def _place_of_exit(below: Flow, length: int) -> list[exp.Expr]:
     """The place from which a row has left: it is evicted; or it expires, which comes before all events of that time."""
     expires: exp.Expr = column("_expires")
     if below.size is not None:

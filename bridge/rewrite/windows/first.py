@@ -59,7 +59,7 @@ def _first_rows(operator: Operator, node: query.Window, network: Network, below:
     ]
     has_entered = exp.Exists(this=exp.select(number(1)).from_(aliased_table(entered, "e")).where(*same_row))
     result = exp.select(*(column_of("a", name) for name in rows.columns)).from_(arrivals.copy()).where(has_entered)
-    return _never_leaving(Selection.of(exp.Subquery(this=result), rows.columns), below)
+    return _lasting_rows(Selection.of(exp.Subquery(this=result), rows.columns), below)
 
 
 def _first_range(operator: Operator, node: query.Window, network: Network, below: Flow) -> Flow:
@@ -73,8 +73,8 @@ def _first_range(operator: Operator, node: query.Window, network: Network, below
     since = exp.Subquery(this=exp.select(column("ts")).from_(table(begun)))
     end = exp.Add(this=since, expression=number(node.extent.size))
     rows = below.arrivals.project(row_columns(below, number(NEVER)))
-    return _never_leaving(rows.where(exp.LT(this=column("ts"), expression=end)), below)
+    return _lasting_rows(rows.where(exp.LT(this=column("ts"), expression=end)), below)
 
 
-def _never_leaving(rows: Selection, below: Flow) -> Flow:
+def _lasting_rows(rows: Selection, below: Flow) -> Flow:
     return Flow(below.names, rows, order=below.order, timed=below.timed, size=NEVER)

@@ -58,10 +58,14 @@ class BoundStatements:
         self._before: dict[int, _StatementSource] = {}
 
     @functools.cached_property
+    def has_known_types(self) -> bool:
+        """Whether Python has the values of all attributes."""
+        return KINDS.keys() >= set(self.types[2:])
+
+    @functools.cached_property
     def are_sums_safe(self) -> bool:
         """Whether the types of the attributes ensure that sums of an event's values stay in the range of their type."""
-        attributes = set(self.types[2:])
-        return KINDS.keys() >= attributes and not (self.database.sums_in_64_bits and "BIGINT" in attributes)
+        return self.has_known_types and not (self.database.sums_in_64_bits and "BIGINT" in self.types[2:])
 
     def begin(self) -> None:
         """Begins a plan. A statement that this plan does not ask for is forgotten when the next plan begins."""

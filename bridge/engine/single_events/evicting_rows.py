@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from bridge.engine.single_events.computed import Row
 from bridge.engine.single_events.window_rows import MOST_ROWS, RETRY, KeyRows, WindowRows
+from bridge.rewrite.windows.evictions import EvictOldest
 from windows.databases import Database
 
 MOST_EVICTING = 256
-"""The greatest number of rows of a window for which all rows are visited at every event."""
+"""The greatest number of rows of a window for which `evict` visits all rows at every event."""
 
 Evict = Callable[[Sequence[tuple[Any, Any, Any]]], Sequence[tuple[Any, Any]]]
 
@@ -25,7 +27,7 @@ class EvictingRows(WindowRows):
     _most = 0
     """The number of rows of the largest window."""
 
-    _windows: dict[Row, dict[int, Row]]
+    _windows: dict[Row, collections.OrderedDict[int, Row]]
     """The rows of each window by their numbers in the order of arrival: time, keys, columns, and what `evict` needs."""
 
     def __init__(
@@ -34,6 +36,7 @@ class EvictingRows(WindowRows):
     ) -> None:  # fmt: skip
         super().__init__(name, keys, [*columns, *windows, *values], kinds, None)
         self._own, self._evict = len(keys) + len(columns), evict
+        self._leaves = evict.leaves if isinstance(evict, EvictOldest) else None
         self._by = self._own + len(windows)
         self._number = 0
 
@@ -42,8 +45,13 @@ class EvictingRows(WindowRows):
 
     def _add(self, ts: int, row: Sequence[Any]) -> None:
         self._number += 1
-        window = self._windows.setdefault(tuple(row[self._own : self._by]), {})
+        window = self._windows.setdefault(tuple(row[self._own : self._by]), collections.OrderedDict())
         window[self._number] = (ts, *row)
+        if self._leaves is not None:
+            newest = tuple(row[self._by :])
+            while window and self._leaves(next(iter(window.values()))[1 + self._by :], newest, len(window)):
+                self._leave(window.popitem(last=False)[1])
+            return
         evicted = self._evict([(number, (), own[1 + self._by :]) for number, own in window.items()])
         for number in sorted(number for number, _ in evicted):
             self._leave(window.pop(number))
@@ -80,3 +88,46 @@ class EvictingRows(WindowRows):
         found.columns = [[row[1 + place] for row in rows] for place in range(self._keys, self._own)]
         found.nulls = any(None in own for own in found.columns)
         return found
+
+
+class TrailingRows(WindowRows):
+    """The rows of a window whose step evicts the oldest rows only; the columns that `evict` needs follow the others.
+
+    `windows`: the places of the keys whose values each have a window of their own.
+    """
+
+    _queues: dict[Row, collections.deque[tuple[Row, Row]]]
+    """The rows of each window, oldest first: what `evict` needs of it, and its keys."""
+
+    _evicted: list[Row]
+    """The keys of the rows that the newest row has evicted, until `evicted` returns them."""
+
+    def __init__(
+        self, name: str, keys: Sequence[str], columns: Sequence[str], kinds: Sequence[type], windows: Sequence[int],
+        values: Sequence[str], evict: EvictOldest,
+    ) -> None:  # fmt: skip
+        super().__init__(name, keys, [*columns, *values], kinds, None)
+        self._windows, self._by, self._leaves = windows, len(keys) + len(columns), evict.leaves
+
+    def _empty(self) -> None:
+        super()._empty()
+        self._queues, self._evicted = {}, []
+
+    def _add(self, ts: int, row: Sequence[Any]) -> None:
+        super()._add(ts, row)
+        key, newest = tuple(row[: self._keys]), tuple(row[self._by :])
+        queue = self._queues.setdefault(tuple([key[place] for place in self._windows]), collections.deque())
+        queue.append((newest, key))
+        self._evicted = []
+        while queue and self._leaves(queue[0][0], newest, len(queue)):
+            _, other = queue.popleft()
+            rows = self._rows[other]
+            rows.remove(1)  # its oldest row, as all rows of a key are in one window
+            if not rows.times:
+                del self._rows[other]
+            self._evicted.append(other)
+
+    def evicted(self) -> list[Row]:
+        """The keys of the rows that the newest row has evicted, if this is the first call since then."""
+        keys, self._evicted = self._evicted, []
+        return keys

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from sqlglot import exp
+
 from bridge.engine.results import ResultStatement
 from bridge.engine.single_events.added_rows import totals_updates
 from bridge.engine.single_events.bound_statements import BoundStatements
@@ -16,9 +18,11 @@ from bridge.engine.single_events.one_event_planning import result_of_one_event
 from bridge.engine.single_events.postponed import is_unfailing
 from bridge.engine.single_events.totals_table import TotalsAggregate, TotalsUpdate
 from bridge.engine.single_events.window_aggregates import WindowAggregate
+from bridge.engine.single_events.window_changes import EvictionChanges
 from bridge.engine.single_events.window_memory import WindowMemory
-from bridge.rewrite.plan import Call, Insert, Operator, OutputInsert, Purge
+from bridge.rewrite.plan import Call, Insert, Operator, OutputInsert, Purge, UpdateRows
 from bridge.rewrite.tables.put_rows import PutRows
+from bridge.rewrite.windows.evictions import EvictionStep
 
 
 def waiting_plan(
@@ -42,7 +46,9 @@ def waiting_plan(
         put: The same for the rows that a step puts into a table, which must be such that it takes them.
     """
     is_jumping = any(operator.boundaries is not None for operator in operators)
-    if bound.row is None or is_jumping or not bound.are_sums_safe:
+    steps = [step for operator in operators for step in operator.steps]
+    is_safe = bound.are_sums_safe or (bound.has_known_types and not any(map(_may_add_up, steps)))
+    if bound.row is None or is_jumping or not is_safe:
         return None
     totals = totals_updates(operators, bound, empty)
     readers: list[tuple[ResultStatement, Reader]] = []
@@ -62,7 +68,6 @@ def waiting_plan(
             return None
         readers.append((result, values))
         computed |= {values.rows.name} if isinstance(values, TotalsAggregate) else set()
-    steps = [step for operator in operators for step in operator.steps]
     puts = _puts(operators, put)
     for check in puts.values():
         computed |= check.computed_tables
@@ -92,10 +97,23 @@ def _aggregate(
     """The computation of a statement that is an aggregate over a window of events of the same stream."""
     if len(result.members) > 1:
         return None
-    one = result.members[0].results.of("one")
+    results = result.members[0].results
+    one = results.of("one") if results.entering is None else results.entering
     windows = [memory.filled(table) for table in bound.tables(one, one.statement.copy)]
     insertions = {each.insertion.table: each.insertion for each in windows if each and each.stream == bound.stream}
-    return bound.aggregate(one, one.statement.copy, insertions, empty, totals)
+    if results.entering is None:
+        return bound.aggregate(one, one.statement.copy, insertions, empty, totals)
+    changes = bound.changes(one, one.statement.copy, insertions)
+    return changes if isinstance(changes, EvictionChanges) else None  # time alone has no results
+
+
+def _may_add_up(step: Insert | Purge | Call) -> bool:
+    """Whether a step may add up values of events."""
+    if isinstance(step, UpdateRows):
+        return True
+    if isinstance(step, Insert):
+        return any(step.statement(push).find(exp.Sum, exp.Avg) for push, _ in step.variants.items())
+    return not isinstance(step, Purge | EvictionStep)
 
 
 def _may_run_later(step: Insert | Purge | Call) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from bridge.engine.single_events.computed import Compute, Row
+from bridge.engine.single_events.evicting_rows import TrailingRows
 from bridge.engine.single_events.window_aggregates import WindowAggregate
 from bridge.engine.single_events.window_rows import ExpiringRows, KeyRows, LatestRows, WindowRows
 from bridge.rewrite.aggregates.on_change import ExitReports
@@ -96,9 +97,9 @@ class ExpiryChanges(WindowChanges):
 
 
 class EvictionChanges(WindowChanges):
-    """The same over a window of last rows: the event that comes evicts a row."""
+    """The same over a window of last rows, or one that trails an event: the event that comes evicts rows."""
 
-    rows: LatestRows
+    rows: LatestRows | TrailingRows
 
     def begin(self, before: int) -> None:
         pass  # time alone evicts nothing
@@ -106,10 +107,11 @@ class EvictionChanges(WindowChanges):
     def take(self, row: Row) -> list[Row] | None:
         self.rows.evicted()  # an eviction by an event that was stored in another way
         own = super().take(row)
-        evicted, entered = self.rows.evicted(), tuple([row[place] for place in self._key])
-        if own is None or evicted is None or evicted == entered:
-            return own
-        left = self._without_rows([evicted], row[0])
+        if own is None:
+            return None
+        entered = tuple([row[place] for place in self._key])
+        others = [key for key in dict.fromkeys(self.rows.evicted()) if key != entered]
+        left = self._without_rows(others, row[0]) if others else []
         return None if left is None else [*own, *left]
 
     def leave(self, until: int) -> list[Row] | None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from bridge.engine.single_events.computed import KINDS, has_only_values
-from bridge.engine.single_events.evicting_rows import EvictingRows
+from bridge.engine.single_events.evicting_rows import EvictingRows, TrailingRows
 from bridge.engine.single_events.running_totals import RunningTotals
 from bridge.engine.single_events.window_forms import (
     SessionForm,
@@ -25,6 +25,7 @@ from bridge.engine.single_events.window_forms import (
 )
 from bridge.engine.single_events.window_rows import ExpiringRows, LatestRows, SessionRows, WindowRows
 from bridge.rewrite.computable import COMPUTABLE, EvictedRows
+from bridge.rewrite.windows.evictions import EvictOldest
 from windows.sql import aliased, conjuncts, table_names
 from windows.times import NEVER
 
@@ -170,6 +171,11 @@ class WindowContent:
         return [node.name for node in nodes]
 
     @property
+    def evicts_oldest(self) -> bool:
+        """Whether a step finds the evicted rows, which are the oldest."""
+        return self._evictions is not None and isinstance(self._evictions.evict, EvictOldest)
+
+    @property
     def _others(self) -> list[str]:
         """The columns by which rows evict each other where these are not the keys."""
         keys = self.keys.keys() if self._evicted is None else self._evicted[2]
@@ -195,23 +201,33 @@ class WindowContent:
             places = [keys.index(name) for name in sorted(self._session.keys)]
             return SessionRows(table, keys, columns, kinds, places, self._session.gap)
         if (evictions := self._evictions) is not None:
-            kinds += [KINDS[types[self.place(name)]] for name in self.evicting]
-            windows = self.evicting[: len(evictions.keys)]
-            values = self.evicting[len(evictions.keys) :]
-            return EvictingRows(table, keys, columns, kinds, windows, values, evictions.evict)
+            return self._evicting_rows(evictions, columns, kinds, types)
         if self._evicted is None or self._evicted[2] == self.keys.keys():
             return WindowRows(table, keys, columns, kinds, self._span, self._count)
         if self._span is not None or self._count is None:
             raise UnknownFormError
         return LatestRows(table, keys, self._others, columns, kinds, self._count)
 
-    def changing_rows(self, columns: Sequence[str], types: Sequence[str]) -> ExpiringRows | LatestRows:
+    def _evicting_rows(
+        self, evictions: EvictedRows, columns: Sequence[str], kinds: Sequence[type], types: Sequence[str]
+    ) -> WindowRows:
+        table, keys = self.insertion.table, list(self.keys)
+        windows, values = self.evicting[: len(evictions.keys)], self.evicting[len(evictions.keys) :]
+        value_kinds = [KINDS[types[self.place(name)]] for name in values]
+        if isinstance(evictions.evict, EvictOldest) and {*windows} <= self.keys.keys():
+            places = [keys.index(name) for name in windows]
+            return TrailingRows(table, keys, columns, [*kinds, *value_kinds], places, values, evictions.evict)
+        window_kinds = [KINDS[types[self.place(name)]] for name in windows]
+        kinds = [*kinds, *window_kinds, *value_kinds]
+        return EvictingRows(table, keys, columns, kinds, windows, values, evictions.evict)
+
+    def changing_rows(self, columns: Sequence[str], types: Sequence[str]) -> ExpiringRows | LatestRows | TrailingRows:
         """The memory of these rows that also knows when rows leave, by time or by newer rows."""
         if self._session is not None:
             raise UnknownFormError
         if self._evicted is not None:
             rows = self.rows(columns, types)
-            if not isinstance(rows, LatestRows):
+            if not isinstance(rows, LatestRows | TrailingRows):
                 raise UnknownFormError
             return rows
         if self._span is None or self._count is not None:

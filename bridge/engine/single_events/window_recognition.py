@@ -168,7 +168,8 @@ class _AggregateRecognition:
         finish = computed(select, self._place_of, types, proven)
         columns = list(dict.fromkeys(each.column for each in self._aggregates if each.column is not None))
         added = [each.column for each in self._aggregates if each.name not in _IN_ANY_ORDER and each.column is not None]
-        if content.evicting and any(self._types_of(content)[content.place(name)] == "DOUBLE" for name in added):
+        is_in_order = not content.evicting or content.evicts_oldest
+        if not is_in_order and any(self._types_of(content)[content.place(name)] == "DOUBLE" for name in added):
             raise UnknownFormError  # the order in which the database adds up doubles is not known
         arrive = self._arriving(content, [*content.columns, *columns, *content.evicting])
         if finish is None or arrive is None:

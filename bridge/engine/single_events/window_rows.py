@@ -283,8 +283,8 @@ class LatestRows(WindowRows):
     So a row of one key may evict rows of another.
     """
 
-    _evicted: Row | None
-    """The key of the row that was evicted last, until `evicted` returns it."""
+    _evicted: list[Row]
+    """The keys of the rows that the newest row has evicted, until `evicted` returns them."""
 
     _latest: dict[Any, dict[int, Sequence[Any]]]
     """The rows of each key, by number; each is its time and values."""
@@ -298,7 +298,7 @@ class LatestRows(WindowRows):
     ) -> None:  # fmt: skip
         super().__init__(name, [*keys, *evicting], columns, kinds, None)
         self._by, self._most = len(keys), count
-        self._evicted = None
+        self._evicted = []
         self._number = 0
         self._has_nulls = False
 
@@ -308,13 +308,14 @@ class LatestRows(WindowRows):
     def _add(self, ts: int, row: Sequence[Any]) -> None:
         key, evicting, values = row[: self._by], row[self._by : self._keys], row[self._keys :]
         self._number += 1
+        self._evicted = []
         self._has_nulls |= None in values
         self._latest.setdefault(key, {})[self._number] = (ts, *values)
         queue = self._queues.setdefault(evicting, collections.deque())
         queue.append((key, self._number))
         if len(queue) > self._most:
             other, number = queue.popleft()
-            self._evicted = other
+            self._evicted = [other]
             rows = self._latest[other]
             del rows[number]
             if not rows:
@@ -337,10 +338,10 @@ class LatestRows(WindowRows):
         found.nulls = self._has_nulls
         return found
 
-    def evicted(self) -> Row | None:
-        """The key of the row that was evicted last since the last call; None if there was none."""
-        key, self._evicted = self._evicted, None
-        return key
+    def evicted(self) -> list[Row]:
+        """The keys of the rows that the newest row has evicted, if this is the first call since then."""
+        keys, self._evicted = self._evicted, []
+        return keys
 
 
 class MaintainedRows:

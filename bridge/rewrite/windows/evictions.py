@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from sqlglot import exp
 
@@ -26,6 +26,14 @@ class Evict(Protocol):
     """Takes the rows of a window, oldest first; returns each evicted row's identity with its evictor's."""
 
     def __call__(self, rows: Iterable[tuple[Row, Row, Row]]) -> list[tuple[Row, Row]]: ...
+
+
+@runtime_checkable
+class EvictOldest(Evict, Protocol):
+    """Evicts the oldest rows of a window only, so that a row that stays needs no second look before it is the oldest."""
+
+    def leaves(self, oldest: Row, newest: Row, count: int) -> bool:
+        """Whether the oldest of `count` rows leaves when the newest has come, by the values that `Evict` needs of both."""
 
 
 def with_eviction_step(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Iterable
-from typing import Any
 
 from bridge import query
 from bridge.rewrite.flow import Flow, Need
@@ -33,16 +32,17 @@ class TooFarBehind:
 
     def __call__(self, rows: Iterable[tuple[Row, Row, Row]]) -> list[tuple[Row, Row]]:
         evicted: list[tuple[Row, Row]] = []
-        inside_by_key: dict[Row, collections.deque[tuple[Any, Row]]] = {}
-        for row, key, (value,) in rows:
+        inside_by_key: dict[Row, collections.deque[tuple[Row, Row]]] = {}
+        for row, key, values in rows:
             inside = inside_by_key.setdefault(key, collections.deque())
-            inside.append((value, row))
-            while inside and not self._holds(inside[0][0], value, len(inside)):
+            inside.append((values, row))
+            while inside and self.leaves(inside[0][0], values, len(inside)):
                 evicted.append((inside.popleft()[1], row))
         return evicted
 
-    def _holds(self, oldest: Any, newest: Any, count: int) -> bool:
-        """Whether the oldest row stays; NULL is infinitely far behind."""
-        if oldest is None or newest is None or (self.count is not None and count > self.count):
-            return False
-        return bool(newest - oldest < self.size)
+    def leaves(self, oldest: Row, newest: Row, count: int) -> bool:
+        """Whether the oldest of `count` rows leaves; NULL is infinitely far behind."""
+        (first,), (last,) = oldest, newest
+        if first is None or last is None or (self.count is not None and count > self.count):
+            return True
+        return bool(last - first >= self.size)

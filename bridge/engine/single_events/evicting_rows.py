@@ -93,7 +93,7 @@ class EvictingRows(WindowRows):
 class TrailingRows(WindowRows):
     """The rows of a window whose step evicts the oldest rows only; the columns that `evict` needs follow the others.
 
-    `windows`: the places of the keys whose values each have a window of their own.
+    `windows`: the keys whose values each have a window of their own. `values`: the further columns that `evict` needs.
     """
 
     _queues: dict[Row, collections.deque[tuple[Row, Row]]]
@@ -103,11 +103,12 @@ class TrailingRows(WindowRows):
     """The keys of the rows that the newest row has evicted, until `evicted` returns them."""
 
     def __init__(
-        self, name: str, keys: Sequence[str], columns: Sequence[str], kinds: Sequence[type], windows: Sequence[int],
+        self, name: str, keys: Sequence[str], columns: Sequence[str], kinds: Sequence[type], windows: Sequence[str],
         values: Sequence[str], evict: EvictOldest,
     ) -> None:  # fmt: skip
-        super().__init__(name, keys, [*columns, *values], kinds, None)
-        self._windows, self._by, self._leaves = windows, len(keys) + len(columns), evict.leaves
+        super().__init__(name, keys, [*columns, *windows, *values], kinds, None)
+        self._own, self._leaves = len(keys) + len(columns), evict.leaves
+        self._by = self._own + len(windows)
 
     def _empty(self) -> None:
         super()._empty()
@@ -116,7 +117,7 @@ class TrailingRows(WindowRows):
     def _add(self, ts: int, row: Sequence[Any]) -> None:
         super()._add(ts, row)
         key, newest = tuple(row[: self._keys]), tuple(row[self._by :])
-        queue = self._queues.setdefault(tuple([key[place] for place in self._windows]), collections.deque())
+        queue = self._queues.setdefault(tuple(row[self._own : self._by]), collections.deque())
         queue.append((newest, key))
         self._evicted = []
         while queue and self._leaves(queue[0][0], newest, len(queue)):

@@ -211,15 +211,12 @@ class WindowContent:
     def _evicting_rows(
         self, evictions: EvictedRows, columns: Sequence[str], kinds: Sequence[type], types: Sequence[str]
     ) -> WindowRows:
-        table, keys = self.insertion.table, list(self.keys)
-        windows, values = self.evicting[: len(evictions.keys)], self.evicting[len(evictions.keys) :]
-        value_kinds = [KINDS[types[self.place(name)]] for name in values]
+        keys, by = list(self.keys), self.evicting
+        windows, values = by[: len(evictions.keys)], by[len(evictions.keys) :]
+        kinds = [*kinds, *(KINDS[types[self.place(name)]] for name in by)]
         if isinstance(evictions.evict, EvictOldest) and {*windows} <= self.keys.keys():
-            places = [keys.index(name) for name in windows]
-            return TrailingRows(table, keys, columns, [*kinds, *value_kinds], places, values, evictions.evict)
-        window_kinds = [KINDS[types[self.place(name)]] for name in windows]
-        kinds = [*kinds, *window_kinds, *value_kinds]
-        return EvictingRows(table, keys, columns, kinds, windows, values, evictions.evict)
+            return TrailingRows(self.insertion.table, keys, columns, kinds, windows, values, evictions.evict)
+        return EvictingRows(self.insertion.table, keys, columns, kinds, windows, values, evictions.evict)
 
     def changing_rows(self, columns: Sequence[str], types: Sequence[str]) -> ExpiringRows | LatestRows | TrailingRows:
         """The memory of these rows that also knows when rows leave, by time or by newer rows."""

@@ -51,6 +51,10 @@ QUERIES = {
     "rstream of an expression": "select rstream v from s#expr(oldest_timestamp > newest_timestamp - 20 and current_count <= 3)",
     "irstream of a session": "select irstream k, v from s#time_accum(25 msec)",
     "rstream of sessions": "select rstream k, name from s#groupwin(name)#time_accum(15 msec)",
+    "trailing": "select sum(v) as a, count(*) as n from s#ext_timed(v, 3 msec)",
+    "groups of trailing": "select k, max(v) as a, count(*) as n from s#ext_timed(v, 3 msec) group by k",
+    "trailing by key": "select k, sum(v) as a from s#groupwin(k)#ext_timed(v, 2 msec) group by k",
+    "irstream of trailing": "select irstream k, v from s#ext_timed(v, 3 msec)",
     "sorted": "select k, v from s#sort(3, v desc)",
     "ranked": "select v from s#rank(k, 2, v desc)",
 }
@@ -60,6 +64,7 @@ VIEWS = [
     "#time(9 msec)", "#time(4 msec)", "#length(3)", "#length(5)", "#groupwin(k)#length(3)", "#sort(3, i desc)", "#rank(k, 2, i)",
     "#time_accum(2 msec)", "#groupwin(k)#time_accum(3 msec)", "#groupwin(k)#sort(2, i)", "#sort(2, d, k)",
     "#expr(current_count <= 4 and oldest_timestamp > newest_timestamp - 8)",
+    "#ext_timed(i, 3 msec)", "#ext_timed(b, 20 msec)", "#groupwin(k)#ext_timed(i, 2 msec)",
     "#keepall", "(i > 0)#time(6 msec)", "(k = 'A')#length(2)", "#lastevent",
 ]  # fmt: skip
 ROWS = ["k, i", "d", "k, b", "i, f, k", "i + 1 as j"]

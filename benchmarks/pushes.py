@@ -73,6 +73,10 @@ QUERIES = {
     "newest of a symbol": ("epl", "select symbol, price from trades#unique(symbol) having count(*) > 3"),
     "greatest prices": ("epl", "select min(price) as least, count(*) as n from trades#sort(100, price desc)"),
     "greatest prices, irstream": ("epl", "select irstream symbol, price from trades#sort(100, price desc)"),
+    "SUM by key, trailing": (
+        "epl",
+        "select symbol, sum(price) as total from trades#ext_timed(current_timestamp, 1 sec) group by symbol",
+    ),
     "sessions, irstream": ("epl", "select irstream symbol, price from trades#groupwin(symbol)#time_accum(200 msec)"),
     "SUM of all by key, first": (
         "epl",

@@ -5,15 +5,18 @@ A mark is in the `meta` of the SELECT, under `COMPUTABLE`. It describes exactly 
 
 from __future__ import annotations
 
+import abc
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 from sqlglot import exp
 
 COMPUTABLE = "computable"
 """The key of a mark in `meta`."""
 
+
+Row = tuple[Any, ...]
 
 EDGE = "edge"
 """The key in `meta` of an aggregate of the database that is FIRST or LAST of a group's rows: which of them it is."""
@@ -36,6 +39,33 @@ class Mark:
         return select
 
 
+class OpenWindow(Protocol):
+    """A window to which rows are added one by one."""
+
+    def add(self, row: Any, values: Row) -> list[Any]:
+        """Adds a row, by its identity and the values that decide; returns the rows that it evicts, maybe itself."""
+
+
+class Evict(abc.ABC):
+    """Finds the rows that leave a window when others come."""
+
+    evicts_oldest: ClassVar[bool] = False
+    """Whether rows leave in the order in which they have come."""
+
+    @abc.abstractmethod
+    def window(self) -> OpenWindow:
+        """An empty window."""
+
+    def __call__(self, rows: Iterable[tuple[Any, Row, Row]]) -> list[tuple[Any, Any]]:
+        """Each evicted row with the row that evicted it, of rows by identity, key and values, oldest first."""
+        windows: dict[Row, OpenWindow] = {}
+        return [
+            (other, row)
+            for row, key, values in rows
+            for other in (windows.get(key) or windows.setdefault(key, self.window())).add(row, values)
+        ]
+
+
 @dataclasses.dataclass(frozen=True)
 class EvictedRows(Mark):
     """The rows of a window's table, each with `_out`: the number of the event that evicts it, computed by `evict`.
@@ -43,12 +73,12 @@ class EvictedRows(Mark):
     Args:
         keys: The expressions whose values each have a window of their own.
         values: The values that `evict` needs of a row.
-        evict: Takes a window's rows, oldest first; returns the identity of each evicted row, and its evictor's.
+        evict: Finds the evicted rows.
     """
 
     keys: Sequence[exp.Expr]
     values: Sequence[exp.Expr]
-    evict: Callable[[Sequence[tuple[Any, Any, Any]]], Sequence[tuple[Any, Any]]]
+    evict: Evict
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import collections
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from bridge.engine.single_events.computed import Row
 from bridge.engine.single_events.window_rows import MOST_ROWS, RETRY, KeyRows, WindowRows
-from bridge.rewrite.windows.evictions import EvictOldest
+from bridge.rewrite.computable import Evict, OpenWindow
 from windows.databases import Database
 
-MOST_EVICTING = 256
-"""The greatest number of rows of a window for which `evict` visits all rows at every event."""
-
-Evict = Callable[[Sequence[tuple[Any, Any, Any]]], Sequence[tuple[Any, Any]]]
+MOST_EVICTING = 1_024
+"""The greatest number of rows of a window whose rows may leave in any order."""
 
 
 class EvictingRows(WindowRows):
@@ -27,8 +24,8 @@ class EvictingRows(WindowRows):
     _most = 0
     """The number of rows of the largest window."""
 
-    _windows: dict[Row, collections.OrderedDict[int, Row]]
-    """The rows of each window by their numbers in the order of arrival: time, keys, columns, and what `evict` needs."""
+    _windows: dict[Row, tuple[OpenWindow, dict[int, Row]]]
+    """Each window, with its rows by their numbers in the order of arrival: time, keys, columns, and what `evict` needs."""
 
     def __init__(
         self, name: str, keys: Sequence[str], columns: Sequence[str], kinds: Sequence[type], windows: Sequence[str],
@@ -36,7 +33,6 @@ class EvictingRows(WindowRows):
     ) -> None:  # fmt: skip
         super().__init__(name, keys, [*columns, *windows, *values], kinds, None)
         self._own, self._evict = len(keys) + len(columns), evict
-        self._leaves = evict.leaves if isinstance(evict, EvictOldest) else None
         self._by = self._own + len(windows)
         self._number = 0
 
@@ -45,17 +41,13 @@ class EvictingRows(WindowRows):
 
     def _add(self, ts: int, row: Sequence[Any]) -> None:
         self._number += 1
-        window = self._windows.setdefault(tuple(row[self._own : self._by]), collections.OrderedDict())
-        window[self._number] = (ts, *row)
-        if self._leaves is not None:
-            newest = tuple(row[self._by :])
-            while window and self._leaves(next(iter(window.values()))[1 + self._by :], newest, len(window)):
-                self._leave(window.popitem(last=False)[1])
-            return
-        evicted = self._evict([(number, (), own[1 + self._by :]) for number, own in window.items()])
-        for number in sorted(number for number, _ in evicted):
-            self._leave(window.pop(number))
-        self._most = max(self._most, len(window))
+        key = tuple(row[self._own : self._by])
+        window, rows = self._windows.get(key) or self._windows.setdefault(key, (self._evict.window(), {}))
+        rows[self._number] = (ts, *row)
+        for number in sorted(window.add(self._number, tuple(row[self._by :]))):
+            self._leave(rows.pop(number))
+        if not self._evict.evicts_oldest:
+            self._most = max(self._most, len(rows))
 
     def _leave(self, row: Row) -> None:
         """Takes a row that has left, in order of arrival."""
@@ -71,21 +63,21 @@ class EvictingRows(WindowRows):
             self._give_up(RETRY)
 
     def _size(self) -> int:
-        return sum(map(len, self._windows.values()))
+        return sum(len(rows) for _, rows in self._windows.values())
 
     def _count_keys(self) -> int:
         return len(self._windows)
 
     def of(self, key: Row, ts: int) -> KeyRows | None:
         numbers = [
-            each for window in self._windows.values() for each in window.items() if each[1][1 : 1 + self._keys] == key
+            each for _, rows in self._windows.values() for each in rows.items() if each[1][1 : 1 + self._keys] == key
         ]
         if not numbers:
             return None
-        rows = [own for _, own in sorted(numbers)]
+        ordered = [own for _, own in sorted(numbers)]
         found = KeyRows(0)
-        found.times = [row[0] for row in rows]
-        found.columns = [[row[1 + place] for row in rows] for place in range(self._keys, self._own)]
+        found.times = [row[0] for row in ordered]
+        found.columns = [[row[1 + place] for row in ordered] for place in range(self._keys, self._own)]
         found.nulls = any(None in own for own in found.columns)
         return found
 
@@ -96,37 +88,34 @@ class TrailingRows(WindowRows):
     `windows`: the keys whose values each have a window of their own. `values`: the further columns that `evict` needs.
     """
 
-    _queues: dict[Row, collections.deque[tuple[Row, Row]]]
-    """The rows of each window, oldest first: what `evict` needs of it, and its keys."""
+    _windows: dict[Row, OpenWindow]
+    """The windows, in which the keys of a row stand for it."""
 
     _evicted: list[Row]
     """The keys of the rows that the newest row has evicted, until `evicted` returns them."""
 
     def __init__(
         self, name: str, keys: Sequence[str], columns: Sequence[str], kinds: Sequence[type], windows: Sequence[str],
-        values: Sequence[str], evict: EvictOldest,
+        values: Sequence[str], evict: Evict,
     ) -> None:  # fmt: skip
         super().__init__(name, keys, [*columns, *windows, *values], kinds, None)
-        self._own, self._leaves = len(keys) + len(columns), evict.leaves
+        self._own, self._evict = len(keys) + len(columns), evict
         self._by = self._own + len(windows)
 
     def _empty(self) -> None:
         super()._empty()
-        self._queues, self._evicted = {}, []
+        self._windows, self._evicted = {}, []
 
     def _add(self, ts: int, row: Sequence[Any]) -> None:
         super()._add(ts, row)
-        key, newest = tuple(row[: self._keys]), tuple(row[self._by :])
-        queue = self._queues.setdefault(tuple(row[self._own : self._by]), collections.deque())
-        queue.append((newest, key))
-        self._evicted = []
-        while queue and self._leaves(queue[0][0], newest, len(queue)):
-            _, other = queue.popleft()
+        key = tuple(row[self._own : self._by])
+        window = self._windows.get(key) or self._windows.setdefault(key, self._evict.window())
+        self._evicted = window.add(tuple(row[: self._keys]), tuple(row[self._by :]))
+        for other in self._evicted:
             rows = self._rows[other]
             rows.remove(1)  # its oldest row, as all rows of a key are in one window
             if not rows.times:
                 del self._rows[other]
-            self._evicted.append(other)
 
     def evicted(self) -> list[Row]:
         """The keys of the rows that the newest row has evicted, if this is the first call since then."""

@@ -25,7 +25,6 @@ from bridge.engine.single_events.window_forms import (
 )
 from bridge.engine.single_events.window_rows import ExpiringRows, LatestRows, SessionRows, WindowRows
 from bridge.rewrite.computable import COMPUTABLE, EvictedRows
-from bridge.rewrite.windows.evictions import EvictOldest
 from windows.sql import aliased, conjuncts, table_names
 from windows.times import NEVER
 
@@ -173,7 +172,7 @@ class WindowContent:
     @property
     def evicts_oldest(self) -> bool:
         """Whether a step finds the evicted rows, which are the oldest."""
-        return self._evictions is not None and isinstance(self._evictions.evict, EvictOldest)
+        return self._evictions is not None and self._evictions.evict.evicts_oldest
 
     @property
     def _others(self) -> list[str]:
@@ -214,7 +213,7 @@ class WindowContent:
         keys, by = list(self.keys), self.evicting
         windows, values = by[: len(evictions.keys)], by[len(evictions.keys) :]
         kinds = [*kinds, *(KINDS[types[self.place(name)]] for name in by)]
-        if isinstance(evictions.evict, EvictOldest) and {*windows} <= self.keys.keys():
+        if evictions.evict.evicts_oldest and {*windows} <= self.keys.keys():
             return TrailingRows(self.insertion.table, keys, columns, kinds, windows, values, evictions.evict)
         return EvictingRows(self.insertion.table, keys, columns, kinds, windows, values, evictions.evict)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 from sqlglot import exp
 
 from bridge import query
-from bridge.rewrite.computable import EvictedRows
+from bridge.rewrite.computable import Evict, EvictedRows
 from bridge.rewrite.flow import OUT, Flow, Need, Selection
 from bridge.rewrite.network import Network
 from bridge.rewrite.plan import Operator, Purge
@@ -18,22 +18,6 @@ from bridge.rewrite.windows.window import on_arrival, purge_of, window_table
 from windows.databases import Database
 from windows.sql import aliased, aliased_table, bigint_zero, column, column_of, derived_table, number
 from windows.times import NEVER
-
-Row = tuple[Any, ...]
-
-
-class Evict(Protocol):
-    """Takes the rows of a window, oldest first; returns each evicted row's identity with its evictor's."""
-
-    def __call__(self, rows: Iterable[tuple[Row, Row, Row]]) -> list[tuple[Row, Row]]: ...
-
-
-@runtime_checkable
-class EvictOldest(Evict, Protocol):
-    """Evicts the oldest rows of a window only, so that a row that stays needs no second look before it is the oldest."""
-
-    def leaves(self, oldest: Row, newest: Row, count: int) -> bool:
-        """Whether the oldest of `count` rows leaves when the newest has come, by the values that `Evict` needs of both."""
 
 
 def with_eviction_step(

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
-from collections.abc import Iterable
+import operator
 from typing import Any
 
 from sqlglot import exp
 
 from bridge import query
 from bridge.query.nodes import Node
+from bridge.rewrite.computable import Evict, Row
 from bridge.rewrite.flow import Flow, Need
 from bridge.rewrite.network import Network
-from bridge.rewrite.windows.evictions import Row, with_eviction_step
+from bridge.rewrite.windows.evictions import with_eviction_step
 from bridge.rewrite.windows.window import rewrite_window
 from windows.extents import Top
 from windows.sql import column
@@ -38,7 +39,7 @@ def order_of(node: Node) -> list[exp.Ordered]:
 
 
 @dataclasses.dataclass(frozen=True)
-class BeyondFirst:
+class BeyondFirst(Evict):
     """Evicts, per key, the rows beyond the first `count`, and a row when a newer one has equal `last_of` values.
 
     The values of a row are its `last_of` values, then those of the order's terms, which may be `descending`.
@@ -48,18 +49,27 @@ class BeyondFirst:
     last_of: int
     descending: tuple[bool, ...]
 
-    def __call__(self, rows: Iterable[tuple[Row, Row, Row]]) -> list[tuple[Row, Row]]:
-        evicted: list[tuple[Row, Row]] = []
-        ranked_by_key: dict[Row, list[tuple[Any, int, Row, Row]]] = {}
-        for place, (row, key, values) in enumerate(rows):
-            ranked, unique = ranked_by_key.setdefault(key, []), values[: self.last_of]
-            if unique:
-                evicted += [(other, row) for *_, its, other in ranked if its == unique]
-                ranked[:] = [entry for entry in ranked if entry[2] != unique]
-            rank = tuple(map(_rank, values[self.last_of :], self.descending))
-            bisect.insort(ranked, (rank, -place, unique, row), key=lambda entry: entry[:2])
-            if len(ranked) > self.count:
-                evicted.append((ranked.pop()[3], row))
+    def window(self) -> _RankedWindow:
+        return _RankedWindow(self)
+
+
+class _RankedWindow:
+    def __init__(self, extent: BeyondFirst) -> None:
+        self._extent = extent
+        self._place = 0
+        self._ranked: list[tuple[Any, int, Row, Any]] = []
+        """Rank, place in reverse order of arrival, `last_of` values, and identity of each row, in order."""
+
+    def add(self, row: Any, values: Row) -> list[Any]:
+        extent, evicted, unique = self._extent, list[Any](), values[: self._extent.last_of]
+        if unique:
+            evicted += [other for *_, its, other in self._ranked if its == unique]
+            self._ranked = [entry for entry in self._ranked if entry[2] != unique]
+        rank = tuple(map(_rank, values[extent.last_of :], extent.descending))
+        self._place -= 1
+        bisect.insort(self._ranked, (rank, self._place, unique, row), key=operator.itemgetter(0, 1))
+        if len(self._ranked) > extent.count:
+            evicted.append(self._ranked.pop()[3])
         return evicted
 
 

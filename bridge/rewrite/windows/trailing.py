@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Iterable
+from typing import Any, ClassVar
 
 from bridge import query
+from bridge.rewrite.computable import Evict, Row
 from bridge.rewrite.flow import Flow, Need
 from bridge.rewrite.network import Network
-from bridge.rewrite.windows.evictions import Row, with_eviction_step
+from bridge.rewrite.windows.evictions import with_eviction_step
 from bridge.rewrite.windows.window import rewrite_window
 from windows.extents import Trailing
 from windows.sql import column
@@ -24,25 +25,31 @@ def _(extent: Trailing, node: query.Window, network: Network, need: Need) -> Flo
 
 
 @dataclasses.dataclass(frozen=True)
-class TooFarBehind:
+class TooFarBehind(Evict):
     """Evicts, per key, the oldest row while it is `size` or more behind the newest, or there are more than `count`."""
 
     size: int
     count: int | None
+    evicts_oldest: ClassVar[bool] = True
 
-    def __call__(self, rows: Iterable[tuple[Row, Row, Row]]) -> list[tuple[Row, Row]]:
-        evicted: list[tuple[Row, Row]] = []
-        inside_by_key: dict[Row, collections.deque[tuple[Row, Row]]] = {}
-        for row, key, values in rows:
-            inside = inside_by_key.setdefault(key, collections.deque())
-            inside.append((values, row))
-            while inside and self.leaves(inside[0][0], values, len(inside)):
-                evicted.append((inside.popleft()[1], row))
-        return evicted
+    def window(self) -> _TrailingWindow:
+        return _TrailingWindow(self)
 
-    def leaves(self, oldest: Row, newest: Row, count: int) -> bool:
+    def leaves(self, oldest: Any, newest: Any, count: int) -> bool:
         """Whether the oldest of `count` rows leaves; NULL is infinitely far behind."""
-        (first,), (last,) = oldest, newest
-        if first is None or last is None or (self.count is not None and count > self.count):
+        if oldest is None or newest is None or (self.count is not None and count > self.count):
             return True
-        return bool(last - first >= self.size)
+        return bool(newest - oldest >= self.size)
+
+
+class _TrailingWindow:
+    def __init__(self, extent: TooFarBehind) -> None:
+        self._leaves = extent.leaves
+        self._inside = collections.deque[tuple[Any, Any]]()
+
+    def add(self, row: Any, values: Row) -> list[Any]:
+        (newest,), inside, evicted = values, self._inside, list[Any]()
+        inside.append((newest, row))
+        while inside and self._leaves(inside[0][0], newest, len(inside)):
+            evicted.append(inside.popleft()[1])
+        return evicted

@@ -62,7 +62,7 @@ def plot(found: list[dict[str, float]], title: str, path: str) -> None:
         latency.plot(minutes, [each[name] for each in found], style, color="black", label=label)
     latency.set_yscale("log")
     latency.set_title(f"{title}: ms per push", fontsize=10)
-    latency.legend(fontsize=8)
+    figure.legend(fontsize=8, loc="outside lower center", ncols=4)
     memory.plot(minutes, [each["memory"] for each in found], color="black")
     memory.set_ylim(0, 1.15 * max(each["memory"] for each in found))
     memory.set_title("resident memory, MB", fontsize=10)

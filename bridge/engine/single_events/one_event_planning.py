@@ -170,7 +170,8 @@ class _Planning:
 
         `running`: the INSERTs that add rows before the next boundary.
         """
-        if not (results or running) or any(isinstance(step, Purge) for step in self._steps):
+        is_empty = not (results or running or self._bound.has_more_values)
+        if is_empty or any(isinstance(step, Purge) for step in self._steps):
             return None
         tables = {step.table for step in running}
         added = {table: each for table, each in self._added.items() if table in tables}

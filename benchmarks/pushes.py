@@ -106,6 +106,10 @@ QUERIES = {
         "epl",
         "select symbol, sum(price) as total from trades(price > least)#length(100) group by symbol",
     ),
+    "SUM by key, having a variable": (
+        "epl",
+        "select symbol, sum(price) as total from trades#length(100) group by symbol having sum(price) > least",
+    ),
     "AVG by key, beside a table": (
         "sql",
         "SELECT symbol, AVG(price) AS mean FROM trades WINDOW(RANGE 1 S) GROUP BY symbol",
@@ -117,6 +121,7 @@ _VARIABLE = ("create variable double least = 990", "on trades(price > 998) set l
 BEFORE = {
     "prices above a variable": _VARIABLE,
     "SUM by key above a variable": _VARIABLE,
+    "SUM by key, having a variable": _VARIABLE,
     "AVG by key, beside a table": (
         "create table T (symbol string primary key, n count(*))",
         "into table T select symbol, count(*) as n from quotes group by symbol",

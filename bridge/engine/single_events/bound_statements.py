@@ -199,7 +199,16 @@ class BoundStatements:
                     database.python_types, database.compensates_sums, database.python_aggregates
                 )
                 known = window_aggregate(
-                    tree, insertions, place_of_value, marked_value, self.types, functions, updates, memory, leaving
+                    tree,
+                    insertions,
+                    place_of_value,
+                    marked_value,
+                    self.types,
+                    functions,
+                    updates,
+                    memory,
+                    leaving,
+                    len(self.columns),
                 )
             found.aggregate = (known,)
         if (aggregate := found.aggregate[0]) is not None:
@@ -212,7 +221,8 @@ class BoundStatements:
         self, source: object, write: Callable[[], exp.Expr], insertions: Mapping[str, WindowInsertion]
     ) -> WindowChanges | None:
         """An aggregate for a SELECT of the results at an event and at the rows that leave the window up to its time."""
-        marked = (node.meta[LEAVING] for node in write().find_all(exp.Select) if node.meta_get(LEAVING) is not None)
+        selects = self._written(write).find_all(exp.Select)
+        marked = (node.meta[LEAVING] for node in selects if node.meta_get(LEAVING) is not None)
         if (leaving := next(marked, None)) is None:
             return None
         found = self.aggregate(source, write, insertions, (), leaving=leaving)

@@ -248,6 +248,10 @@ class _Planning:
             return reader
         if (entering := member.results.entering) is not None:
             return self._changes(entering, insertions)
+        if self._bound.has_more_values:  # rows of an aggregate that reports changes may have been inlined
+            changes = self._bound.changes(one, one.statement.copy, insertions)
+            if changes is not None:
+                return changes
         aggregate = self._bound.aggregate(one, one.statement.copy, insertions, self._empty, self._totals, self._memory)
         if aggregate is not None or self._memory is None or self._database.nested_loops_only:
             return aggregate  # a database of nested loops joins one event as fast as this process

@@ -159,7 +159,10 @@ class OneEventPlans:
         if any(operator.variables for operator in operators):
             others |= {inbox for operator in self._timers_alone.operators for inbox in operator.inboxes}
             outputs = table_outputs(operators, self._entries(), self._database)
-            plan = plan_with_variables(stream, operators, results, others, bound, memory, self._variables, outputs)
+            known = {name for operator in self._operators() for name in operator.variables}
+            plan = plan_with_variables(
+                stream, operators, results, others, bound, memory, self._variables, known, outputs
+            )
             if plan is not None:
                 return plan
         return waiting_plan(operators, results, others, bound, memory, self._derived_results, self._put_rows)

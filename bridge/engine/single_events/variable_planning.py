@@ -1,7 +1,8 @@
 """Plans of single events that read or set variables of EPL, whose values are in memory.
 
-Each step that adds one row of values to an inbox of results is left out: the statements that read the inbox get a
-SELECT of these values in its place. In all statements the values of variables are further values of the event.
+Each step that adds one row of values to an inbox of results is left out, as is one that adds rows with the value of a
+variable: the statements that read the inbox get the SELECT of its rows in its place. In all statements the values of
+variables are further values of the event.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ def plan_with_variables(
     bound: BoundStatements,
     memory: WindowMemory,
     variables: VariableMemory,
+    known: Collection[str],
     outputs: Sequence[TableOutput],
 ) -> OneEventPlan | None:
     """The plan for an event of a stream that reads or sets variables; None where this process cannot compute all of it.
@@ -54,13 +56,14 @@ def plan_with_variables(
         bound: The statements for the stream without variables.
         memory: The rows of tables in memory.
         variables: The values of variables in memory.
+        known: The names of all variables.
         outputs: The tables that get results.
     """
     if bound.row is None:
         return None
     found = _Variables(bound, operators, empty, bound.database)
     try:
-        kept = [found.without_values(operator) for operator in operators]
+        kept = found.without_values(operators)
         own = BoundStatements(stream, bound.row, bound.database, found)
         nothing = {*empty, *found.nothing}
         plan = one_event_plan(stream, kept, results, nothing, bound.database, own, memory, outputs)
@@ -68,10 +71,12 @@ def plan_with_variables(
         return None
     if plan is None or plan.in_process is None:
         return None
-    inboxes = found.inboxes_of([name for step in plan.stores for name in table_names(step.statement())])
-    if inboxes is None:
+    read = {name for step in plan.stores for name in table_names(step.statement())}
+    inboxes = found.inboxes_of(read)
+    if inboxes is None or not read.isdisjoint(known):
         return None
-    values = EventVariables(variables, list(found.names), found.assignments, inboxes)
+    tables = frozenset(name.lower() for name in known)
+    values = EventVariables(variables, list(found.names), found.assignments, tables, inboxes)
     in_process = dataclasses.replace(plan.in_process, variables=values)
     return dataclasses.replace(plan, in_process=in_process, can_wait=False)
 
@@ -91,37 +96,52 @@ class _Variables:
         self.types = [*bound.types, *self.names.values()]
         self._places = {name: place for place, name in enumerate(self.names, len(bound.types))}
         """The place of each variable's present value."""
-        self._selects: dict[str, exp.Select] = {}
-        """The rows of inboxes of results."""
+        self._selects: dict[str, exp.Expr] = {}
+        """The rows of inboxes of results that are inlined."""
+        self._others: dict[str, exp.Expr] = {}
+        """The rows of the other inboxes of results."""
         self.nothing = set[str]()
         self.assignments: list[Assignment] = []
 
-    def without_values(self, operator: Operator) -> Operator:
-        """The operator without the steps that only set variables, or fill an inbox with values of the event."""
-        kept = [step for step in operator.steps if not self._is_of_values(operator, step)]
-        if len(kept) == len(operator.steps):
-            return operator
+    def without_values(self, operators: Sequence[Operator]) -> list[Operator]:
+        """The operators without the steps that only set variables, or fill an inbox whose rows are inlined."""
+        for operator in operators:
+            for step in operator.steps:
+                if isinstance(step, Assign):
+                    self._assign(step)
+                elif type(step) is Insert and step.table in operator.inboxes:
+                    self._add(step, operator.timed)
         gone = {*self._selects, *self.nothing}
-        return dataclasses.replace(
-            operator, steps=kept, inboxes=[name for name in operator.inboxes if name not in gone]
-        )
+        found = []
+        for each in operators:
+            steps = [step for step in each.steps if not isinstance(step, Assign) and step.table not in gone]
+            inboxes = [name for name in each.inboxes if name not in gone]
+            is_same = len(steps) == len(each.steps)
+            found.append(each if is_same else dataclasses.replace(each, steps=steps, inboxes=inboxes))
+        return found
 
-    def _is_of_values(self, operator: Operator, step: object) -> bool:
-        if isinstance(step, Assign):
-            self._assign(step)
-            return True
-        if type(step) is not Insert or step.table not in operator.inboxes:
-            return False
-        return self._add(step.table, step.variants.of("one")())
+    def _add(self, step: Insert, is_timed: bool) -> None:
+        """Notes the rows that an inbox gets, if they are one row of values, or have the value of a variable.
 
-    def _add(self, inbox: str, select: exp.Expr) -> bool:
-        """Notes the row that an inbox gets; returns whether it is one row of values, or none."""
+        `is_timed`: time alone may add rows; then only the database knows the values that variables have at that time.
+        """
+        if step.table in {*self._selects, *self._others, *self.nothing}:
+            raise Unbound  # several steps fill this inbox
+        select = step.variants.of("one")()
         values = self._of_values(select)
-        if values is None:
-            self.nothing.add(inbox)
-        elif has_only_values(values):
-            self._selects[inbox] = values
-        return values is None or inbox in self._selects
+        if values is not None and has_only_values(values):
+            self._selects[step.table] = values
+        elif is_timed:
+            return
+        elif values is None:
+            self.nothing.add(step.table)
+        elif self._places.keys().isdisjoint(table_names(select)):
+            entering = "one" if step.variants.entering is None else "entering"
+            self._others[step.table] = self.inlined(step.variants.of(entering)().copy())
+        else:
+            for name in set(table_names(select)).intersection(self._others):  # aggregates beside the variable
+                self._selects[name] = self._others[name]
+            self._selects[step.table] = self.inlined(select.copy())
 
     def _of_values(self, select: exp.Expr) -> exp.Expr | None:
         """The SELECT with the event's values; None where it gives no row."""
@@ -199,7 +219,7 @@ class _Variables:
         if source.name in self._places and where is None and item.name == source.name:
             return self._mark(self._places[source.name])
         rows = self._selects.get(source.name)
-        if rows is None or rows.args.get("where") or where is None:
+        if rows is None or not has_only_values(rows) or rows.args.get("where") or where is None:
             return None
         same = where.this.unnest()
         sides = (same.this, same.expression) if isinstance(same, exp.EQ) else ()
@@ -209,14 +229,17 @@ class _Variables:
         return values[item.name].copy() if item.name in values else None
 
     def inboxes_of(self, tables: Collection[str]) -> list[ComputedInbox] | None:
-        """The inboxes among these tables; None where this process cannot compute their rows, or a variable is among them."""
-        if not self._places.keys().isdisjoint(tables):
-            return None
-        proven = self._database.python_types
-        names = [name for name in self._selects if name in tables]
-        found = [(name, computed(self._selects[name], place_of_value, self.types, proven)) for name in names]
-        inboxes = [ComputedInbox(name, compute) for name, compute in found if compute is not None]
-        return inboxes if len(inboxes) == len(found) else None
+        """The inboxes among these tables; None where this process cannot compute the rows of one."""
+        found = []
+        for name, select in self._selects.items():
+            if name in tables:
+                compute = None
+                if has_only_values(select):
+                    compute = computed(select, place_of_value, self.types, self._database.python_types)
+                if compute is None:
+                    return None
+                found.append(ComputedInbox(name, compute))
+        return found
 
 
 def _without_same_casts(node: exp.Expr) -> exp.Expr:

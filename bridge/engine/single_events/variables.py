@@ -7,7 +7,6 @@ value per assignment. The tables of the variables get the last values when postp
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -88,18 +87,15 @@ class ComputedInbox(NamedTuple):
 class EventVariables:
     """The variables that events of a stream read or set, in the order of their values in an event's row.
 
-    `inboxes`: those that are filled when the rows of postponed events are stored.
+    `tables`: the tables of all variables, which no step for these events reads; names are in lower case. `inboxes`:
+    those that are filled when the rows of postponed events are stored.
     """
 
     memory: VariableMemory
     names: Sequence[str]
     assignments: Sequence[Assignment]
+    tables: frozenset[str]
     inboxes: Sequence[ComputedInbox] = ()
-
-    @functools.cached_property
-    def tables(self) -> frozenset[str]:
-        """The tables of these variables; names are in lower case."""
-        return frozenset(name.lower() for name in self.names)
 
     @property
     def is_loaded(self) -> bool:

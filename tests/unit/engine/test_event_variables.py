@@ -38,6 +38,8 @@ SETTERS = {
     "twice": "on s set least = least - 1",
     "by the database": "on u set n = (n * 3 + 1) % 7",
     "another type": "on u set level = a, least = n",
+    "a timer": "on pattern [every timer:interval(7 msec)] set least = least + 1, n = n - 1",
+    "a pattern": "on pattern [every x=s(a > 2) -> y=u(a > least)] set least = y.a, n = x.a",
     "large": "on u set n = n + n + 2000000000",
 }
 TRUTH = ("literals", "truth", "a filter")
@@ -51,6 +53,8 @@ READERS = {
     "filtered time": "select k, max(d) as m from s(d > level)#time(9 msec) group by k",
     "all rows": "select k, count(*) as c from s(a > least) group by k",
     "having": "select k, count(*) as c, n from s#length(4) group by k having count(*) > least",
+    "having over all": "select k, count(*) as c, least from s group by k having count(*) > least",
+    "beside aggregates": "select sum(a) as t, n, name from s#unique(k)",
     "over time": "select k, sum(a) + n as t from s#time(9 msec) group by k having sum(a) > least",
     "pattern": "select x.k as k, n from pattern [every x=s(a > least) -> y=u(a > least)]",
     "pattern of filters": "select x.k as k from pattern [every x=s(a > least) -> y=u(a > 1)]",
@@ -73,7 +77,11 @@ def declare(cep: bridge.Bridge, setters: list[str], readers: list[str], found: F
     texts |= {f"setter{place}": SETTERS[name] for place, name in enumerate(setters)}
     texts |= {f"reader{place}": READERS[name] for place, name in enumerate(readers)}
     for name, text in texts.items():
-        cep.create_query(name, text, language="epl")
+        try:
+            cep.create_query(name, text, language="epl")
+        except bridge.QueryError as error:  # time alone drives two statements that use one variable
+            found.append(error.message)
+            continue
         if name.startswith("reader") or name == "setter1":
             cep.add_output_processor(name, functools.partial(note, found, name))
 
@@ -167,7 +175,18 @@ COMPUTED = [
     *itertools.product(
         ("duckdb://", "sqlite://"),
         ("from itself",),
-        ("value", "where over a window", "two variables", "a text", "filtered window", "all rows", "what is set"),
+        (
+            "value",
+            "where over a window",
+            "two variables",
+            "a text",
+            "filtered window",
+            "all rows",
+            "having",
+            "having over all",
+            "beside aggregates",
+            "what is set",
+        ),
     ),
 ]
 

@@ -105,8 +105,34 @@ QUERIES = {
         "select symbol, max(price * 2) as most from quotes#time(1 hour) group by symbol output first every 1 hour",
     ),
     "timers": ("epl", "select count(*) as n from pattern [every timer:interval(1 sec)]"),
+    "prices above a variable": ("epl", "select symbol, price from trades where price > least"),
+    "SUM by key above a variable": (
+        "epl",
+        "select symbol, sum(price) as total from trades(price > least)#length(100) group by symbol",
+    ),
+    "SUM by key, having a variable": (
+        "epl",
+        "select symbol, sum(price) as total from trades#length(100) group by symbol having sum(price) > least",
+    ),
+    "AVG by key, beside a table": (
+        "sql",
+        "SELECT symbol, AVG(price) AS mean FROM trades WINDOW(RANGE 1 S) GROUP BY symbol",
+    ),
 }
 """The language and the text of each query. Two read quotes, of which none comes any more while trades are measured."""
+
+_VARIABLE = ("create variable double least = 990", "on trades(price > 998) set least = price - 8")
+BEFORE = {
+    "prices above a variable": _VARIABLE,
+    "SUM by key above a variable": _VARIABLE,
+    "SUM by key, having a variable": _VARIABLE,
+    "AVG by key, beside a table": (
+        "create table T (symbol string primary key, n count(*))",
+        "into table T select symbol, count(*) as n from quotes group by symbol",
+        "select q.symbol as symbol, T.n as n from quotes as q unidirectional, T where T.symbol = q.symbol",
+    ),
+}
+"""The statements of EPL before a query. Those of the last one share a table, but read no trades."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,6 +157,8 @@ def measure(
         warnings.simplefilter("ignore")
         for stream in ("trades", "quotes"):
             cep.register_stream(stream, "symbol VARCHAR, price DOUBLE")
+        for place, statement in enumerate(BEFORE.get(query, ())):
+            cep.create_query(f"before{place}", statement, language="epl")
         language, text = QUERIES[query]
         cep.create_query("q", text, language=language, into=into)
         if into is None:

@@ -57,7 +57,8 @@ class Runner(SmallPushes):
         self._is_set = False
         self._push_steps.clear()
         self._one_event_plans.clear()
-        self._serial = self._is_written = None
+        self._conflicts.clear()
+        self._is_written = None
         self._limited_queries = None
         self._due_times.clear()
         self._housekeeping.forget()
@@ -76,7 +77,7 @@ class Runner(SmallPushes):
         self._follow_settings()
         if not self._is_set:
             self._set_constants()
-        for push in self.results.outdated(None if self._one_by_one() else count, self.most_of_any_plan):
+        for push in self.results.outdated(None if self._conflicts.tables else count, self.most_of_any_plan):
             self._regroup(push)
 
     def set_clock(self, before: int, now: int, seq: int) -> None:
@@ -148,7 +149,9 @@ class Runner(SmallPushes):
         `final`: no event follows, so everything that waits for later events is decided.
         """
         began = time.monotonic() if self._limited else 0.0
-        if self._one_by_one() and (count > 1 or (count and self._is_timed())):
+        if self._conflicts.of(batch.stream.name.lower() for batch in batches) and (
+            count > 1 or (count and self._is_timed())
+        ):
             results = self._run_one_by_one(batches, ts, final)
         else:
             results = self._run_batches(batches, count, ts, final)
@@ -212,9 +215,10 @@ class Runner(SmallPushes):
             # Time begins with the first event, or with the first timestamp that time is advanced to.
             self._tables.set_clock(first if self.now == BEGINNING else self.now, ts, self.seq + count)
         if isinstance(plan, OneEventPlan):
-            is_passed = bool(plan.boundaries) and plan.boundaries.are_passed(self.now, ts, batches[0].rows)
-            results, own, _ = plan.run(self.database, batches[0].rows, ts, self.seq + count, is_passed=is_passed)
-            filled |= own
+            is_passed = plan.may_pass_boundary(self.now, ts, batches[0].rows)
+            outcome = plan.run(self.database, batches[0].rows, ts, self.seq + count, is_passed=is_passed)
+            results = outcome.results
+            filled |= outcome.filled
         else:
             self._run_steps(plan.steps, ts, self.seq + count, final)
             results = self.results.read(self.database, streams, count, final, ts - first)

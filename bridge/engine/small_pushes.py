@@ -7,6 +7,7 @@ import contextlib
 import functools
 from collections.abc import Iterable, Iterator, Sequence
 
+from bridge.engine.conflicting_streams import ConflictingStreams
 from bridge.engine.intake import EventBatch
 from bridge.engine.results import Results
 from bridge.engine.single_events.in_process import InProcess
@@ -15,7 +16,7 @@ from bridge.engine.single_events.one_event_plans import OneEventPlans
 from bridge.engine.single_events.postponed import PostponedEvent
 from bridge.engine.transactions import Receipt, Transactions
 from bridge.query.nodes import Node
-from bridge.rewrite.conflicts import changed_tables, conflicts
+from bridge.rewrite.conflicts import changed_tables
 from bridge.rewrite.plan import Operator
 from windows.databases import Database
 from windows.databases.base import PREFIX
@@ -36,7 +37,7 @@ class SmallPushes(Transactions):
             self.next_deadline,
             self.active_queries,
         )
-        self._serial: bool | None = None
+        self._conflicts = ConflictingStreams(self.catalogue.queries, database)
         self._is_written: bool | None = None
         self.has_connection_alone = False
         """Whether only the bridge has the connection, so that nobody else can read or change tables between pushes."""
@@ -117,11 +118,13 @@ class SmallPushes(Transactions):
         super()._forget_steps()
         self._one_event_plans.forget()
 
-    def _one_by_one(self) -> bool:
-        """Whether a query reads what another one writes, so that each event must see the writes of earlier ones."""
-        if self._serial is None:
-            self._serial = bool(conflicts(self._trees(), self.database))
-        return self._serial
+    def _must_run_now(self, plan: OneEventPlan, stream: str) -> bool:
+        """Whether the database must process an event at once, as it may read what an earlier one has written.
+
+        Variables that are in memory are not read from the database.
+        """
+        shared = self._conflicts.of([stream.lower()])
+        return bool(shared) and (plan.variables is None or not plan.variables.tables >= shared)
 
     def _writes_own_tables(self) -> bool:
         """Whether a query changes a table of the bridge, so that a push may change what other queries read."""
@@ -150,9 +153,10 @@ class SmallPushes(Transactions):
         if self._one_event_plans.dormant(batches[0].stream, plan).are_due(self.now, ts):
             return None
         is_computed, is_noted = plan.is_computed, bool(receipts) and not self.is_durable
-        is_passed = bool(plan.boundaries) and plan.boundaries.are_passed(self.now, ts, batches[0].rows)
+        is_passed = plan.may_pass_boundary(self.now, ts, batches[0].rows)
         in_process = plan.in_process if count <= self.most_of(plan) and not is_passed else None
-        may_postpone = self.has_connection_alone and not (is_computed or is_noted or is_passed or self._one_by_one())
+        may_postpone = self.has_connection_alone and not (is_computed or is_noted or is_passed)
+        may_postpone = may_postpone and not self._must_run_now(plan, batches[0].stream.name)
         waits = self._waits(plan, in_process)
         may_postpone = may_postpone and self._postponed.take(waits)
         if may_postpone and waits and plan.can_wait and not self._housekeeping.is_due_with(self.seq, count):
@@ -197,7 +201,8 @@ class SmallPushes(Transactions):
         if not is_small or len(batches) != 1 or not batches[0].rows or not self.results.are_current("few"):
             return None
         waiting = self._one_event_plans.waiting(batches[0].stream)
-        if waiting is not None and waiting.is_ready_in_process and count <= self.most_of(waiting):
+        takes = waiting is not None and count <= self.most_of(waiting) and (count == 1 or waiting.takes_several)
+        if waiting is not None and takes and waiting.is_ready_in_process:  # which may read variables
             return waiting
         plan = self._one_event_plans.of(batches[0].stream)
         if plan is None or count == 1:
@@ -284,7 +289,16 @@ class SmallPushes(Transactions):
                 self.uncommitted = outcome.results
                 stack.enter_context(self._stored(batch, receipts, in_process))
                 if not (waits and plan.in_process is not None and plan.in_process.changes_nothing):
-                    event = PostponedEvent(batch, plan, self.now, outcome.progress, waits, is_noted=True)
+                    event = PostponedEvent(
+                        batch,
+                        plan,
+                        self.now,
+                        outcome.progress,
+                        waits,
+                        is_noted=True,
+                        rows=outcome.rows,
+                        set=outcome.set,
+                    )
                     self._postponed.add(event)
                 self._inboxes.filled = self._inboxes.filled | outcome.filled
                 self._pass(batch, ts)

@@ -248,7 +248,8 @@ class Operator:
     `stored`: the part of its tables that an operator with other reports can take over. `has_runs`: whether its open
     matches are rows of their own in the tables of its family. `number`: its place in the order of creation.
     `boundaries`: the only times at which it has results. Before the next one, an operator with the table of their rows
-    only stores new rows, and another one does nothing.
+    only stores new rows, and another one does nothing. `variables`: the variables of EPL whose tables it reads or
+    writes, with their types.
     """
 
     title: str
@@ -283,6 +284,7 @@ class Operator:
     has_runs: bool = False
     number: int = 0
     boundaries: Boundaries | None = None
+    variables: dict[str, str] = dataclasses.field(default_factory=dict)
     totals: str = ""
     """Its table of totals, if it has totals."""
 

@@ -259,6 +259,21 @@ COMPUTED = {
 }
 """Queries whose results for single events are computed in the process, or found by a machine in memory."""
 
+SETTING = (
+    ("on S(v > 1) set most = v", "select id, most from A(v >= most)"),
+    (
+        "on A set n = n + most, most = v",
+        "select k, count(*) as c, sum(v) as total from A(v >= most)#length(4) group by k",
+    ),
+    (
+        "on S(v > most) set most = most + 1",
+        "on A(k = 'x') set n = n - 1, most = 0",
+        "select id, n from S where v < most",
+    ),
+    ("on S as x set most = x.v", "select x.id as x, y.id as y from pattern [every x=S(v > most) -> y=A(v >= most)]"),
+)
+"""Statements that set variables, and one that reads them."""
+
 
 def computed_program(seed: int, most: int) -> Program:
     """A program of such queries whose process ends less often, so that a journal becomes longer."""
@@ -271,6 +286,11 @@ def computed_program(seed: int, most: int) -> Program:
         [Declared(f"q{place}", language, text, (f"q{place}",), chance.choice(("", way)))]
         for place, (language, text) in enumerate(chosen)
     ]
+    if chance.random() < 0.4:
+        *setters, reader = chance.choice(SETTING)
+        created = [*on_set.CREATED, "on S(v = 99) set most = v, n = v", *setters]
+        made = [Declared(f"set_{place}", "epl", text) for place, text in enumerate(created)]
+        groups.append([*made, Declared("set", "epl", reader, ("set",), chance.choice(("", way)))])
     crashes = chance.random() < 0.4
     steps = _Steps(chance, groups, crashes, (0,), pace=(0.03, 0.08), sizes=(*[1] * 20, 2, 9))
     return Program(tuple(one for group in groups for one in group), steps.steps(events))

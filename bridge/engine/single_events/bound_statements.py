@@ -6,6 +6,7 @@ import dataclasses
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
+from typing import Protocol
 
 from sqlglot import exp
 
@@ -42,18 +43,29 @@ class Unbound(Exception):
     """A statement needs the inbox."""
 
 
+class InlinedValues(Protocol):
+    """Values that statements read beside those of the event. `types`: the types of the event's values and of these."""
+
+    types: list[str]
+
+    def inlined(self, tree: exp.Expr) -> exp.Expr:
+        """The statement, changed in place, with these values."""
+
+
 class BoundStatements:
     """The bound statements for the events of one stream; a new plan binds only the statements that are new in it.
 
     A statement is identified by the step, result statement or arrivals it comes from, and by the empty tables that it
-    names.
+    names. `inlined`: what it reads beside the event, as values that follow those of the event.
     """
 
-    def __init__(self, stream: StreamEntry, row: OneRow | None, database: Database) -> None:
-        self.row, self.stream = row, stream.name.lower()
+    def __init__(
+        self, stream: StreamEntry, row: OneRow | None, database: Database, inlined: InlinedValues | None = None
+    ) -> None:
+        self.row, self.stream, self._inlined = row, stream.name.lower(), inlined
         self.columns = ["ts", "seq", *(attribute.name for attribute in stream.schema)]
         """The names of the columns of an event's row; `types` has their types."""
-        self.types, self.database = _types(stream), database
+        self.types, self.database = _types(stream) if inlined is None else inlined.types, database
         self._known: dict[int, _StatementSource] = {}
         self._before: dict[int, _StatementSource] = {}
 
@@ -66,6 +78,11 @@ class BoundStatements:
     def are_sums_safe(self) -> bool:
         """Whether the types of the attributes ensure that sums of an event's values stay in the range of their type."""
         return self.has_known_types and not (self.database.sums_in_64_bits and "BIGINT" in self.types[2:])
+
+    @property
+    def has_more_values(self) -> bool:
+        """Whether statements have values beside those of the event."""
+        return self._inlined is not None
 
     def begin(self) -> None:
         """Begins a plan. A statement that this plan does not ask for is forgotten when the next plan begins."""
@@ -80,7 +97,9 @@ class BoundStatements:
         found = self._source(source, write)
         key = found.tables.intersection(empty)
         if key not in found.bound:
-            tree, found.tree = found.tree or write(), None
+            tree, found.tree = found.tree or self._written(write), None
+            if self._inlined is None and has_mark(tree):
+                raise Unbound
             found.bound[key] = _bound(tree, Facts(key, self.row), self.types, self.database)
         return found.bound[key]
 
@@ -105,7 +124,10 @@ class BoundStatements:
             marks[each.placeholder] = self._mark_value(len(types), kind)
             types.append(kind)
         facts = Facts(frozenset(empty), self.row)
-        return _bound(arrivals.select.copy(), facts, types, self.database, marks), previous
+        tree = self._written(arrivals.select.copy)
+        if self._inlined is None and has_mark(tree):
+            raise Unbound
+        return _bound(tree, facts, types, self.database, marks), previous
 
     def _mark_value(self, place: int, kind: str) -> exp.Expr:
         """A parameter for the value at a place, cast to the database's type for this type."""
@@ -115,7 +137,7 @@ class BoundStatements:
         """The row that an INSERT adds for an event; None where it adds more than a row of its values."""
         found = self._source(source, write)
         if found.insertion is None:
-            tree = optimize(write().copy(), Facts((), self.row))
+            tree = optimize(self._written(write).copy(), Facts((), self.row))
             found.insertion = (None if tree is None else self._insertion_of(tree),)
         return found.insertion[0]
 
@@ -146,7 +168,7 @@ class BoundStatements:
         """A join of an event with rows of windows in memory, as the SELECT of `source`; None where only the database can."""
         found = self._source(source, write)
         if found.join is None:
-            tree = optimize(write().copy(), Facts(found.tables.intersection(empty), self.row))
+            tree = optimize(self._written(write).copy(), Facts(found.tables.intersection(empty), self.row))
             known = None
             if tree is not None:
                 proven = self.database.python_types
@@ -174,14 +196,23 @@ class BoundStatements:
         """
         found = self._source(source, write)
         if found.aggregate is None:
-            tree = optimize(write().copy(), Facts(found.tables.intersection(empty), self.row))
+            tree = optimize(self._written(write).copy(), Facts(found.tables.intersection(empty), self.row))
             database, known = self.database, None
             if tree is not None:
                 functions = AggregateFunctions(
                     database.python_types, database.compensates_sums, database.python_aggregates
                 )
                 known = window_aggregate(
-                    tree, insertions, place_of_value, marked_value, self.types, functions, updates, memory, leaving
+                    tree,
+                    insertions,
+                    place_of_value,
+                    marked_value,
+                    self.types,
+                    functions,
+                    updates,
+                    memory,
+                    leaving,
+                    len(self.columns),
                 )
             found.aggregate = (known,)
         if (aggregate := found.aggregate[0]) is not None:
@@ -194,7 +225,8 @@ class BoundStatements:
         self, source: object, write: Callable[[], exp.Expr], insertions: Mapping[str, WindowInsertion]
     ) -> WindowChanges | None:
         """An aggregate for a SELECT of the results at an event and at the rows that leave the window up to its time."""
-        marked = (node.meta[LEAVING] for node in write().find_all(exp.Select) if node.meta_get(LEAVING) is not None)
+        selects = self._written(write).find_all(exp.Select)
+        marked = (node.meta[LEAVING] for node in selects if node.meta_get(LEAVING) is not None)
         if (leaving := next(marked, None)) is None:
             return None
         found = self.aggregate(source, write, insertions, (), leaving=leaving)
@@ -257,14 +289,27 @@ class BoundStatements:
         found = self._source(step, functools.partial(step.statement, "one"))
         key = found.tables.intersection(empty)
         if key not in found.values:
-            found.values[key] = optimize(step.variants.of("one")().copy(), Facts(key, self.row))
+            tree = self._written(step.variants.of("one"))
+            found.values[key] = optimize(tree.copy(), Facts(key, self.row))
         return found.values[key]
+
+    def _written(self, write: Callable[[], exp.Expr]) -> exp.Expr:
+        """The statement, with values in place of what is inlined."""
+        tree = write()
+        if self._inlined is None:
+            return tree
+        if has_mark(tree):
+            raise Unbound
+        return self._inlined.inlined(tree.copy())
 
     def _source(self, source: object, write: Callable[[], exp.Expr]) -> _StatementSource:
         known = self._known.get(id(source)) or self._before.get(id(source))
         if known is None:
-            tree = write()
-            known = _StatementSource(source, frozenset(table_names(tree)), tree)
+            tree = self._written(write)
+            tables = frozenset(table_names(tree))
+            if self._inlined is not None and self.row is not None and has_mark(tree):
+                tables |= {self.row.table}  # whose values have been inlined
+            known = _StatementSource(source, tables, tree)
         self._known[id(source)] = known
         return known
 
@@ -335,8 +380,6 @@ def _bound(
 
     `marks`: the expressions that replace placeholders of other values.
     """
-    if has_mark(statement):
-        raise Unbound
     optimized = optimize(statement, facts)
     if optimized is None:
         return None

@@ -29,7 +29,7 @@ _CLAUSES = {"expressions", "where", "kind", "hint", "operation_modifiers"}
 _LARGEST = {"int": 2**63 - 1, "float": 2**53}
 """The greatest whole number in a query that stays exact: 64 bits beside whole numbers, 53 beside doubles."""
 
-_DIGITS = 15
+DIGITS = 15
 """The digits up to which every database reads a number with a decimal point as the nearest double."""
 
 MOST_OPERANDS = 16
@@ -165,6 +165,9 @@ class _SelectCode:
             return self._item(node.this)
         if isinstance(node, exp.Null):
             return "None"
+        is_number = isinstance(node, exp.Literal) and not node.is_string and node.name.isdecimal()
+        if is_number and int(node.name) <= _LARGEST["int"]:
+            return node.name
         if isinstance(node, exp.Boolean) and "BOOLEAN" in self._proven:
             return str(bool(node.this))
         if self._place_of(node) is not None:
@@ -302,7 +305,7 @@ class _SelectCode:
         if not fraction:
             return node.name.isdecimal() and int(node.name) <= _LARGEST[kind]
         digits = whole + fraction
-        return kind == "float" and digits.isdecimal() and len(digits) <= _DIGITS
+        return kind == "float" and digits.isdecimal() and len(digits) <= DIGITS
 
 
 def _operands(node: exp.Expr) -> Iterator[exp.Expr]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bridge.engine.results import Results, ResultStatement
 from bridge.engine.single_events.computed import Compute, Row
 from bridge.engine.single_events.derived_results import DerivedResults
 from bridge.engine.single_events.outputs import TableOutput, result_query
 from bridge.engine.single_events.reports import ReportReader
+from bridge.engine.single_events.variables import EventVariables
 from bridge.engine.single_events.window_aggregates import WindowAggregate
 from bridge.engine.single_events.window_changes import WindowChanges
 from bridge.engine.single_events.window_joins import WindowJoin
@@ -98,10 +99,15 @@ class FilledOutputs:
 
 
 class Found(NamedTuple):
-    """The results of events, and those for tables of results: the table, the event, and its rows."""
+    """The results of events, and those for tables of results: the table, the event, and its rows.
+
+    `rows`: the rows of the events, with the values of variables. `set`: the variables that they set.
+    """
 
     results: Results
     outputs: list[tuple[TableOutput, Row, Sequence[Row]]]
+    rows: Sequence[Row]
+    set: Mapping[str, Any]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -112,7 +118,7 @@ class InProcess:
     results that the later transaction writes, and that the database cannot compute or store for all values. `waits`: all steps
     run in that transaction, for all events since. `is_by_time`: events of the stream add nothing to tables; only the
     time that they bring may. `outputs`: the tables that get the results of a reader, by its id; `unheard`: the readers
-    whose results only such tables get.
+    whose results only such tables get. `variables`: the variables that the events read or set.
     """
 
     readers: Sequence[tuple[ResultStatement, Reader]]
@@ -123,6 +129,7 @@ class InProcess:
     is_by_time: bool = False
     unheard: Sequence[Reader] = ()
     outputs: Mapping[int, Sequence[TableOutput]] = dataclasses.field(default_factory=dict)
+    variables: EventVariables | None = None
 
     @property
     def changes_nothing(self) -> bool:
@@ -154,8 +161,9 @@ class InProcess:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the rows of all windows are in memory."""
-        return all(window.is_loaded for window in self._windows)
+        """Whether the rows of all windows are in memory, and the values of variables."""
+        are_known = self.variables is None or self.variables.is_loaded
+        return are_known and all(window.is_loaded for window in self._windows)
 
     def prepare(self, database: Database, rows: Sequence[Row]) -> None:
         """Keeps the rows in memory up to date after events that the database has processed, inside their transaction."""
@@ -175,13 +183,22 @@ class InProcess:
         for _, changes in self.readers:
             if isinstance(changes, ByTime):
                 changes.begin(before)
-        found = Found([], [])
+        variables, known = self.variables, list[Row]()
+        values = {} if variables is None else variables.memory.values
+        found = Found([], [], rows if variables is None else known, values)
         several = [(result, reader, list[Row]()) for result, reader in self._of_values]
-        for row in rows:
+        for event in rows:
+            row = event
+            if variables is not None:
+                extended = variables.row(event, values)
+                if extended is None:
+                    return None
+                row = extended
+                known.append(row)
             if any(check.take(row) is None for check in self.checks):
                 return None
             if self.memory is not None:
-                self.memory.note(self.stream, (row,))
+                self.memory.note(self.stream, (event,))
             for _, reader, results in several:
                 own = reader.take(row) if isinstance(reader, WindowReader) else reader(row)
                 if own is None:
@@ -192,7 +209,10 @@ class InProcess:
         for result, _, results in several:
             if result is not None:
                 found.results.extend(result.distribute(results))
-        return found
+        if variables is None:
+            return found
+        variables.memory.set(values)
+        return found._replace(set=variables.set_by(values))
 
     def of_reports(self, reports: Mapping[str, pa.Table]) -> Results | None:
         """The results that are columns of the reports of machines; None where the database has to read some."""

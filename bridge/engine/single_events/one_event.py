@@ -9,20 +9,25 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bridge.engine.results import Results, ResultStatement
 from bridge.engine.single_events.boundaries import NextBoundaries
 from bridge.engine.single_events.in_process import InProcess
 from bridge.engine.single_events.marked_values import BoundStatement, Row
 from bridge.engine.single_events.previous_rows import PreviousRows
+from bridge.engine.single_events.variables import EventVariables
 from bridge.patterns.live.statements import Rows
 from bridge.rewrite.plan import Call, Insert, RowCall
 from windows.databases import Database
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class EventStatement(NamedTuple):
@@ -110,11 +115,16 @@ class MachineStep(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The results of an event, the inboxes of results that have rows then, and what machines still have to write."""
+    """The results of an event, the inboxes of results that have rows then, and what machines still have to write.
+
+    `rows`: the rows of the events with the values of variables, if a step reads these; `set`: the variables that they set.
+    """
 
     results: Results
     filled: set[str]
     progress: Sequence[tuple[RowCall, Rows]]
+    rows: Sequence[Row] = ()
+    set: Mapping[str, Any] = NOTHING
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -150,7 +160,7 @@ class OneEventPlan:
     @functools.cached_property
     def is_one_select(self) -> bool:
         """Whether it writes nothing and reads by one statement at most, so that it needs no transaction."""
-        return not self.steps and not self.timed and len(self.results) <= 1
+        return not (self.steps or self.timed or self.variables) and len(self.results) <= 1
 
     @functools.cached_property
     def _is_quiet(self) -> bool:
@@ -186,11 +196,25 @@ class OneEventPlan:
 
     def note(self, database: Database, rows: Sequence[Row]) -> None:
         """Keeps the rows in memory up to date after events that the database has processed, inside their transaction."""
+        rows = self._padded(rows)
         if self.in_process is not None:
             self.in_process.prepare(database, rows)
         self.boundaries.note(database, rows)
         for previous in self._previous:
             previous.prepare(database, rows)
+
+    @property
+    def variables(self) -> EventVariables | None:
+        """The variables that events read or set in this process, if there are any."""
+        return None if self.in_process is None else self.in_process.variables
+
+    def _padded(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """The rows of events whose variables are not known."""
+        return rows if self.variables is None else self.variables.padded(rows)
+
+    def may_pass_boundary(self, before: int, now: int, rows: Sequence[Row]) -> bool:
+        """Whether there may be a boundary between the time `before` and that of the last of these events."""
+        return bool(self.boundaries) and self.boundaries.are_passed(before, now, self._padded(rows))
 
     def forget(self) -> None:
         """Forgets the rows in memory, as their tables may have changed."""
@@ -210,7 +234,7 @@ class OneEventPlan:
             in_memory
             and not self.can_fail
             and all(each.is_restored and not each.is_checkpoint_due for each in self.machines)
-            and all(each.is_loaded and all(map(each.is_known, rows)) for each in self._previous)
+            and all(each.is_loaded and all(map(each.is_known, self._padded(rows))) for each in self._previous)
         )
 
     @functools.cached_property
@@ -300,7 +324,7 @@ class OneEventPlan:
         computed = self.in_process.of_events(rows, before)
         if computed is None:
             return None
-        found = computed.results
+        found, rows = computed.results, computed.rows
         self.boundaries.add(rows)
         if computed.outputs:
             before_report()
@@ -325,7 +349,7 @@ class OneEventPlan:
         found += reported
         if len(found) > 1:
             found.sort(key=lambda result: result[0].number)
-        return Outcome(found, filled, progress)
+        return Outcome(found, filled, progress, rows, computed.set)
 
     def read(self, database: Database, rows: Sequence[Row], reported: bool = False) -> Results:
         """The results, after all steps; `reported`: whether a machine has reported something."""

@@ -170,7 +170,8 @@ class _Planning:
 
         `running`: the INSERTs that add rows before the next boundary.
         """
-        if not (results or running) or any(isinstance(step, Purge) for step in self._steps):
+        is_empty = not (results or running or self._bound.has_more_values)
+        if is_empty or any(isinstance(step, Purge) for step in self._steps):
             return None
         tables = {step.table for step in running}
         added = {table: each for table, each in self._added.items() if table in tables}
@@ -247,6 +248,10 @@ class _Planning:
             return reader
         if (entering := member.results.entering) is not None:
             return self._changes(entering, insertions)
+        if self._bound.has_more_values:  # rows of an aggregate that reports changes may have been inlined
+            changes = self._bound.changes(one, one.statement.copy, insertions)
+            if changes is not None:
+                return changes
         aggregate = self._bound.aggregate(one, one.statement.copy, insertions, self._empty, self._totals, self._memory)
         if aggregate is not None or self._memory is None or self._database.nested_loops_only:
             return aggregate  # a database of nested loops joins one event as fast as this process

@@ -17,6 +17,8 @@ from bridge.engine.single_events.dormant import DormantOperators
 from bridge.engine.single_events.one_event import OneEventPlan
 from bridge.engine.single_events.one_event_planning import filled_window, one_event_plan
 from bridge.engine.single_events.outputs import table_outputs
+from bridge.engine.single_events.variable_planning import plan_with_variables
+from bridge.engine.single_events.variables import VariableMemory
 from bridge.engine.single_events.waiting_plans import waiting_plan
 from bridge.engine.single_events.window_memory import FilledWindow, WindowMemory
 from bridge.rewrite.plan import Operator
@@ -45,6 +47,7 @@ class OneEventPlans:
         self._derived: dict[int, tuple[ResultStatement | PutRows, DerivedResults | None]] = {}
         self._bound: dict[str, tuple[StreamEntry, BoundStatements]] = {}
         self._memory = WindowMemory(self._filled)
+        self._variables = VariableMemory(database)
         self._timers: DormantOperators | None = None
         self._dormant: dict[str, DormantOperators] = {}
 
@@ -56,6 +59,7 @@ class OneEventPlans:
         self._timers = None
         self._dormant.clear()
         self._memory.clear()
+        self._variables.forget()
 
     def unbind(self) -> None:
         """Forgets all plans and bound statements, as the database now computes differently."""
@@ -64,6 +68,8 @@ class OneEventPlans:
 
     def forget(self, streams: Collection[str] | None = None) -> None:
         """Forgets the rows in memory of tables that events of these streams (None: of any) have changed otherwise."""
+        if streams is None:
+            self._variables.forget()
         for name, plan in itertools.chain(self._known.items(), self._waiting.items()):
             if plan is not None and (streams is None or name in streams):
                 plan.forget()
@@ -86,6 +92,7 @@ class OneEventPlans:
                 plan.note(self._database, batches[0].rows)
         else:
             self.forget(streams)
+        self._variables.note()
 
     def dormant(self, stream: StreamEntry, plan: OneEventPlan | None) -> DormantOperators:
         """The operators that a plan for an event of a stream leaves out. When one is due, a push runs all steps."""
@@ -113,8 +120,10 @@ class OneEventPlans:
     @property
     def let_wait(self) -> bool:
         """Whether events of some stream can only wait for the next boundary; then all events that can wait do so."""
-        waiting = any(plan is not None for plan in self._waiting.values())
-        return waiting or any(plan.can_wait and plan.in_process is None for plan in self.known)
+        waiting = (plan.in_process for plan in self._waiting.values() if plan is not None)
+        if any(in_process is not None and in_process.waits for in_process in waiting):
+            return True
+        return any(plan.can_wait and plan.in_process is None for plan in self.known)
 
     def of(self, stream: StreamEntry) -> OneEventPlan | None:
         """The plan for an event of this stream; None where a step needs the inbox."""
@@ -134,19 +143,29 @@ class OneEventPlans:
     def waiting(self, stream: StreamEntry) -> OneEventPlan | None:
         """The plan that computes the results of an event of this stream in this process, and runs all steps later.
 
-        None where another plan is as fast, or where only the database knows one of the results.
+        Variables are read and set in this process, too. None where another plan is as fast, or where only the database
+        knows one of the results.
         """
         name = stream.name.lower()
         if name not in self._waiting:
-            plan, found = self.of(stream), None
+            plan = self.of(stream)
             asks = plan is None or plan.statements_of_event > 0 or self._dormant[name] is not self._timers_alone
-            if self._in_memory() and asks:
-                operators, results = self._concerned(stream, self._timers_alone)
-                bound = self._bound_of(stream)
-                others, memory = self._others(stream), self._memory
-                found = waiting_plan(operators, results, others, bound, memory, self._derived_results, self._put_rows)
-            self._waiting[name] = found
+            self._waiting[name] = self._waiting_plan(stream) if self._in_memory() and asks else None
         return self._waiting[name]
+
+    def _waiting_plan(self, stream: StreamEntry) -> OneEventPlan | None:
+        operators, results = self._concerned(stream, self._timers_alone)
+        others, bound, memory = self._others(stream), self._bound_of(stream), self._memory
+        if any(operator.variables for operator in operators):
+            others |= {inbox for operator in self._timers_alone.operators for inbox in operator.inboxes}
+            outputs = table_outputs(operators, self._entries(), self._database)
+            known = {name for operator in self._operators() for name in operator.variables}
+            plan = plan_with_variables(
+                stream, operators, results, others, bound, memory, self._variables, known, outputs
+            )
+            if plan is not None:
+                return plan
+        return waiting_plan(operators, results, others, bound, memory, self._derived_results, self._put_rows)
 
     def _derived_results(self, result: ResultStatement) -> DerivedResults | None:
         """The computation of a statement over one stream for its events; None where only the database can."""

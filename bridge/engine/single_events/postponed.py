@@ -9,14 +9,16 @@ None of the steps may fail then, as the pushes have already succeeded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlglot import exp
 
 from bridge.engine.inboxes import Inboxes
 from bridge.engine.intake import EventBatch
-from bridge.engine.single_events.one_event import OneEventPlan
+from bridge.engine.single_events.marked_values import Row
+from bridge.engine.single_events.one_event import NOTHING, OneEventPlan
+from bridge.engine.single_events.variables import EventVariables
 from bridge.engine.tables import Tables
 from bridge.patterns.live.statements import Rows
 from bridge.rewrite import Network
@@ -75,7 +77,8 @@ def _is_small(node: exp.Expr | None) -> bool:
 class PostponedEvent(NamedTuple):
     """The events of a push, the newest time before them, the plan that was used, and what machines still have to write.
 
-    `waits`: no step has run for them. `is_noted`: the rows in memory nevertheless contain them.
+    `waits`: no step has run for them. `is_noted`: the rows in memory nevertheless contain them. `rows`: their rows with
+    the values of variables, if a step reads these; `set`: the variables that they have set.
     """
 
     batch: EventBatch
@@ -84,6 +87,8 @@ class PostponedEvent(NamedTuple):
     progress: Sequence[tuple[RowCall, Rows]] = ()
     waits: bool = False
     is_noted: bool = False
+    rows: Sequence[Row] = ()
+    set: Mapping[str, Any] = NOTHING
 
     @property
     def seq(self) -> int:
@@ -134,10 +139,12 @@ class PostponedEvents:
         if self._events[0].waits:
             self._process_all()
             return
-        rows: dict[OneEventPlan, list[tuple[Any, ...]]] = {}
+        rows: dict[OneEventPlan, list[Row]] = {}
+        extended: dict[OneEventPlan, list[Row]] = {}
         progress: dict[int, tuple[RowCall, Rows]] = {}
         for event in self._events:
             rows.setdefault(event.plan, []).extend(event.batch.rows)
+            extended.setdefault(event.plan, []).extend(event.rows)
             for machine, some in event.progress:
                 progress.setdefault(id(machine), (machine, []))[1].extend(some)
         streams = {event.plan: event.batch.stream for event in self._events}
@@ -145,6 +152,8 @@ class PostponedEvents:
             if not plan.stores:
                 continue
             filled = self._inboxes.fill([EventBatch(streams[plan], rows=own)])
+            if (variables := plan.variables) is not None:
+                filled |= variables.fill(self._database, extended[plan])
             for insert in plan.stores:
                 self._database.execute(self._tables.text(insert, self._network.settings.kind(len(own))))
             filled |= plan.inboxes.intersection(insert.table for insert in plan.stores)
@@ -152,6 +161,16 @@ class PostponedEvents:
                 self._database.execute(self._tables.emptying(inbox))
         for machine, written in progress.values():
             machine.write_progress(self._database, written)
+        self._store_variables()
+
+    def _store_variables(self) -> None:
+        """Writes the last values that events have set."""
+        last: dict[str, tuple[EventVariables, Any]] = {}
+        for event in self._events:
+            if event.plan.variables is not None:
+                last |= {name: (event.plan.variables, value) for name, value in event.set.items()}
+        for name, (variables, value) in last.items():
+            variables.store(self._database, name, value)
 
     def _process_all(self) -> None:
         rows, lacking = dict[str, EventBatch](), set[str]()

@@ -22,14 +22,16 @@ class WindowChanges(WindowAggregate):
     """An aggregate that reports the group that an event changes, and the groups that lose rows.
 
     `leaving`: how the groups that lose rows are reported. `finish_leaving`: computes their results from an event's
-    values, of which only time and key are read, and the aggregates. `width`: the number of an event's values.
+    values, of which only time and key are read, and the aggregates. `widths`: the number of an event's own values, and
+    of all values in its row.
     """
 
     def __init__(
-        self, leaving: ExitReports, finish_leaving: Compute, width: int, rows: WindowRows, *others: Any
+        self, leaving: ExitReports, finish_leaving: Compute, widths: tuple[int, int], rows: WindowRows, *others: Any
     ) -> None:
         super().__init__(rows, *others)
-        self._leaving, self._finish_leaving, self._width = leaving, finish_leaving, width
+        self._leaving, self._finish_leaving = leaving, finish_leaving
+        self._own, self._width = widths
 
     @abc.abstractmethod
     def begin(self, before: int) -> None:
@@ -39,13 +41,16 @@ class WindowChanges(WindowAggregate):
     def leave(self, until: int) -> list[Row] | None:
         """The results for the rows that leave up to a time; None where the database has to compute them."""
 
-    def _without_rows(self, keys: Iterable[Row], time: int) -> list[Row] | None:
-        """The results of keys that have lost rows; None where the database has to compute them."""
+    def _without_rows(self, keys: Iterable[Row], time: int, more: Row = ()) -> list[Row] | None:
+        """The results of keys that have lost rows; None where the database has to compute them.
+
+        `more`: the values that follow the own values of the event at which they leave.
+        """
         found: list[Row] = []
         groups = self._groups(keys, time)
         for key, own in groups or ():
             values = self._aggregated(own)
-            results = None if values is None else self._finish_leaving((*self._of_group(key, time), *values))
+            results = None if values is None else self._finish_leaving((*self._of_group(key, time, more), *values))
             if results is None:
                 return None
             found += results
@@ -65,9 +70,9 @@ class WindowChanges(WindowAggregate):
                 return None  # rows of equal time are ordered by their numbers, which are not in memory
         return groups
 
-    def _of_group(self, key: Row, time: int) -> Sequence[Any]:
+    def _of_group(self, key: Row, time: int, more: Row) -> Sequence[Any]:
         """The values of a group at a time, in the form of an event's row."""
-        values: list[Any] = [None] * self._width
+        values: list[Any] = [*[None] * (self._width - len(more)), *more]
         values[:2] = time, 0
         for place, value in zip(self._key, key, strict=True):
             values[place] = value
@@ -111,7 +116,7 @@ class EvictionChanges(WindowChanges):
             return None
         entered = tuple([row[place] for place in self._key])
         others = [key for key in dict.fromkeys(self.rows.evicted()) if key != entered]
-        left = self._without_rows(others, row[0]) if others else []
+        left = self._without_rows(others, row[0], row[self._own :]) if others else []
         return None if left is None else [*own, *left]
 
     def leave(self, until: int) -> list[Row] | None:

@@ -111,6 +111,7 @@ def window_aggregate(
     updates: Mapping[str, TotalsUpdate] = MappingProxyType({}),
     memory: WindowMemory | None = None,
     leaving: ExitReports | None = None,
+    width: int | None = None,
 ) -> WindowAggregate | None:
     """The aggregate that computes a SELECT over a window; None where only the database can.
 
@@ -124,9 +125,10 @@ def window_aggregate(
         updates: The rows that are added to tables of totals, by table.
         memory: The windows that events of other streams fill; None where they are not in memory.
         leaving: How the groups that lose rows are reported; None where they are not reported.
+        width: The number of the event's own values, which are the first values of its row; None: all.
     """
     try:
-        recognition = _AggregateRecognition(insertions, place_of, mark, types, functions, updates, memory)
+        recognition = _AggregateRecognition(insertions, place_of, mark, types, functions, updates, memory, width)
         found = recognition.aggregate(statement, leaving)
     except UnknownFormError:
         return None
@@ -140,9 +142,10 @@ class _AggregateRecognition:
     def __init__(
         self, insertions: Mapping[str, WindowInsertion], place_of: Callable[[exp.Expr], int | None],
         mark: Callable[[int, str], exp.Expr], types: Sequence[str], functions: AggregateFunctions,
-        updates: Mapping[str, TotalsUpdate], memory: WindowMemory | None,
+        updates: Mapping[str, TotalsUpdate], memory: WindowMemory | None, width: int | None,
     ) -> None:  # fmt: skip
         self._memory = memory
+        self._width = len(types) if width is None else width
         self._updates, self._totals = updates, dict[str, TotalsContent]()
         self._insertions, self._place_of, self._mark = insertions, place_of, mark
         self._types, self._functions = types, functions
@@ -180,23 +183,29 @@ class _AggregateRecognition:
         arriving = self._arriving(content, []) if is_plain else None
         others = (arrive, key, equal, self._aggregates, columns, finish, self._reports_empty, arriving)
         if leaving is not None:
-            finish, changing = self._finish_leaving(content, items, key), content.changing_rows(columns, self._types)
+            changing = content.changing_rows(columns, self._types)
             kind = ExpiryChanges if isinstance(changing, ExpiringRows) else EvictionChanges
-            return kind(leaving, finish, len(self._types), changing, *others)
+            finish = self._finish_leaving(content, items, key, kind is EvictionChanges)
+            return kind(leaving, finish, (self._width, len(self._types)), changing, *others)
         rows = content.rows(columns, self._types_of(content), can_run)
         if isinstance(content, FilledContent):
             return ForeignAggregate(content.window.stream, rows, *others)
         return RunningAggregate(rows, *others) if isinstance(rows, RunningTotals) else WindowAggregate(rows, *others)
 
-    def _finish_leaving(self, content: WindowContent, items: Mapping[str, exp.Expr], key: Sequence[int]) -> Compute:
-        """A function from the aggregates of a group that loses rows to its results; it does not depend on the event."""
+    def _finish_leaving(
+        self, content: WindowContent, items: Mapping[str, exp.Expr], key: Sequence[int], by_event: bool
+    ) -> Compute:
+        """A function from the aggregates of a group that loses rows to its results; it does not depend on the event.
+
+        `by_event`: the rows leave at the event, so that the values that follow its own in its row are known.
+        """
         select = exp.select(*(exp.alias_(value, name, quoted=True) for name, value in items.items()), copy=False)
         own = set(map(id, content.conditions))
         select = select.where(*(each for each in self._conditions if id(each) not in own), copy=False)
         read = {place for node in select.walk() if (place := self._place_of(node)) is not None}
         types = [*self._types, *(each.type for each in self._aggregates)]
         finish = computed(select, self._place_of, types, self._functions.proven)
-        of_event = {place for place in read if place < len(self._types)}
+        of_event = {place for place in read if place < (self._width if by_event else len(self._types))}
         if finish is None or isinstance(content, FilledContent) or not of_event <= {0, 1, *key}:
             raise UnknownFormError
         return finish

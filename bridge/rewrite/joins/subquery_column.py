@@ -31,6 +31,8 @@ def _(node: query.SubqueryColumn, network: Network, need: Need) -> Flow:
             for name, indexed in _indexes(node, inner) if network.database.uses_indexes else ():
                 network.index(name, indexed)
             value = _subquery(node, below, inner, network.database)
+        if isinstance(node.source, query.Relation) and _is_variable(node):
+            operator.variables[node.source.name] = network.types(node, hidden=True)[node.name]
         operator.result = with_column(node.name, below, value)
 
     tables = [node.source.name.lower()] if isinstance(node.source, query.Relation) else []
@@ -42,6 +44,11 @@ def _(node: query.SubqueryColumn, network: Network, need: Need) -> Flow:
     else:
         operator = network.operator(node, build, title, key=network.state_changes.key(node, tables))
     return network.give(operator, node, max(need, Need.ARRIVALS) if is_state else need)
+
+
+def _is_variable(node: query.SubqueryColumn) -> bool:
+    """Whether the column is the value of a variable."""
+    return node.name.startswith((CURRENT, EARLY))
 
 
 def _source(node: query.Node, network: Network) -> Flow | Selection:
@@ -90,7 +97,7 @@ def _subquery(node: query.SubqueryColumn, below: Flow, inner: Flow | Selection, 
     if node.place is not None:
         assert isinstance(inner, Flow)
         return exp.Subquery(this=_at_place(rows.select(value), node, inner))
-    if node.name.startswith((CURRENT, EARLY)):
+    if _is_variable(node):
         return exp.Subquery(this=rows.select(value))
     if node.operand is not None:
         return exp.In(this=parenthesized(bound(node.operand)), query=exp.Subquery(this=rows.select(value)))

@@ -38,12 +38,14 @@ def _set(node: SetVariables, below: Flow, network: Network, operator: Operator) 
     cause, changed = network.name("cause", node), network.name("changed", node)
     events = arrived(below)
     add_cause(operator, cause, events)
+    operator.variables |= {state.name: next(iter(state.schema)).type for state in node.tables}
     names = [state.name for state in node.set]
     settings = []
     for name, value in node.settings:
         update = exp.Update(this=table(name), expressions=equations([name], 0))
-        text = database.render(exp.select(_resolved(value)).from_(aliased_table(cause, EVENT)))
-        settings.append(Setting(names.index(name), text, database.parameterize(update, 1)))
+        resolved = _resolved(value)
+        text = database.render(exp.select(resolved).from_(aliased_table(cause, EVENT)))
+        settings.append(Setting(names.index(name), text, database.parameterize(update, 1), resolved))
     shape = exp.select(*(aliased(bigint_zero(), name) for name in ("ts", "seq", "_expires", "_place")))
     values = [aliased(_value(name), name) for name in names]
     add_table(operator, changed, shape.select(*values))
@@ -59,6 +61,8 @@ def _set(node: SetVariables, below: Flow, network: Network, operator: Operator) 
             settings=settings,
             changed=database.quoted(changed),
             table=changed,
+            events=events,
+            names=names,
         )
     )
 
@@ -86,16 +90,23 @@ def _resolved(value: exp.Expr) -> exp.Expr:
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """One assignment: the place of its variable in a result, and the texts that compute and store the value."""
+    """One assignment: the place of its variable in a result, and the texts that compute and store the value.
+
+    `tree`: the value, over the columns of the event (`EVENT`) and the tables of variables.
+    """
 
     place: int
     value: str
     update: Marked
+    tree: exp.Expr
 
 
 @dataclasses.dataclass
 class Assign:
-    """Sets variables for each event of this push, in order; inserts their values after it into `changed`."""
+    """Sets variables for each event of this push, in order; inserts their values after it into `changed`.
+
+    `events`: the SELECT of the events in order, with the text `arrived`. `names`: the variables, by their places.
+    """
 
     arrived: str
     cause: str
@@ -103,6 +114,8 @@ class Assign:
     settings: Sequence[Setting]
     changed: str
     table: str
+    events: exp.Select
+    names: Sequence[str]
 
     def run(self, database: Database, now: int, seq: int, final: bool) -> None:
         """Sets the variables for the events of this push."""

@@ -1,0 +1,43 @@
+"""The streams whose events must be pushed one by one, as queries over them share tables that one of them writes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping
+
+from bridge.engine.catalogue import QueryEntry
+from bridge.rewrite.conflicts import conflicts, touched_tables
+from windows.databases import Database
+
+
+class ConflictingStreams:
+    """The tables that force events to be pushed one by one, found once for these queries.
+
+    `entries`: all queries, by name.
+    """
+
+    def __init__(self, entries: Mapping[str, QueryEntry], database: Database) -> None:
+        self._entries, self._database = entries, database
+        self._known: dict[frozenset[str], frozenset[str]] = {}
+
+    def clear(self) -> None:
+        """Forgets everything, as queries were added or removed."""
+        self._known.clear()
+        vars(self).pop("tables", None)
+
+    @functools.cached_property
+    def tables(self) -> frozenset[str]:
+        """All such tables; names are in lower case."""
+        trees = [entry.resolved.node for entry in self._entries.values()]
+        return frozenset(conflicts(trees, self._database))
+
+    def of(self, streams: Iterable[str]) -> frozenset[str]:
+        """Those that a query reads or writes at an event of these streams, or as time passes."""
+        if not self.tables:
+            return self.tables
+        names = frozenset(streams)
+        if names not in self._known:
+            concerned = [each for each in self._entries.values() if each.timed or not names.isdisjoint(each.sources)]
+            touched = (touched_tables(each.resolved.node, self._database) for each in concerned)
+            self._known[names] = self.tables.intersection(*[frozenset[str]().union(*touched)])
+        return self._known[names]

@@ -46,7 +46,7 @@ def test_what_meets_goes_one_by_one(one: str, other: str, is_serial: bool) -> No
         made = [f"CREATE SQL q{n} AS {sql}; INSERT INTO o{n} SELECT a FROM s ON SQL q{n}, r, a" for n, sql in
                 enumerate((one, other))]  # fmt: skip
         cep.create_query("script", ";".join(made), language="cpl")
-        assert cep._runner._one_by_one() is is_serial
+        assert bool(cep._runner._conflicts.tables) is is_serial
 
 
 def billed(database: Any, batch: int) -> list[list[tuple[Any, ...]]]:
@@ -59,7 +59,7 @@ def billed(database: Any, batch: int) -> list[list[tuple[Any, ...]]]:
         cep.database.execute("CREATE TABLE clients (idclient VARCHAR(20), idplan VARCHAR(20), due INTEGER)")
         cep.database.execute("INSERT INTO clients VALUES ('ann', 'p', 0), ('bob', 'q', 5)")
         cep.create_query("billing", PLANS.read_text(encoding="utf-8"), language="cpl")
-        assert not cep._runner._one_by_one()
+        assert not cep._runner._conflicts.tables
         charged: list[tuple[Any, ...]] = []
         cep.add_output_processor("charged", lambda event: charged.append((event.timestamp, *event.payload.values())))
         calls = [("cdr1" if n % 3 else "cdr2", ["ann" if n % 2 else "bob", "x", n % 25, n], n * 3_600_000) for n in

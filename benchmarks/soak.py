@@ -13,7 +13,7 @@ import json
 import os
 import pathlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -53,11 +53,15 @@ def open_bridge(url: str, **options: Any) -> bridge.Bridge:
     return cep
 
 
+def values_of(number: int) -> tuple[int, int]:
+    """The key and the value of an event: each key comes three times within thirty events, and never again."""
+    return number // 30 * 10 + number % 10, number * 7_919 % 1_000
+
+
 def events(first: int) -> pa.Table:
-    """A batch of events: each key comes three times within some 10 ms, and never again."""
+    """A batch of events, one per millisecond."""
     numbers = range(first, first + BATCH)
-    keys = [number // 30 * 10 + number % 10 for number in numbers]
-    values = [number * 7_919 % 1_000 for number in numbers]
+    keys, values = zip(*map(values_of, numbers), strict=True)
     return pa.table({"ts": list(numbers), "k": keys, "a": pa.array(values, pa.int32())})
 
 
@@ -94,6 +98,15 @@ def soak(url: str, count: int, seconds: float) -> Iterator[dict[str, float]]:
     cep.drop()
 
 
+def printed(measurements: Iterable[dict[str, float]]) -> list[dict[str, float]]:
+    """Prints each measurement as JSON when it comes; returns all of them."""
+    found = []
+    for each in measurements:
+        found.append(each)
+        print(json.dumps({name: round(value, 3) for name, value in each.items()}), flush=True)
+    return found
+
+
 def plot(found: list[dict[str, float]], path: str) -> None:
     """One panel for each measure over the number of events."""
     from bridge.bench.plot import pyplot
@@ -122,10 +135,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--plot")
     options = parser.parse_args()
-    found = []
-    for each in soak(options.url, options.events, options.seconds):
-        found.append(each)
-        print(json.dumps({name: round(value, 3) for name, value in each.items()}), flush=True)
+    found = printed(soak(options.url, options.events, options.seconds))
     if options.plot:
         plot(found, options.plot)
 

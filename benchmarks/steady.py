@@ -1,4 +1,4 @@
-"""Single events at a steady rate: is the latency of a push the same after an hour as at the start?
+"""The latency of single events that are pushed at a steady rate, which should be the same after an hour.
 
     python -m benchmarks.steady duckdb:// --rate 500 --seconds 3600 --plot docs/steady.png
 
@@ -10,20 +10,19 @@ matters less. A push that is late, because an earlier one took longer than its t
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Iterator
 
 import numpy as np
 
-from benchmarks.soak import open_bridge, resident_megabytes
+from benchmarks.soak import open_bridge, printed, resident_megabytes, values_of
 
 PARTS = 60
 """The number of measurements."""
 
 
 def steady(url: str, rate: float, seconds: float) -> Iterator[dict[str, float]]:
-    """Pushes `rate` events a second for so many seconds. Event n is at n divided by the rate, in whole milliseconds."""
+    """Pushes `rate` events per second. The timestamps are the milliseconds at which the events are due."""
     cep = open_bridge(url, durable=False)
     began, number = time.perf_counter(), 0
     for part in range(1, PARTS + 1):
@@ -32,7 +31,7 @@ def steady(url: str, rate: float, seconds: float) -> Iterator[dict[str, float]]:
         while (due := began + number / rate) < end:
             if (wait := due - time.perf_counter()) > 0:
                 time.sleep(wait)
-            event = [number // 30 * 10 + number % 10, number * 7_919 % 1_000]
+            event = values_of(number)
             start, cpu = time.perf_counter(), time.thread_time()
             cep.push_event("s", event, int(number * 1000 / rate))
             taken.append((time.perf_counter() - start, time.thread_time() - cpu))
@@ -79,10 +78,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3600)
     parser.add_argument("--plot")
     options = parser.parse_args()
-    found = []
-    for each in steady(options.url, options.rate, options.seconds):
-        found.append(each)
-        print(json.dumps({name: round(value, 3) for name, value in each.items()}), flush=True)
+    found = printed(steady(options.url, options.rate, options.seconds))
     if options.plot:
         plot(found, f"{options.url}, {options.rate:g} events/s", options.plot)
 

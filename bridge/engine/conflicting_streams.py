@@ -1,4 +1,4 @@
-"""The streams whose events must be pushed one by one, as queries over them share tables that one of them writes."""
+"""The events that must be pushed one by one, as their queries share a table that one of these queries writes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ConflictingStreams:
         return frozenset(conflicts(trees, self._database))
 
     def of(self, streams: Iterable[str]) -> frozenset[str]:
-        """Those that a query reads or writes at an event of these streams, or as time passes."""
+        """Those tables that some query reads or writes when an event of these streams comes, or time passes."""
         if not self.tables:
             return self.tables
         names = frozenset(streams)

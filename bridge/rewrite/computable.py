@@ -6,6 +6,7 @@ A mark is in the `meta` of the SELECT, under `COMPUTABLE`. It describes exactly 
 from __future__ import annotations
 
 import abc
+import collections
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
@@ -58,12 +59,8 @@ class Evict(abc.ABC):
 
     def __call__(self, rows: Iterable[tuple[Any, Row, Row]]) -> list[tuple[Any, Any]]:
         """Each evicted row with the row that evicted it, of rows by identity, key and values, oldest first."""
-        windows: dict[Row, OpenWindow] = {}
-        return [
-            (other, row)
-            for row, key, values in rows
-            for other in (windows.get(key) or windows.setdefault(key, self.window())).add(row, values)
-        ]
+        windows = collections.defaultdict[Row, OpenWindow](self.window)
+        return [(other, row) for row, key, values in rows for other in windows[key].add(row, values)]
 
 
 @dataclasses.dataclass(frozen=True)

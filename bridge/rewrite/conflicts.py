@@ -54,16 +54,16 @@ def written_tables(trees: Iterable[Node], database: Database) -> frozenset[str]:
     return frozenset(touch.table for node in nodes for touch in _written(node, database))
 
 
-def touched_tables(tree: Node, database: Database) -> frozenset[str]:
-    """The tables of the bridge's database that a tree reads or writes; names are in lower case."""
-    found = (touch for node in query.walk(tree) for touch in (*_written(node, database), *_read(node, database)))
-    return frozenset(touch.table for touch in found)
-
-
 def changed_tables(trees: Iterable[Node], database: Database) -> frozenset[str]:
     """The same without the tables that only get the results of queries."""
     nodes = (node for tree in trees for node in query.walk(tree) if not isinstance(node, IntoTable))
     return frozenset(touch.table for node in nodes for touch in _written(node, database))
+
+
+def touched_tables(tree: Node, database: Database) -> frozenset[str]:
+    """The tables of the bridge's database that a tree reads or writes; names are in lower case."""
+    found = (touch for node in query.walk(tree) for touch in (*_written(node, database), *_read(node, database)))
+    return frozenset(touch.table for touch in found)
 
 
 def uses(tree: Node, table: str, database: Database) -> tuple[int, int]:

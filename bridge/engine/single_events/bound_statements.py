@@ -44,7 +44,10 @@ class Unbound(Exception):
 
 
 class InlinedValues(Protocol):
-    """Values that statements read beside those of the event. `types`: the types of the event's values and of these."""
+    """Values that statements read in addition to those of the event.
+
+    `types`: the types of the event's values, then those of the additional ones.
+    """
 
     types: list[str]
 

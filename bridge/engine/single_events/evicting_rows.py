@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Sequence
 from typing import Any
 
 from bridge.engine.single_events.computed import Row
-from bridge.engine.single_events.window_rows import MOST_ROWS, RETRY, KeyRows, WindowRows
+from bridge.engine.single_events.window_rows import MOST_ROWS, RETRY, EvictedKeys, KeyRows, WindowRows
 from bridge.rewrite.computable import Evict, OpenWindow
 from windows.databases import Database
 
@@ -14,18 +15,12 @@ MOST_EVICTING = 1_024
 """The greatest number of rows of a window whose rows may leave in any order."""
 
 
-class EvictingRows(WindowRows):
-    """The rows of a window table that are not marked as evicted; the columns that `evict` needs follow the others.
+class StepRows(WindowRows):
+    """The rows of a window table whose evictions a step computes; the columns that `evict` needs follow the others.
 
     `windows`: the columns whose values each have a window of their own. `values`: the further columns that `evict`
     needs.
     """
-
-    _most = 0
-    """The number of rows of the largest window."""
-
-    _windows: dict[Row, tuple[OpenWindow, dict[int, Row]]]
-    """Each window, with its rows by their numbers in the order of arrival: time, keys, columns, and what `evict` needs."""
 
     def __init__(
         self, name: str, keys: Sequence[str], columns: Sequence[str], kinds: Sequence[type], windows: Sequence[str],
@@ -34,15 +29,30 @@ class EvictingRows(WindowRows):
         super().__init__(name, keys, [*columns, *windows, *values], kinds, None)
         self._own, self._evict = len(keys) + len(columns), evict
         self._by = self._own + len(windows)
-        self._number = 0
+
+    def _window_of(self, row: Sequence[Any]) -> Row:
+        """The values of a row that tell its window."""
+        return tuple(row[self._own : self._by])
+
+
+class EvictingRows(StepRows):
+    """Such rows where any row may leave; they are found by their numbers in the order of arrival."""
+
+    _most = 0
+    """The number of rows of the largest window."""
+
+    _windows: dict[Row, tuple[OpenWindow, dict[int, Row]]]
+    """Each window, with its rows by number: time, keys, columns, and what `evict` needs."""
+
+    _number = 0
+    """The number of the newest row."""
 
     def _empty(self) -> None:
-        self._windows = {}
+        self._windows = collections.defaultdict(lambda: (self._evict.window(), {}))
 
     def _add(self, ts: int, row: Sequence[Any]) -> None:
         self._number += 1
-        key = tuple(row[self._own : self._by])
-        window, rows = self._windows.get(key) or self._windows.setdefault(key, (self._evict.window(), {}))
+        window, rows = self._windows[self._window_of(row)]
         rows[self._number] = (ts, *row)
         for number in sorted(window.add(self._number, tuple(row[self._by :]))):
             self._leave(rows.pop(number))
@@ -82,42 +92,21 @@ class EvictingRows(WindowRows):
         return found
 
 
-class TrailingRows(WindowRows):
-    """The rows of a window whose step evicts the oldest rows only; the columns that `evict` needs follow the others.
-
-    `windows`: the keys whose values each have a window of their own. `values`: the further columns that `evict` needs.
-    """
+class TrailingRows(StepRows, EvictedKeys):
+    """Such rows where only the oldest rows of a window leave, and all rows of a key are in one window."""
 
     _windows: dict[Row, OpenWindow]
     """The windows, in which the keys of a row stand for it."""
 
-    _evicted: list[Row]
-    """The keys of the rows that the newest row has evicted, until `evicted` returns them."""
-
-    def __init__(
-        self, name: str, keys: Sequence[str], columns: Sequence[str], kinds: Sequence[type], windows: Sequence[str],
-        values: Sequence[str], evict: Evict,
-    ) -> None:  # fmt: skip
-        super().__init__(name, keys, [*columns, *windows, *values], kinds, None)
-        self._own, self._evict = len(keys) + len(columns), evict
-        self._by = self._own + len(windows)
-
     def _empty(self) -> None:
         super()._empty()
-        self._windows, self._evicted = {}, []
+        self._windows = collections.defaultdict(lambda: self._evict.window())
 
     def _add(self, ts: int, row: Sequence[Any]) -> None:
         super()._add(ts, row)
-        key = tuple(row[self._own : self._by])
-        window = self._windows.get(key) or self._windows.setdefault(key, self._evict.window())
-        self._evicted = window.add(tuple(row[: self._keys]), tuple(row[self._by :]))
-        for other in self._evicted:
-            rows = self._rows[other]
-            rows.remove(1)  # its oldest row, as all rows of a key are in one window
+        self._evicted = self._windows[self._window_of(row)].add(tuple(row[: self._keys]), tuple(row[self._by :]))
+        for key in self._evicted:
+            rows = self._rows[key]
+            rows.remove(1)  # its oldest row
             if not rows.times:
-                del self._rows[other]
-
-    def evicted(self) -> list[Row]:
-        """The keys of the rows that the newest row has evicted, if this is the first call since then."""
-        keys, self._evicted = self._evicted, []
-        return keys
+                del self._rows[key]

@@ -144,7 +144,8 @@ class PostponedEvents:
         progress: dict[int, tuple[RowCall, Rows]] = {}
         for event in self._events:
             rows.setdefault(event.plan, []).extend(event.batch.rows)
-            extended.setdefault(event.plan, []).extend(event.rows)
+            if event.plan.variables is not None:
+                extended.setdefault(event.plan, []).extend(event.rows)
             for machine, some in event.progress:
                 progress.setdefault(id(machine), (machine, []))[1].extend(some)
         streams = {event.plan: event.batch.stream for event in self._events}

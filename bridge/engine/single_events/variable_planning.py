@@ -150,7 +150,7 @@ class _Variables:
         return optimize(self.inlined(select.copy()), self._facts)
 
     def _assign(self, step: Assign) -> None:
-        """Notes the values that a step sets, and the row of these values that it inserts."""
+        """Notes the values that a step gives to variables, and the row that it inserts, which has the same values."""
         events = step.events.copy()
         events.set("order", None)
         rows = derived_table(events, EVENT)

@@ -35,7 +35,7 @@ class VariableMemory:
         """Whether the tables have the values of the variables that are not in memory."""
 
     def load(self, names: Iterable[str]) -> bool:
-        """Reads the values of these variables that are not in memory; returns whether all are in memory then."""
+        """Reads those values of these variables that are missing in memory. Returns whether none is missing any more."""
         absent = [name for name in names if name not in self._values]
         if absent and self._is_stored:
             values = [exp.Subquery(this=exp.select(column(name)).from_(table(name))) for name in absent]

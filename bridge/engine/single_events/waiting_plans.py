@@ -50,7 +50,31 @@ def waiting_plan(
     is_safe = bound.are_sums_safe or (bound.has_known_types and not any(map(_may_add_up, steps)))
     if bound.row is None or is_jumping or not is_safe:
         return None
-    totals = totals_updates(operators, bound, empty)
+    found = _readers(results, empty, bound, memory, totals_updates(operators, bound, empty), derived)
+    if found is None:
+        return None
+    readers, computed = found
+    puts = _puts(operators, put)
+    for check in puts.values():
+        computed |= check.computed_tables
+    if not all(step.table in computed or id(step) in puts or _may_run_later(step) for step in steps):
+        return None
+    is_by_time = not any(operator.steps for operator in operators if bound.stream in operator.sources)
+    in_process = InProcess(readers, memory, bound.stream, list(puts.values()), waits=True, is_by_time=is_by_time)
+    nothing: frozenset[str] = frozenset()
+    boundaries = NextBoundaries((), (), bound.database)
+    return OneEventPlan((), (), nothing, nothing, (), False, True, False, boundaries, in_process)
+
+
+def _readers(
+    results: Sequence[ResultStatement],
+    empty: Collection[str],
+    bound: BoundStatements,
+    memory: WindowMemory,
+    totals: Mapping[str, TotalsUpdate],
+    derived: Callable[[ResultStatement], DerivedResults | None],
+) -> tuple[list[tuple[ResultStatement, Reader]], set[str]] | None:
+    """The computations of the results, and the tables whose rows they compute; None where only the database can."""
     readers: list[tuple[ResultStatement, Reader]] = []
     computed = set[str]()
     for result in results:
@@ -68,16 +92,7 @@ def waiting_plan(
             return None
         readers.append((result, values))
         computed |= {values.rows.name} if isinstance(values, TotalsAggregate) else set()
-    puts = _puts(operators, put)
-    for check in puts.values():
-        computed |= check.computed_tables
-    if not all(step.table in computed or id(step) in puts or _may_run_later(step) for step in steps):
-        return None
-    is_by_time = not any(operator.steps for operator in operators if bound.stream in operator.sources)
-    in_process = InProcess(readers, memory, bound.stream, list(puts.values()), waits=True, is_by_time=is_by_time)
-    nothing: frozenset[str] = frozenset()
-    boundaries = NextBoundaries((), (), bound.database)
-    return OneEventPlan((), (), nothing, nothing, (), False, True, False, boundaries, in_process)
+    return readers, computed
 
 
 def _puts(operators: Sequence[Operator], put: Callable[[PutRows], DerivedResults | None]) -> dict[int, DerivedResults]:

@@ -12,9 +12,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from bridge.engine.single_events.computed import Compute, Row
-from bridge.engine.single_events.evicting_rows import TrailingRows
 from bridge.engine.single_events.window_aggregates import WindowAggregate
-from bridge.engine.single_events.window_rows import ExpiringRows, KeyRows, LatestRows, WindowRows
+from bridge.engine.single_events.window_rows import EvictedKeys, ExpiringRows, KeyRows, WindowRows
 from bridge.rewrite.aggregates.on_change import ExitReports
 
 
@@ -104,7 +103,7 @@ class ExpiryChanges(WindowChanges):
 class EvictionChanges(WindowChanges):
     """The same over a window of last rows, or one that trails an event: the event that comes evicts rows."""
 
-    rows: LatestRows | TrailingRows
+    rows: EvictedKeys
 
     def begin(self, before: int) -> None:
         pass  # time alone evicts nothing

@@ -23,7 +23,7 @@ from bridge.engine.single_events.window_forms import (
     refuse_other_clauses,
     session_form,
 )
-from bridge.engine.single_events.window_rows import ExpiringRows, LatestRows, SessionRows, WindowRows
+from bridge.engine.single_events.window_rows import EvictedKeys, ExpiringRows, LatestRows, SessionRows, WindowRows
 from bridge.rewrite.computable import COMPUTABLE, EvictedRows
 from windows.sql import aliased, conjuncts, table_names
 from windows.times import NEVER
@@ -217,13 +217,13 @@ class WindowContent:
             return TrailingRows(self.insertion.table, keys, columns, kinds, windows, values, evictions.evict)
         return EvictingRows(self.insertion.table, keys, columns, kinds, windows, values, evictions.evict)
 
-    def changing_rows(self, columns: Sequence[str], types: Sequence[str]) -> ExpiringRows | LatestRows | TrailingRows:
+    def changing_rows(self, columns: Sequence[str], types: Sequence[str]) -> ExpiringRows | EvictedKeys:
         """The memory of these rows that also knows when rows leave, by time or by newer rows."""
         if self._session is not None:
             raise UnknownFormError
         if self._evicted is not None:
             rows = self.rows(columns, types)
-            if not isinstance(rows, LatestRows | TrailingRows):
+            if not isinstance(rows, EvictedKeys):
                 raise UnknownFormError
             return rows
         if self._span is None or self._count is not None:

@@ -277,14 +277,27 @@ class SessionRows(WindowRows):
         return None if rows is None else rows.get(key)
 
 
-class LatestRows(WindowRows):
+class EvictedKeys(WindowRows):
+    """The rows of a window in which a new row evicts others, whose keys it knows until the next row comes."""
+
+    _evicted: list[Row]
+    """The keys of the rows that the newest row has evicted, until `evicted` returns them."""
+
+    def _empty(self) -> None:
+        super()._empty()
+        self._evicted = []
+
+    def evicted(self) -> list[Row]:
+        """The keys of the rows that the newest row has evicted, if this is the first call since then."""
+        keys, self._evicted = self._evicted, []
+        return keys
+
+
+class LatestRows(EvictedKeys):
     """The rows of a window of the latest `count` rows per value of the columns `evicting`, which are not the keys.
 
     So a row of one key may evict rows of another.
     """
-
-    _evicted: list[Row]
-    """The keys of the rows that the newest row has evicted, until `evicted` returns them."""
 
     _latest: dict[Any, dict[int, Sequence[Any]]]
     """The rows of each key, by number; each is its time and values."""
@@ -298,11 +311,11 @@ class LatestRows(WindowRows):
     ) -> None:  # fmt: skip
         super().__init__(name, [*keys, *evicting], columns, kinds, None)
         self._by, self._most = len(keys), count
-        self._evicted = []
         self._number = 0
         self._has_nulls = False
 
     def _empty(self) -> None:
+        super()._empty()
         self._latest, self._queues = {}, {}
 
     def _add(self, ts: int, row: Sequence[Any]) -> None:
@@ -337,11 +350,6 @@ class LatestRows(WindowRows):
         found.columns = [[row[place] for row in own.values()] for place in range(1, len(self._names) - self._keys + 1)]
         found.nulls = self._has_nulls
         return found
-
-    def evicted(self) -> list[Row]:
-        """The keys of the rows that the newest row has evicted, if this is the first call since then."""
-        keys, self._evicted = self._evicted, []
-        return keys
 
 
 class MaintainedRows:

@@ -40,6 +40,10 @@ class Database:
             return f"{self.name}: {error} (or ${self.variable} holds the URL of a server)"
         return None
 
+    def is_at(self, value: object) -> bool:
+        """Whether a value is the URL of such a database."""
+        return isinstance(value, str) and value.startswith(f"{self.name}://")
+
     def fresh(self) -> str:
         """The URL of an empty database."""
         return servers.emptied(self.name, self.variable).fresh() if self.variable else self.url
@@ -123,12 +127,17 @@ def one_of(databases: Sequence[Database]) -> Any:
 def is_in_turn(test: pytest.Function, count: int) -> bool:
     """True for a test on one of the `count` databases that are in turn with its other parameters.
 
-    Two seeds in succession are on different databases, so that all tests of a function are on all databases together.
+    The database is a parameter, or the URL of one is. Two seeds in succession are on different databases, so that all tests
+    of a function are on all databases together.
     """
-    values = test.callspec.params
-    place = next(place for place, each in enumerate(DATABASES) if each in values.values())
-    numbers = [value for value in values.values() if isinstance(value, int)]
+    values = list(test.callspec.params.values())
+    place = next(place for place, each in enumerate(DATABASES) if each in values or any(map(each.is_at, values)))
+    numbers = [value for value in values if isinstance(value, int)]
     besides = {DATABASES[place].name, *map(str, numbers)}
-    words = [word for word in f"{test.originalname}-{test.callspec.id}".split("-") if word not in besides]
+    words = [
+        word
+        for word in f"{test.originalname}-{test.callspec.id}".split("-")
+        if word not in besides and not DATABASES[place].is_at(word)
+    ]
     turn = zlib.crc32("-".join(words).encode()) + sum(numbers)
     return (place - turn) % (len(DATABASES) // count) == 0

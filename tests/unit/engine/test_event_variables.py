@@ -155,6 +155,7 @@ def outcome(url: str, seed: int, most: int, file: pathlib.Path) -> Found:
     return [(setters, readers), *map(repr, found)]
 
 
+@pytest.mark.some_databases(2)
 @pytest.mark.parametrize("kind", ["duckdb://", "sqlite://", "duckdb:///", "sqlite:///"])
 @pytest.mark.parametrize("seed", range(5))
 def test_results_and_values_are_those_of_transactions(kind: str, seed: int, tmp_path: pathlib.Path) -> None:

@@ -33,17 +33,9 @@ QUERIES = {
 Action = Callable[[bridge.Bridge, Any], object]
 
 ACTIONS: dict[str, Action] = {
-    "create a query": lambda cep, _: cep.create_query("new", "SELECT k FROM counted WINDOW(ROWS 2)"),
-    "create a member of a family": lambda cep, _: cep.create_query("new", RUN.format(within=20, least=3)),
-    "register a stream": lambda cep, _: cep.register_stream("new", "a INTEGER"),
-    "remove a query over a query": lambda cep, _: cep.remove_query("counted"),
-    "remove a pattern": lambda cep, _: cep.remove_query("rising"),
-    "remove a member of a family": lambda cep, _: cep.remove_query("one"),
-    "remove a query with a named processor": lambda cep, _: cep.remove_query("last"),
-    "remove a statement": lambda cep, _: cep.remove_query("set"),
-    "remove a script": lambda cep, _: cep.remove_query("script"),
-    "remove a stream": lambda cep, _: cep.remove_stream("unread"),
-    "remove a named processor": lambda cep, handle: cep.remove_output_processor(handle),
+    "create a query": lambda cep, _: cep.create_query("new", "SELECT k FROM total WINDOW(ROWS 2)"),
+    "create a member of a family": lambda cep, _: cep.create_query("member", RUN.format(within=20, least=3)),
+    "register a stream": lambda cep, _: cep.register_stream("stream", "a INTEGER"),
     "replace a pattern": lambda cep, _: cep.create_query("rising", "SELECT k FROM total WINDOW(ROWS 2)", replace=True),
     "replace a member of a family": lambda cep, _: cep.create_query(
         "one", RUN.format(within=20, least=3), replace=True
@@ -55,7 +47,16 @@ ACTIONS: dict[str, Action] = {
         "set", "on u(v = 2) set least = least + 2", language="epl", replace=True
     ),
     "replace a script": lambda cep, _: cep.create_query("script", SCRIPT.format(least=3), language="cpl", replace=True),
+    "remove a query over a query": lambda cep, _: cep.remove_query("counted"),
+    "remove a pattern": lambda cep, _: cep.remove_query("rising"),
+    "remove a member of a family": lambda cep, _: cep.remove_query("one"),
+    "remove a named processor": lambda cep, handle: cep.remove_output_processor(handle),
+    "remove a query with a named processor": lambda cep, _: cep.remove_query("last"),
+    "remove a statement": lambda cep, _: cep.remove_query("set"),
+    "remove a script": lambda cep, _: cep.remove_query("script"),
+    "remove a stream": lambda cep, _: cep.remove_stream("unread"),
 }
+"""Definitions that can be carried out one after the other."""
 
 Received = list[tuple[str, int, tuple[Any, ...]]]
 
@@ -91,31 +92,35 @@ def failing(error: BaseException) -> Callable[[], None]:
     return commit
 
 
-def results(
-    url: str, action: Action | None = None, error: BaseException | None = None
-) -> tuple[list[str], Received, Received]:
-    """The names, and the results before and after a restart; the COMMIT of the action fails before both."""
+def results(url: str, error: BaseException | None = None) -> tuple[Received, Received]:
+    """The results before and after a restart, of a bridge on which each action first fails and, at last, is carried out.
+
+    An event follows each action. `error`: that of the COMMIT of each action; None: no action is tried before the last.
+    """
     received: Received = []
     cep, handle = opened(url, received)
     push(cep, 1, 9)
-    if action is not None and error is not None:
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(cep.database, "commit", failing(error))
-            with pytest.raises((bridge.BridgeError, type(error)), match=str(error)):
-                action(cep, handle)
     names = [*cep.queries, *cep.streams]
-    push(cep, 9, 18)
+    for number, (name, action) in enumerate(ACTIONS.items(), 9):
+        if error is not None:
+            with pytest.MonkeyPatch.context() as patched:
+                patched.setattr(cep.database, "commit", failing(error))
+                with pytest.raises((bridge.BridgeError, type(error)), match=str(error)):
+                    action(cep, handle)
+            assert [*cep.queries, *cep.streams] == names, name
+        push(cep, number, number + 1)
     before = sorted(received, key=repr)
     cep.close()
     received.clear()
     cep, handle = opened(url, received)
-    push(cep, 18, 25)
-    after = sorted(received, key=repr)
-    if action is not None:
+    assert [*cep.queries, *cep.streams] == names
+    push(cep, 25, 32)
+    for number, action in enumerate(ACTIONS.values(), 32):
         action(cep, handle)
-        push(cep, 25, 30)
+        push(cep, number, number + 1)
+    after = sorted(received, key=repr)
     cep.drop()
-    return names, before, after
+    return before, after
 
 
 @pytest.fixture(scope="module")
@@ -123,18 +128,14 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return results(f"sqlite:///{tmp_path_factory.mktemp('undisturbed')}/state.db")
 
 
-@pytest.mark.parametrize("action", ACTIONS.values(), ids=ACTIONS)
-def test_a_definition_whose_commit_fails_changes_nothing(
-    database: Database, tmp_path: pathlib.Path, action: Action, undisturbed: Any
+def test_definitions_whose_commits_fail_change_nothing(
+    database: Database, tmp_path: pathlib.Path, undisturbed: Any
 ) -> None:
-    assert results(database.durable(tmp_path), action, Refused("the disk is full")) == undisturbed
+    assert results(database.durable(tmp_path), Refused("the disk is full")) == undisturbed
 
 
-@pytest.mark.parametrize("action", ACTIONS.values(), ids=ACTIONS)
-def test_a_definition_that_is_interrupted_changes_nothing(
-    tmp_path: pathlib.Path, action: Action, undisturbed: Any
-) -> None:
-    assert results(f"sqlite:///{tmp_path}/state.db", action, KeyboardInterrupt("by the user")) == undisturbed
+def test_definitions_that_are_interrupted_change_nothing(tmp_path: pathlib.Path, undisturbed: Any) -> None:
+    assert results(f"sqlite:///{tmp_path}/state.db", KeyboardInterrupt("by the user")) == undisturbed
 
 
 def test_a_watched_stream_whose_removal_fails_is_read_on(

@@ -936,6 +936,7 @@ def test_an_event_that_could_fail_does_not_wait(url: str, text: str) -> None:
         assert reads_and_writes(statements) != []
 
 
+@pytest.mark.some_databases(2)
 @embedded
 @pytest.mark.parametrize("seed", range(4))
 def test_queries_side_by_side_report_what_each_push_as_a_transaction_does(url: str, seed: int) -> None:
@@ -977,6 +978,7 @@ def test_queries_side_by_side_report_what_each_push_as_a_transaction_does(url: s
     assert found[0] == found[1]
 
 
+@pytest.mark.some_databases(2)
 @embedded
 @pytest.mark.parametrize("name", [*JUMPING, *COUNTED, *OF_AGGREGATES])
 def test_jumping_windows_report_what_each_push_as_a_transaction_does(url: str, name: str) -> None:

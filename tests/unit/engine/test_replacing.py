@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import pathlib
 import random
@@ -142,6 +143,7 @@ def results(cep: bridge.Bridge, events: Sequence[Event]) -> list[Any]:
     return found
 
 
+@functools.cache
 def expected(text: str, language: str, is_kept: bool) -> list[Any]:
     """What the query reports after `BEFORE` if it was there before, or is created after it."""
     with opened("sqlite://") as cep:

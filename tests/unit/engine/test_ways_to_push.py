@@ -135,7 +135,7 @@ WAYS: dict[str, Callable[[random.Random], int]] = {
 """The number of events of the next push."""
 
 
-@pytest.mark.some_databases(2)
+@pytest.mark.some_databases(1)
 @pytest.mark.parametrize("lateness", [0, 3])
 @pytest.mark.parametrize("names", TOGETHER, ids=", ".join)
 def test_rows_do_not_depend_on_the_pushes(database: Database, names: list[str], lateness: int) -> None:

@@ -78,7 +78,7 @@ class Insert:
     def statement(self, push: str = "any") -> exp.Expr:
         """The statement for a push of this kind; see `Variants`."""
         names = [identifier(name) for name in self.columns]
-        return exp.insert(self.variants.of(push)(), table(self.table), columns=names or None)
+        return exp.insert(self.variants.of(push)(), table(self.table), columns=names or None, copy=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,7 +111,7 @@ class UpdateRows(Insert):
         settings = [exp.EQ(this=column(name), expression=value.copy()) for name, value in self.settings.items()]
         select = self.variants.of(push)()
         assert isinstance(select, exp.Query)
-        rows = exp.From(this=derived_table(select, self.row))
+        rows = exp.From(this=derived_table(select, self.row, copy=False))
         update = exp.Update(this=aliased_table(self.table, self.own), expressions=settings, from_=rows)
         return update.where(*(each.copy() for each in self.matches), copy=False) if self.matches else update
 
@@ -128,7 +128,7 @@ class InsertMissing(Insert):
         there = there.where(*(each.copy() for each in self.matches))
         rows = self.variants.of(push)()
         assert isinstance(rows, exp.Select)
-        return exp.insert(rows.where(exp.Not(this=exp.Exists(this=there))), table(self.table))
+        return exp.insert(rows.where(exp.Not(this=exp.Exists(this=there)), copy=False), table(self.table), copy=False)
 
 
 @dataclasses.dataclass(frozen=True)

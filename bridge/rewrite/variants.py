@@ -38,7 +38,6 @@ class Variants(Generic[T_co]):
     queries that differ in constants share the statement. many: for thousands of events (`Settings.many`). history: for
     a whole history, before which nothing is stored. entering: the rows of a single event, without those caused by rows
     that leave windows at its time; it never runs, but describes what this process has to compute.
-    leave windows at its time: it never runs, it says what this process has to compute.
 
     >>> variants = Variants("frames", few="join")
     >>> variants.of("one"), variants.of("shared"), dict(variants.items())

@@ -1,12 +1,13 @@
 """Databases of DuckDB in memory in one instance per URL: making a database takes a few milliseconds, an instance 25.
 
-Settings may be those of the instance, and so are the databases that a test attaches. Once a test has changed either, the next
-database gets a new instance.
+Settings may be those of the instance, and so are the databases that a test attaches. Once a test has attached one, the next
+database gets a new instance; once it has changed a setting, the next test does, as reading all settings takes 3 milliseconds.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from typing import Any, NamedTuple
 
@@ -20,26 +21,30 @@ class SharedInstance(NamedTuple):
     """An instance to which databases in memory are attached, and its state when it was new."""
 
     connection: duckdb.DuckDBPyConnection
-    state: Any
+    settings: list[Any]
+    databases: set[str]
 
     @classmethod
     def made(cls, place: str) -> SharedInstance:
         """A new instance with the settings that `place` has after its `?`."""
         connection = opened(place)[0]
         connection.execute("PREPARE settings AS SELECT name, value FROM duckdb_settings()")
-        return cls(connection, _state_of(connection))
+        return cls(connection, _settings_of(connection), _databases_of(connection))
 
-    def is_as_made(self) -> bool:
-        """Whether no setting of it was changed, and no other database attached."""
-        return bool(_state_of(self.connection) == self.state)
+    def is_as_made(self, are_settings_checked: bool) -> bool:
+        """Whether no other database was attached to it, and no setting was changed if that is not checked yet."""
+        is_changed = _databases_of(self.connection) != self.databases
+        return not is_changed and (are_settings_checked or _settings_of(self.connection) == self.settings)
 
 
-def _state_of(instance: duckdb.DuckDBPyConnection) -> Any:
-    """The settings of an instance, and the databases that `SharedInstances` has not attached."""
-    databases = {name for (name,) in instance.execute("SELECT database_name FROM duckdb_databases()").fetchall()}
-    return instance.execute("EXECUTE settings").fetchall(), {
-        name for name in databases if not name.startswith("memory_")
-    }
+def _settings_of(instance: duckdb.DuckDBPyConnection) -> list[Any]:
+    return instance.execute("EXECUTE settings").fetchall()
+
+
+def _databases_of(instance: duckdb.DuckDBPyConnection) -> set[str]:
+    """The databases that `SharedInstances` has not attached."""
+    names = {name for (name,) in instance.execute("SELECT database_name FROM duckdb_databases()").fetchall()}
+    return {name for name in names if not name.startswith("memory_")}
 
 
 class SharedInstances:
@@ -51,6 +56,8 @@ class SharedInstances:
         self._attached: dict[int, tuple[SharedInstance, str]] = {}
         """The databases: their instances and names, by the ids of their open connections."""
         self._number = 0
+        self._tests: dict[str, str] = {}
+        """The last test that has used each instance: its first database found the settings unchanged."""
 
     def opened(self, place: str) -> tuple[duckdb.DuckDBPyConnection, str]:
         """As `opened` of the product, which opens files."""
@@ -59,7 +66,10 @@ class SharedInstances:
             return opened(place)
         with self._lock:
             instance = self._instances.get(settings)
-            if instance is None or not instance.is_as_made():
+            test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]
+            is_checked = test != "" and self._tests.get(settings) == test
+            self._tests[settings] = test
+            if instance is None or not instance.is_as_made(is_checked):
                 instance = self._instances[settings] = SharedInstance.made(place)
             self._number += 1
             name, connection = f"memory_{self._number}", instance.connection.cursor()

@@ -89,7 +89,7 @@ def failing(cep: bridge.Bridge, draw: random.Random, push: Callable[[], object])
         push()
 
 
-@pytest.mark.some_databases(2)
+@pytest.mark.some_databases(1)
 @pytest.mark.parametrize("seed", range(6))
 def test_rows_are_those_of_one_push(database: Database, seed: int) -> None:
     draw = random.Random(seed)

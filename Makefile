@@ -8,7 +8,9 @@ READY := $(if $(filter $(VENV)/bin/python,$(PYTHON)),$(VENV)/.ready)
 .PHONY: check lint types test long format docs bench clean
 .DEFAULT_GOAL := check
 
-check: lint types test
+# The types are checked while the tests begin.
+check:
+	$(MAKE) --no-print-directory -j 2 lint types test
 
 lint: $(READY)
 	$(PYTHON) -m ruff check .

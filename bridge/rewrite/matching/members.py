@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Self, cast
 
@@ -15,7 +16,7 @@ from bridge.rewrite.network import Network
 from bridge.rewrite.optimize.constants import constants, covering, is_equated, kind_of, signature
 from bridge.rewrite.plan import Operator
 from bridge.rewrite.state_tables import add_table
-from windows.sql import aliased, aliased_table, column, column_of, number, table
+from windows.sql import aliased, aliased_table, cast_to, column, column_of, number, table
 
 ALIAS = "_k"
 """The alias of the table of constants."""
@@ -28,9 +29,12 @@ Row = Mapping[str, exp.Expr]
 
 @dataclasses.dataclass(frozen=True)
 class FamilyMembers:
-    """Per member a row of `_member`, `_within` and the constants `_k1` … of DEFINE; `define` has these as columns."""
+    """Per member a row of `_member`, `_within` and the constants `_k1` … of DEFINE; `define` has these as columns.
 
-    rows: tuple[Row, ...]
+    `nodes`: the members by their numbers; there is at least one.
+    """
+
+    nodes: Mapping[int, query.Match]
     define: tuple[query.Definition, ...]
     kinds: tuple[str, ...]
     """The types of the constants."""
@@ -41,11 +45,11 @@ class FamilyMembers:
 
     @classmethod
     def of(cls, nodes: Mapping[int, query.Match], table: str = "") -> Self:
-        """The members with these numbers; there is at least one."""
+        """The members with these numbers."""
         some = next(iter(nodes.values()))
         kinds = tuple(map(kind_of, _constants_of(some)))
         equated = tuple(f"_k{place}" for place, constant in enumerate(_constants_of(some), 1) if is_equated(constant))
-        return cls(tuple(_row(member, node) for member, node in nodes.items()), _defined(some), kinds, equated, table)
+        return cls(nodes, _defined(some), kinds, equated, table)
 
     @property
     def is_single(self) -> bool:
@@ -55,11 +59,16 @@ class FamilyMembers:
     @property
     def names(self) -> list[str]:
         """The columns of a row."""
-        return list(self.rows[0])
+        return list(self._first)
+
+    @functools.cached_property
+    def _first(self) -> Row:
+        return _row(*next(iter(self.nodes.items())))
 
     def values(self) -> exp.Values:
         """The rows as a table."""
-        return exp.Values(expressions=[exp.Tuple(expressions=[v.copy() for v in row.values()]) for row in self.rows])
+        rows = [_row(member, node) for member, node in self.nodes.items()]
+        return exp.Values(expressions=[exp.Tuple(expressions=list(row.values())) for row in rows])
 
     def shape(self) -> exp.Select:
         """A SELECT of one row, for the types of the columns."""
@@ -71,7 +80,7 @@ class FamilyMembers:
 
     def constants(self) -> Row:
         """The constants of the only member, or the columns of the table of constants."""
-        return self.rows[0] if self.is_single else self.of_table(ALIAS)
+        return self._first if self.is_single else self.of_table(ALIAS)
 
     def of_table(self, alias: str) -> Row:
         """The constants as columns of a table that contains them."""
@@ -79,8 +88,8 @@ class FamilyMembers:
 
     def of_none(self) -> Row:
         """The columns, without values, of a run that is common to all members."""
-        unknown = [exp.cast(exp.null(), kind) for kind in ("BIGINT", *self.kinds)]
-        return dict(zip(self.names, [exp.cast(number(EVERY), "BIGINT"), *unknown], strict=True))
+        unknown = [cast_to(exp.null(), kind) for kind in ("BIGINT", *self.kinds)]
+        return dict(zip(self.names, [cast_to(number(EVERY), "BIGINT"), *unknown], strict=True))
 
     def differ_in(self, symbol: str) -> bool:
         """Whether constants decide which events match a symbol, or affect what it assigns."""
@@ -200,13 +209,13 @@ def _constants_of(node: query.Match) -> list[exp.Literal]:
 
 def _row(member: int, node: query.Match) -> Row:
     whole = {"_member": number(member), "_within": number(node.within)}
-    own = {name: exp.cast(value, "BIGINT") for name, value in whole.items()}
+    own = {name: cast_to(value, "BIGINT") for name, value in whole.items()}
     return own | {f"_k{place}": _typed(constant) for place, constant in enumerate(_constants_of(node), 1)}
 
 
 def _typed(constant: exp.Literal) -> exp.Expr:
     """A constant cast to the type of its column."""
-    return constant.copy() if constant.is_string else exp.cast(constant.copy(), kind_of(constant))
+    return constant.copy() if constant.is_string else cast_to(constant.copy(), kind_of(constant))
 
 
 def _defined(node: query.Match) -> tuple[query.Definition, ...]:

@@ -28,6 +28,7 @@ from windows.sql import (
     aliased,
     aliased_table,
     bigint_zero,
+    cast_to,
     column,
     column_of,
     conjuncts,
@@ -266,7 +267,7 @@ class SequenceFamily(QueryFamily):
             back = len(self.word) - place
             return column_of("r", f"{name}_{back}" if back else name)
 
-        path = exp.cast(exp.Literal.string(""), "VARCHAR")
+        path = cast_to(exp.Literal.string(""), "VARCHAR")
         return self._matches(exp.select().from_(rows), members, at, path, column_of("r", "_alone"))
 
     def _by_instant(self, members: FamilyMembers, new: exp.Expr, known: exp.Expr, *conditions: exp.Expr) -> exp.Select:
@@ -296,7 +297,7 @@ class SequenceFamily(QueryFamily):
             aliased(constants["_member"].copy(), "_member"),
             aliased(at(1, "ts"), "_first"),
             *(at(final, name) for name in self.columns),
-            aliased(exp.cast(exp.null(), "BIGINT"), "_before"),
+            aliased(cast_to(exp.null(), "BIGINT"), "_before"),
             aliased(path, "_path"),
             *(aliased(value, name) for name, value in variables.items()),
         )
@@ -309,7 +310,7 @@ class SequenceFamily(QueryFamily):
         kinds = {a.name: self.network.database.column_type(a) for a in self.node.measures}
         dialect = self.network.database.dialect
         types = {name: exp.DataType.build(kind, dialect=dialect) for name, kind in kinds.items()}
-        variables: dict[str, exp.Expr] = {name: exp.cast(exp.null(), types[name]) for name in self.variables}
+        variables: dict[str, exp.Expr] = {name: cast_to(exp.null(), types[name]) for name in self.variables}
         conditions = []
 
         def read(expression: exp.Expr, place: int) -> exp.Expr:
@@ -329,7 +330,7 @@ class SequenceFamily(QueryFamily):
                 if definition.condition not in (None, exp.true()):
                     conditions.append(read(definition.condition, place))
                 # All assignments read the previous values.
-                given = {name: exp.cast(read(value, place), types[name]) for name, value in definition.assignments}
+                given = {name: cast_to(read(value, place), types[name]) for name, value in definition.assignments}
                 variables = {**variables, **given}
         return conditions, variables
 

@@ -89,6 +89,8 @@ def _script(cursor: Cursor) -> list[Statement]:
             continue
         position = cursor.position
         found.append(_create(cursor) if cursor.take("CREATE") else _query(cursor))
+        if isinstance(created := found[-1], CreateQuery):
+            cursor.views[created.name.lower()] = created.node
         if sum(isinstance(statement, Query) for statement in found) > 1:
             cursor.fail("a second SELECT without a name: CREATE QUERY name AS SELECT …", position)
         if cursor.peek() and cursor.word() != ";":
@@ -116,7 +118,6 @@ _INSERT = (
     "CREATE QUERY name AS SELECT … names the results, and CREATE QUERY name INTO TABLE t AS … writes them into a table"
 )
 _CREATED = {
-    "VIEW": ": CREATE QUERY name AS SELECT … names the results, which other queries read",
     "TABLE": ": CREATE STREAM name (a INTEGER, …) declares events, and FROM TABLE reads them from a table of the database",
 }
 """Hints for other things that other products create."""
@@ -130,7 +131,7 @@ def _create(cursor: Cursor) -> Statement:
             return CreateTableStream(name, columns, table_source(cursor), _time_rules(cursor))
         assert columns is not None
         return CreateStream(name, columns, _time_rules(cursor))
-    if not cursor.take("QUERY"):
+    if not (cursor.take("QUERY") or _takes_view(cursor)):
         hint = _CREATED.get(cursor.word(), "")
         cursor.fail(f"CREATE STREAM or CREATE QUERY is expected, not {cursor.next_text()}{hint}")
     name = cursor.name("a name for the query")
@@ -139,6 +140,11 @@ def _create(cursor: Cursor) -> Statement:
     query = _query(cursor)
     node = query.node if into is None else into_table(query.node, name, *into)
     return CreateQuery(name, node, query.text)
+
+
+def _takes_view(cursor: Cursor) -> bool:
+    """Steps over `VIEW` or `TEMPORARY VIEW`, which name results as QUERY does."""
+    return cursor.take("VIEW") or cursor.take("TEMPORARY", "VIEW") or cursor.take("TEMP", "VIEW")
 
 
 def _into(cursor: Cursor) -> tuple[str, int | None]:

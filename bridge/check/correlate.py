@@ -36,13 +36,17 @@ def _(node: query.Correlate, names: Namespace) -> ResolvedNode:
 def _windowed(
     node: query.Correlate, parts: Sequence[tuple[str, ResolvedNode]], streaming: Sequence[str]
 ) -> list[tuple[str, ResolvedNode]]:
-    """The inputs; a stream without a window has the rows that can still find partners by the times in the condition."""
+    """The inputs; one without a window has the rows that can still find partners by the times in the condition.
+
+    If the condition does not bound the times, it needs a window by W5.
+    """
     found, known = list[tuple[str, ResolvedNode]](), lifetimes(node.condition, streaming)
+    written = [alias for alias, below in node.inputs if isinstance(below, query.Window)]
     for alias, part in parts:
-        if part.windowed or alias not in streaming or alias == node.driving:
+        lifetime = known.get(alias.lower())
+        if alias in written or alias not in streaming or alias == node.driving or (part.windowed and lifetime is None):
             found.append((alias, part))
             continue
-        lifetime = known[alias.lower()]
         if lifetime is None:
             message = no_window("a correlation", part.node, alias)
             raise QueryError(message, words=_words_of(part.node, alias))

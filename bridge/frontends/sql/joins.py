@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from sqlglot import exp
@@ -11,7 +10,7 @@ from bridge.check.interval_join import partner_times
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.expressions import all_of
 from bridge.frontends.sql.pending import END, START, Windowed, settled
-from bridge.frontends.sql.window_groups import EVENT_TIME
+from bridge.frontends.sql.window_groups import EVENT_TIME, conjuncts
 from bridge.query.epl_output import RStream
 from bridge.query.nodes import Correlate, Filter, Map, Node, Union, Window
 from windows.extents import Range, Rows
@@ -101,11 +100,11 @@ def _selected(node: Node, where: tuple[exp.Expr, ...], columns: tuple[exp.Expr, 
 # Windows --------------------------------------------------------------------------------------------------------------
 
 
-def joins_windows(inputs: Inputs, conditions: Sequence[exp.Expr]) -> bool:
+def joins_windows(inputs: Inputs, conditions: tuple[exp.Expr, ...]) -> bool:
     """Whether two window functions are joined by the bounds of their windows."""
     if len(inputs) != 2 or not all(isinstance(node, Windowed) for _, node in inputs):
         return False
-    return any(_equates(condition, inputs, bound) for condition in _conjuncts(conditions) for bound in (START, END))
+    return any(_equates(condition, inputs, bound) for condition in conjuncts(conditions) for bound in (START, END))
 
 
 def window_join(cursor: Cursor, inputs: Inputs, conditions: tuple[exp.Expr, ...], position: int) -> Correlate:
@@ -165,12 +164,6 @@ def _equates(condition: exp.Expr, inputs: Inputs, bound: str) -> bool:
     )
 
 
-def _conjuncts(conditions: Sequence[exp.Expr]) -> list[exp.Expr]:
-    return [
-        part for each in conditions for part in (each.flatten(unnest=False) if isinstance(each, exp.And) else [each])
-    ]
-
-
 # Versions -------------------------------------------------------------------------------------------------------------
 
 
@@ -193,10 +186,10 @@ def versioned_join(
     return Correlate(((left, rows), (right, versions)), all_of(on), outer, left)
 
 
-def _keys(on: Sequence[exp.Expr], alias: str) -> tuple[exp.Expr, ...]:
+def _keys(on: tuple[exp.Expr, ...], alias: str) -> tuple[exp.Expr, ...]:
     """The columns of an input that ON equates with the other input."""
     keys = []
-    for condition in _conjuncts(on):
+    for condition in conjuncts(on):
         sides = [condition.this, condition.expression] if isinstance(condition, exp.EQ) else []
         own = [side for side in sides if isinstance(side, exp.Column) and side.table.lower() == alias.lower()]
         if len(own) == 1:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor
+from bridge.frontends.sql.bounds import OF_ROWS, marked
 from bridge.frontends.sql.time_values import interval_ms, remainder
 from bridge.frontends.sql.window_functions import WindowFunction
 from bridge.query.expressions import col
@@ -130,7 +131,9 @@ def with_bounds(node: Node, function: WindowFunction, columns: tuple[tuple[str, 
             Map(
                 kept,
                 tuple(
-                    _column(name) if bound is None else exp.alias_(values[bound].copy(), col(name).this)
+                    _column(name)
+                    if bound is None
+                    else marked(exp.alias_(values[bound].copy(), col(name).this), OF_ROWS)
                     for name, bound in columns
                 ),
             )

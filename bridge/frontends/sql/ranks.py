@@ -9,6 +9,7 @@ from typing import NoReturn
 from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor
+from bridge.frontends.sql.bounds import OF_ROWS, bounds_among
 from bridge.frontends.sql.over_rows import NUMBERS, OverRows
 from bridge.frontends.sql.pending import Pending, Windowed, settled
 from bridge.frontends.sql.times import times_of, without_time
@@ -23,6 +24,12 @@ _BEFORE = "rows_before"
 """The name of the rows that a row is compared with."""
 
 
+_BY_KEY = (
+    "the first rows of each key in a window, and their numbers, are not supported by value: aggregate in the window "
+    "(MAX(v)), leave out the key, or take the first or the last row by ORDER BY ts … WHERE {} = 1"
+)
+
+
 @dataclasses.dataclass(frozen=True)
 class Ranked(Pending):
     """The rows of `input` with `columns`, and their number in a partition as the column `name`."""
@@ -32,6 +39,13 @@ class Ranked(Pending):
     name: str
     window: exp.Window
     position: int = 0
+    place: int | None = None
+    """The number's place among the columns; None: it is the last one."""
+
+    def with_number(self, columns: tuple[exp.Expr, ...], number: exp.Expr) -> tuple[exp.Expr, ...]:
+        """The columns with the number at its place. `columns` may lack those that only name the time."""
+        place = len(columns) if self.place is None else min(self.place, len(columns))
+        return (*columns[:place], number, *columns[place:])
 
     def settled(self, cursor: Cursor) -> Node:
         """Without a condition on it, the number is one of all rows so far, in the order of time."""
@@ -46,7 +60,7 @@ class Ranked(Pending):
                 self.position,
             )
         over = OverRows(cursor, self.position, times_of(cursor, rows))
-        return over.node(rows, (*without_time(rows, self.columns), number), ())
+        return over.node(rows, self.with_number(without_time(rows, self.columns), number), ())
 
     def _is_time(self, cursor: Cursor, term: exp.Ordered) -> bool:
         is_column = isinstance(term.this, exp.Column)
@@ -70,7 +84,9 @@ def ranked(node: Node, columns: tuple[exp.Expr, ...], position: int) -> Ranked |
     if not isinstance(over[0].this.this, NUMBERS):
         return None
     others = tuple(column for column in columns if column is not over[0])
-    return Ranked(node, others, over[0].alias, over[0].this, position)
+    before = columns[: next(place for place, column in enumerate(columns) if column is over[0])]
+    place = sum(not (isinstance(column, exp.Column) and column.name.lower() == "ts") for column in before)
+    return Ranked(node, others, over[0].alias, over[0].this, position, place)
 
 
 def limit_in(condition: exp.Expr, is_number: Callable[[exp.Expr], bool]) -> tuple[int, int] | None:
@@ -138,6 +154,8 @@ class FirstOfRank:
             return self._of_windows(rows)
         below = settled(self.cursor, rows)
         columns = without_time(below, self.rows.columns)
+        if bounds := bounds_among(self.cursor, below, self.keys):
+            return self._of_groups(below, columns, bounds)
         if self._is_by_time(below):
             return self._by_time(below, columns)
         return self._by_value(below, columns)
@@ -156,12 +174,12 @@ class FirstOfRank:
         if not self.numbered:
             return Map(window, columns)
         if descending or self.count == 1:
-            return Map(window, (*columns, self._number(exp.Literal.number(1))))
+            return Map(window, self._listed(columns, exp.Literal.number(1)))
         last = tuple(_last(column) for column in columns)
-        return Aggregate(window, (*last, self._number(count())), self.keys)
+        return Aggregate(window, self._listed(last, count()), self.keys)
 
-    def _number(self, value: exp.Expr) -> exp.Expr:
-        return exp.alias_(value, col(self.rows.name).this)
+    def _listed(self, columns: tuple[exp.Expr, ...], value: exp.Expr) -> tuple[exp.Expr, ...]:
+        return self.rows.with_number(columns, exp.alias_(value, col(self.rows.name).this))
 
     def _by_value(self, below: Node, columns: tuple[exp.Expr, ...]) -> Node:
         """The number at the entry: how many rows are before this one in the order, itself included."""
@@ -176,7 +194,7 @@ class FirstOfRank:
             number = exp.Add(this=number, expression=exp.Literal.number(1))
         counted = SubqueryColumn(below, _BEFORE, window, condition, count())
         limit = exp.LTE(this=number.copy(), expression=exp.Literal.number(self.count))
-        listed = (*columns, self._number(number)) if self.numbered else columns
+        listed = self._listed(columns, number) if self.numbered else columns
         return Map(Filter(counted, limit), listed)
 
     # In windows
@@ -187,16 +205,13 @@ class FirstOfRank:
         by_time = isinstance(first.this, exp.Column) and first.this.name.lower() in times_of(self.cursor, rows.input)
         listed = self._with_event_time()
         if self.numbered:
-            listed = (*listed, self._number(exp.Literal.number(1)))
+            listed = self._listed(listed, exp.Literal.number(1))
         if by_time and not others and self.count == 1 and isinstance(self.kind, exp.RowNumber):
             function = exp.Last if first.args.get("desc") else exp.First
             columns = tuple(_of_group(column, rows, function) for column in listed)
             return grouped(rows, Grouping(columns, (), keys, ()))
         if keys or (self.numbered and self.count > 1) or rows.function.kind not in ("TUMBLE", "HOP"):
-            self._fail(
-                "the first rows of each key in a window are not supported by value: aggregate in the window (MAX(v)), leave "
-                f"out the key, or take the first and the last row by ORDER BY ts … WHERE {self.rows.name} = 1"
-            )
+            self._fail(_BY_KEY.format(self.rows.name))
         if not isinstance(self.kind, exp.RowNumber):
             self._fail("RANK in windows is not supported: ROW_NUMBER() is")
         below = (
@@ -212,6 +227,16 @@ class FirstOfRank:
             "time": exp.Sub(this=ts, expression=exp.Literal.number(1)),
         }
         return Map(arranged, tuple(_bounded(column, rows, bounds) for column in listed))
+
+    def _of_groups(self, below: Node, columns: tuple[exp.Expr, ...], bounds: set[str]) -> Node:
+        """The first of the results of a window, which all have its end as their time."""
+        others = [key for key in self.keys if not bounds_among(self.cursor, below, [key])]
+        if OF_ROWS in bounds or others or (self.numbered and self.count > 1):
+            self._fail(_BY_KEY.format(self.rows.name))
+        if not isinstance(self.kind, exp.RowNumber):
+            self._fail("RANK in windows is not supported: ROW_NUMBER() is")
+        listed = self._listed(columns, exp.Literal.number(1)) if self.numbered else columns
+        return Map(OrderLimitDistinct(below, tuple(map(_term, self.order)), self.count), listed)
 
     def _with_event_time(self) -> tuple[exp.Expr, ...]:
         """The columns, in which the time of the event is not called ts: the result has the time of the window's end."""

@@ -18,6 +18,7 @@ from bridge.frontends.expressions import (
     unchecked_list,
     without_aliases,
 )
+from bridge.frontends.sql.bounds import OF_ROWS, bounds_among
 from bridge.frontends.sql.distinct import distinct_rows
 from bridge.frontends.sql.emit import on_change, step_final
 from bridge.frontends.sql.from_items import FromClause, Join, ReadQuery, Results, aliased, condition
@@ -26,11 +27,11 @@ from bridge.frontends.sql.over_rows import OverRows, give_places, has_over, with
 from bridge.frontends.sql.pending import Windowed, settled, truncation
 from bridge.frontends.sql.ranks import FirstOfRank, Ranked, limit_in, ranked
 from bridge.frontends.sql.refused import GROUPINGS, NO_STREAM, STOPS, refuse_next
-from bridge.frontends.sql.select_list import conjuncts, is_star, standard, unaliased, with_time_named
+from bridge.frontends.sql.select_list import is_star, standard, unaliased, with_time_named
 from bridge.frontends.sql.time_values import arithmetic_of
 from bridge.frontends.sql.times import times_of, without_time
 from bridge.frontends.sql.window_functions import WindowFunction, in_group_by, is_in_group_by
-from bridge.frontends.sql.window_groups import Grouping, grouped, with_columns
+from bridge.frontends.sql.window_groups import Grouping, conjuncts, grouped, regrouped, with_columns
 from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Window
 
 _RANK = "row_rank"
@@ -121,7 +122,7 @@ class SelectReader:
         cursor = self.cursor
         self.grouped = cursor.take("GROUP BY")
         self.function: WindowFunction | None = None
-        self.function_at = cursor.position
+        self.function_at = self.keys_at = cursor.position
         self.keys = self._resolved(self._keys()) if self.grouped else ()
         self.having_at = cursor.position  # or that of QUALIFY
         self.having = self._resolved([condition(cursor)]) if cursor.take("HAVING") else ()
@@ -199,6 +200,15 @@ class SelectReader:
         # a function that only the database knows may be an aggregate, too
         kinds = (exp.AggFunc, exp.Anonymous) if self.having or cursor.word() == "EMIT" else (exp.AggFunc,)
         if self.grouped or any(column.find(*kinds) for column in columns + self.having):
+            if bounds := bounds_among(cursor, node, self.keys):
+                if OF_ROWS in bounds:
+                    cursor.fail(
+                        "these windows are those of single rows here: GROUP BY window_start, window_end directly over the "
+                        "window function",
+                        self.keys_at,
+                    )
+                step_final(cursor)
+                return regrouped(node, columns, self.keys, self.having)
             having = self.having[0] if self.having else None
             return Aggregate(node, columns, self.keys, having, **on_change(cursor))
         if self.having:
@@ -233,22 +243,22 @@ class SelectReader:
             keys = [item.this if isinstance(item, exp.Alias) else item for item in self.columns]
         bounded = rows.implied or any(rows.bound(key) is not None for key in keys)
         aggregates = self.grouped or self.having or any(item.find(exp.AggFunc) for item in self.columns)
-        conditions = (
-            tuple(part for each in self.conditions for part in each.flatten(unnest=False))
-            if all(isinstance(each, exp.And) for each in self.conditions)
-            else self.conditions
-        )
         if bounded and (aggregates or self._groups_distinct()):
             step_final(self.cursor)
             having = tuple(unaliased(each, aliases, rows) for each in self.having)
             others = tuple(key for key in keys if rows.bound(key) is None)
+            self._check_session(rows, others)
             columns = tuple(map(standard, self.columns))
-            return grouped(rows, Grouping(columns, conditions, others, tuple(map(standard, having))))
+            return grouped(rows, Grouping(columns, self.conditions, others, tuple(map(standard, having))))
         if aggregates:
             self.cursor.fail("GROUP BY window_start, window_end is missing: the windows are not grouped", rows.position)
-        if is_star(self.columns):
-            return None if self.conditions else rows
-        return with_columns(rows, conditions, without_time(rows.input, self.columns))
+        return with_columns(rows, self.conditions, without_time(rows.input, self.columns))
+
+    def _check_session(self, rows: Windowed, keys: tuple[exp.Expr, ...]) -> None:
+        function = rows.function
+        if function.kind == "SESSION" and not rows.implied and set(function.keys) != set(keys):
+            wanted = ", ".join(key.sql() for key in function.keys) or "nothing"
+            self.cursor.fail(f"the sessions are partitioned by {wanted}: GROUP BY that and the window", rows.position)
 
     def _groups_distinct(self) -> bool:
         rows = self.rows
@@ -287,7 +297,7 @@ class SelectReader:
         return over.node(below, without_time(below, self.columns), self.qualify)
 
     def _of_ranked(self, rows: Ranked) -> Node:
-        conditions = [part for each in self.conditions for part in conjuncts(each)]
+        conditions = conjuncts(self.conditions)
 
         def is_number(node: exp.Expr) -> bool:
             return isinstance(node, exp.Column) and node.name.lower() == rows.name.lower()

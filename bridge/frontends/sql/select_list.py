@@ -45,9 +45,5 @@ def with_time_named(expression: exp.Expr, name: str) -> exp.Expr:
     return expression.copy().transform(renamed)
 
 
-def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
-    return list(condition.flatten(unnest=False)) if isinstance(condition, exp.And) else [condition]
-
-
 def is_star(columns: tuple[exp.Expr, ...]) -> bool:
     return len(columns) == 1 and columns[0] == exp.Star()

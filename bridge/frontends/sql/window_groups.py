@@ -8,6 +8,7 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from bridge.frontends.expressions import all_of
+from bridge.frontends.sql.bounds import OF_GROUPS, marked
 from bridge.frontends.sql.pending import END, START, TIME, Windowed, moved, period_start
 from bridge.query.epl_output import OrderLimitDistinct, RStream
 from bridge.query.expressions import col, count
@@ -35,6 +36,7 @@ def grouped(rows: Windowed, by: Grouping) -> Node:
     ...             "GROUP BY window_start, window_end"))
     SELECT ts - 1000 AS window_start, n FROM (SELECT COUNT(*) AS n FROM s WINDOW(RANGE 1000 MS SLIDE 1000 MS))
     """
+    by = by._replace(conditions=conjuncts(by.conditions), having=conjuncts(by.having))
     before = [condition for condition in by.conditions if not rows.has_bound(condition)]
     below = Filter(rows.input, all_of(tuple(before))) if before else rows.input
     timed = _timed(rows, by)
@@ -44,6 +46,8 @@ def grouped(rows: Windowed, by: Grouping) -> Node:
     having = [condition for condition in by.having if not rows.has_bound(condition)]
     after = [condition for condition in (*by.conditions, *by.having) if rows.has_bound(condition)]
     windows = _windows(rows, below, by.keys)
+    if windows.once_per_instant is not None:  # earlier results of the instant are of a part of the group
+        having, after = [], [*after, *having]
     lifter = _Lifter(rows, windows.bounds, [*windows.added])
     columns = tuple(map(lifter.column, by.columns))
     kept = [*windows.kept, *(lifter.value(condition) for condition in after)]
@@ -57,7 +61,34 @@ def grouped(rows: Windowed, by: Grouping) -> Node:
     if windows.once_per_instant is not None:
         node = OrderLimitDistinct(node, last_of=tuple(map(lifter.key, windows.once_per_instant)))
     node = Filter(node, all_of(tuple(kept))) if kept else node
-    return Map(node, columns) if columns else node
+    if not columns:
+        return node
+    for column, selected in zip(columns, by.columns, strict=True):
+        if rows.bound(selected.this if isinstance(selected, exp.Alias) else selected) is not None:
+            marked(column, OF_GROUPS)
+    return Map(node, columns)
+
+
+def regrouped(
+    node: Node, columns: tuple[exp.Expr, ...], keys: tuple[exp.Expr, ...], having: tuple[exp.Expr, ...]
+) -> Node:
+    """Groups of the results of windows by the bounds of these windows.
+
+    All results of a window have one time, so the last result over those of an instant is over all of them.
+    """
+    lifter = _Lifter(None, {}, [])
+    listed = tuple(map(lifter.column, columns))
+    kept = tuple(lifter.value(condition) for condition in having)
+    last_of = tuple(map(lifter.key, keys))
+    last: Node = OrderLimitDistinct(Aggregate(Window(node, Now()), tuple(lifter.columns), keys), last_of=last_of)
+    return Map(Filter(last, all_of(kept)) if kept else last, listed)
+
+
+def conjuncts(conditions: tuple[exp.Expr, ...]) -> tuple[exp.Expr, ...]:
+    """The parts that AND joins."""
+    return tuple(
+        part for each in conditions for part in (each.flatten(unnest=False) if isinstance(each, exp.And) else [each])
+    )
 
 
 def _timed(rows: Windowed, by: Grouping) -> Grouping:
@@ -126,14 +157,17 @@ def _sessions(gap: int, below: Node, keys: tuple[exp.Expr, ...]) -> _Windows:
 class _Lifter:
     """Splits expressions into columns of the aggregate and expressions over its results, where the bounds are known."""
 
-    def __init__(self, rows: Windowed, bounds: dict[str, exp.Expr], columns: list[exp.Expr]) -> None:
+    def __init__(self, rows: Windowed | None, bounds: dict[str, exp.Expr], columns: list[exp.Expr]) -> None:
         self.rows, self.bounds, self.columns = rows, bounds, columns
+
+    def _has_bound(self, node: exp.Expr) -> bool:
+        return self.rows is not None and self.rows.has_bound(node)
 
     def column(self, column: exp.Expr) -> exp.Expr:
         """A column of the select list, over the results of the aggregate."""
         value = column.this if isinstance(column, exp.Alias) else column
         name = column.alias if isinstance(column, exp.Alias) else _name(value)
-        if not self.rows.has_bound(value):
+        if not self._has_bound(value):
             self.columns.append(column)
             return col(name)
         lifted = self.value(value)
@@ -141,10 +175,10 @@ class _Lifter:
 
     def value(self, node: exp.Expr) -> exp.Expr:
         """An expression over the results of the aggregate."""
-        bound = self.rows.bound(node)
+        bound = None if self.rows is None else self.rows.bound(node)
         if bound is not None:
             return self.bounds[bound].copy()
-        if not self.rows.has_bound(node):
+        if not self._has_bound(node):
             return node.copy() if isinstance(node, (exp.Literal, exp.Var, exp.DataType)) else self._added(node)
         changed = node.copy()
         for key, value in list(node.args.items()):
@@ -184,6 +218,9 @@ def with_columns(rows: Windowed, conditions: tuple[exp.Expr, ...], columns: tupl
     """The same rows with other columns and fewer rows; None if a bound is in an expression."""
     if any(map(rows.has_bound, conditions)):
         return None
+    below = Filter(rows.input, all_of(conditions)) if conditions else rows.input
+    if len(columns) == 1 and isinstance(columns[0], exp.Star):
+        return dataclasses.replace(rows, input=below)
     listed: list[tuple[str, str | None]] = []
     values = []
     for column in columns:
@@ -196,5 +233,4 @@ def with_columns(rows: Windowed, conditions: tuple[exp.Expr, ...], columns: tupl
         else:
             values.append(column)
             listed.append((name, None))
-    below = Filter(rows.input, all_of(conditions)) if conditions else rows.input
     return dataclasses.replace(rows, input=Map(below, tuple(values)) if values else below, columns=tuple(listed))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -10,6 +11,9 @@ import bridge
 from bridge.errors import QueryError
 from bridge.frontends.sql.statements import parse, statements
 from bridge.frontends.statements import CreateQuery
+
+if TYPE_CHECKING:
+    from tests.support.databases import Database
 
 TUMBLE = "TABLE(TUMBLE(TABLE s, DESCRIPTOR(ts), INTERVAL '10' SECOND))"
 WINDOWS = "WINDOW(RANGE 10000 MS SLIDE 10000 MS)"
@@ -137,3 +141,51 @@ def test_explain(text: str) -> None:
         cep.register_stream("s", "k VARCHAR, v INTEGER")
         cep.create_query("q", text)
         assert "s" in cep.explain("q")
+
+
+EVENTS = [
+    ("a", 10, 1000),
+    ("a", 3, 1500),
+    ("b", 5, 4000),
+    ("a", 7, 9999),
+    ("a", 1, 10000),
+    ("b", 2, 25000),
+    ("b", 0, 90001),
+]
+"""Rows (k, v) with their times."""
+
+RESULTS: dict[str, list[tuple[object, ...]]] = {
+    # the first groups of a window by an aggregate are reported once, at its end
+    f"""SELECT k, n, window_end FROM (
+            SELECT k, n, window_end, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY n DESC) AS rn
+            FROM (SELECT k, window_start, window_end, COUNT(*) AS n FROM {TUMBLE} GROUP BY k, window_start, window_end))
+        WHERE rn = 1""": [(10000, "a", 3, 10000), (20000, "a", 1, 20000), (30000, "b", 1, 30000)],
+    # HAVING is asked of the whole group
+    f"""SELECT window_end, SUM(n) AS n, COUNT(*) AS keys
+        FROM (SELECT k, window_end, COUNT(*) AS n FROM {TUMBLE} GROUP BY k, window_end)
+        GROUP BY window_end HAVING COUNT(*) < 2""": [(20000, 20000, 1, 1), (30000, 30000, 1, 1)],
+    # … and of the whole session
+    """SELECT SESSION_START(ts, INTERVAL '5' SECOND) AS since, COUNT(*) AS n
+       FROM s GROUP BY SESSION(ts, INTERVAL '5' SECOND) HAVING COUNT(*) < 3""": [(15001, 9999, 2), (30001, 25000, 1)],
+}
+
+
+@pytest.mark.parametrize("together", [False, True], ids=["singly", "together"])
+@pytest.mark.parametrize("text", RESULTS, ids=range(len(RESULTS)))
+def test_groups_of_an_instant_are_whole(text: str, together: bool, embedded: Database) -> None:
+    found: list[tuple[object, ...]] = []
+    with embedded.connect() as cep:
+        cep.register_stream("s", "k VARCHAR, v INTEGER")
+        cep.create_query("q", text)
+        cep.add_output_processor("q", lambda event: found.append((event.timestamp, *event.payload.values())))
+        events = [([k, v], ts) for k, v, ts in EVENTS]
+        for part in [events] if together else [[event] for event in events]:
+            cep.push_events("s", part)
+    assert found == RESULTS[text]
+
+
+def test_windows_of_single_rows_are_not_grouped_again() -> None:
+    inner = "SELECT *, v + 1 AS w FROM HOP(TABLE s, DESCRIPTOR(ts), INTERVAL '5' SECOND, INTERVAL '10' SECOND)"
+    with pytest.raises(QueryError, match="directly over the window function") as refused:
+        parse(f"SELECT COUNT(*) AS n FROM ({inner}) GROUP BY window_end")
+    assert refused.value.text is not None and refused.value.text[refused.value.position or 0 :] == "window_end"

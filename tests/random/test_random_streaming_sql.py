@@ -144,6 +144,32 @@ def first_by_value(by: random.Random) -> tuple[str, Callable[[list[Event]], list
     return f"SELECT k, v, rn FROM ({inner}) WHERE rn <= {count}", expected
 
 
+def numbers_in_windows(by: random.Random) -> tuple[str, Callable[[list[Event]], list[Result]]]:
+    size, least, count = by.randrange(2, 20), by.randrange(1, 3), by.randrange(2, 4)
+    per_key, descending = by.random() < 0.6, by.random() < 0.5
+
+    def value(event: Event) -> int:
+        least = 0 if event.v is None else event.v  # NULL is least
+        return -least if descending else least
+
+    def expected(events: list[Event]) -> list[Result]:
+        windows = ((start, start + size, event) for event in events for start in windows_of(event.ts, size, size, 0))
+        parts: dict[tuple[int, str | None], list[Event]] = {}
+        for start, _, event in windows:
+            parts.setdefault((start, event.k if per_key else None), []).append(event)
+        return [
+            (start + size, event.k, event.v, event.ts, start, number)
+            for (start, _), of in parts.items()
+            for number, event in enumerate(sorted(of, key=value), 1)  # equal ones by arrival
+            if least <= number <= count
+        ]
+
+    keys, order = ", k" if per_key else "", " DESC" if descending else ""
+    over = f"ROW_NUMBER() OVER (PARTITION BY window_start, window_end{keys} ORDER BY v{order})"
+    inner = f"SELECT k, v, ts, window_start, {over} AS rn FROM TUMBLE(TABLE s, DESCRIPTOR(ts), {ms(size)})"
+    return f"SELECT k, v, ts AS t, window_start, rn FROM ({inner}) WHERE rn BETWEEN {least} AND {count}", expected
+
+
 def outer_joins(by: random.Random) -> tuple[str, Callable[[list[Event]], list[Result]]]:
     low = by.randrange(-12, 6)
     high = low + by.randrange(0, 12)
@@ -193,7 +219,7 @@ def total(events: list[Event]) -> int | None:
 
 # The test -------------------------------------------------------------------------------------------------------------
 
-RULES = [hopping, cumulating, sessions, over_rows, first_by_value, outer_joins]
+RULES = [hopping, cumulating, sessions, over_rows, first_by_value, numbers_in_windows, outer_joins]
 
 
 @pytest.mark.some_databases(1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import NoReturn
 
 from sqlglot import exp
@@ -14,20 +14,14 @@ from bridge.frontends.sql.over_rows import NUMBERS, OverRows
 from bridge.frontends.sql.pending import Pending, Windowed, settled
 from bridge.frontends.sql.times import times_of, without_time
 from bridge.frontends.sql.window_groups import EVENT_TIME, Grouping, grouped
+from bridge.frontends.sql.window_ranks import Numbering, end_of, last_of_rows, over_columns, term_of
 from bridge.query.epl_columns import SubqueryColumn
-from bridge.query.epl_output import OrderLimitDistinct
 from bridge.query.expressions import col, count
 from bridge.query.nodes import Aggregate, Filter, Map, Node, Window, as_text
 from windows.extents import FirstRows, Rows, Top
 
 _BEFORE = "rows_before"
 """The name of the rows that a row is compared with."""
-
-
-_BY_KEY = (
-    "the first rows of each key in a window, and their numbers, are not supported by value: aggregate in the window "
-    "(MAX(v)), leave out the key, or take the first or the last row by ORDER BY ts … WHERE {} = 1"
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,7 +125,7 @@ class FirstOfRank:
 
     def __init__(self, cursor: Cursor, rows: Ranked, limit: tuple[int, int], numbered: bool) -> None:
         self.cursor, self.rows, self.numbered = cursor, rows, numbered
-        least, self.count = limit
+        self.least, self.count = limit
         self.time = "ts"
         self.kind = rows.window.this
         order = rows.window.args.get("order")
@@ -139,11 +133,6 @@ class FirstOfRank:
         self.keys = tuple(key.copy() for key in rows.window.args.get("partition_by") or ())
         if self.count < 1:
             self._fail("the numbers of rows begin with 1: no row has such a number")
-        if least > 1:
-            self._fail(
-                f"what is number {least} may get another number later: WHERE {rows.name} <= {self.count}, or the first of a "
-                "window by PARTITION BY window_start, window_end"
-            )
         if not self.order:
             self._fail(f"ORDER BY is missing in OVER: which row is number 1 of {rows.name} is not known")
 
@@ -156,6 +145,11 @@ class FirstOfRank:
         columns = without_time(below, self.rows.columns)
         if bounds := bounds_among(self.cursor, below, self.keys):
             return self._of_groups(below, columns, bounds)
+        if self.least > 1:
+            self._fail(
+                f"what is number {self.least} may get another number later: WHERE {self.rows.name} <= {self.count}, or the "
+                "first of a window by PARTITION BY window_start, window_end"
+            )
         if self._is_by_time(below):
             return self._by_time(below, columns)
         return self._by_value(below, columns)
@@ -175,7 +169,7 @@ class FirstOfRank:
             return Map(window, columns)
         if descending or self.count == 1:
             return Map(window, self._listed(columns, exp.Literal.number(1)))
-        last = tuple(_last(column) for column in columns)
+        last = tuple(last_of_rows(column) for column in columns)
         return Aggregate(window, self._listed(last, count()), self.keys)
 
     def _listed(self, columns: tuple[exp.Expr, ...], value: exp.Expr) -> tuple[exp.Expr, ...]:
@@ -185,7 +179,7 @@ class FirstOfRank:
         """The number at the entry: how many rows are before this one in the order, itself included."""
         if isinstance(self.kind, exp.DenseRank):
             self._fail("DENSE_RANK is not supported: RANK() or ROW_NUMBER() is")
-        window = Window(below, Top(self.count + 1, tuple(_term(term) for term in self.order)), self.keys)
+        window = Window(below, Top(self.count + 1, tuple(term_of(term) for term in self.order)), self.keys)
         same = [exp.NullSafeEQ(this=key.copy(), expression=_before(key)) for key in self.keys]
         is_rank = isinstance(self.kind, exp.Rank)
         condition = exp.and_(*same, _is_before(self.order, or_equal=not is_rank))
@@ -200,43 +194,34 @@ class FirstOfRank:
     # In windows
 
     def _of_windows(self, rows: Windowed) -> Node:
+        """The numbers in the windows of a window function, at their end."""
         keys = tuple(key for key in self.keys if not rows.has_bound(key))
-        first, *others = self.order
+        (first, *others), listed = self.order, self._with_event_time()
         by_time = isinstance(first.this, exp.Column) and first.this.name.lower() in times_of(self.cursor, rows.input)
-        listed = self._with_event_time()
-        if self.numbered:
-            listed = self._listed(listed, exp.Literal.number(1))
-        if by_time and not others and self.count == 1 and isinstance(self.kind, exp.RowNumber):
+        if by_time and not others and (self.least, self.count) == (1, 1):
+            if self.numbered:
+                listed = self._listed(listed, exp.Literal.number(1))
             function = exp.Last if first.args.get("desc") else exp.First
             columns = tuple(_of_group(column, rows, function) for column in listed)
             return grouped(rows, Grouping(columns, (), keys, ()))
-        if keys or (self.numbered and self.count > 1) or rows.function.kind not in ("TUMBLE", "HOP"):
-            self._fail(_BY_KEY.format(self.rows.name))
-        if not isinstance(self.kind, exp.RowNumber):
-            self._fail("RANK in windows is not supported: ROW_NUMBER() is")
-        below = (
-            Map(rows.input, (exp.Star(), exp.alias_(exp.column("ts"), EVENT_TIME))) if self.time != "ts" else rows.input
-        )
-        window = Window(below, rows.function.extent)
-        arranged = OrderLimitDistinct(window, tuple(_term(term) for term in self.order), self.count)
-        ts = exp.column("ts")
-        size = exp.Literal.number(rows.function.size)
-        bounds = {
-            "start": exp.Sub(this=ts, expression=size),
-            "end": ts,
-            "time": exp.Sub(this=ts, expression=exp.Literal.number(1)),
-        }
-        return Map(arranged, tuple(_bounded(column, rows, bounds) for column in listed))
+        if rows.function.kind not in ("TUMBLE", "HOP"):
+            self._fail(
+                f"the first rows by value in windows of {rows.function.kind} are not supported: TUMBLE and HOP are"
+            )
+        return self._numbered(Numbering(end_of(rows), listed, keys, self.order).with_time(EVENT_TIME), rows)
 
     def _of_groups(self, below: Node, columns: tuple[exp.Expr, ...], bounds: set[str]) -> Node:
-        """The first of the results of a window, which all have its end as their time."""
-        others = [key for key in self.keys if not bounds_among(self.cursor, below, [key])]
-        if OF_ROWS in bounds or others or (self.numbered and self.count > 1):
-            self._fail(_BY_KEY.format(self.rows.name))
+        """The numbers of the results of a window, which all have its end as their time."""
+        if OF_ROWS in bounds:
+            self._fail("these windows are those of single rows: number the rows directly over the window function")
+        keys = tuple(key for key in self.keys if not bounds_among(self.cursor, below, [key]))
+        return self._numbered(Numbering(below, columns, keys, self.order), None)
+
+    def _numbered(self, numbering: Numbering, rows: Windowed | None) -> Node:
         if not isinstance(self.kind, exp.RowNumber):
-            self._fail("RANK in windows is not supported: ROW_NUMBER() is")
-        listed = self._listed(columns, exp.Literal.number(1)) if self.numbered else columns
-        return Map(OrderLimitDistinct(below, tuple(map(_term, self.order)), self.count), listed)
+            self._fail(f"{self.kind.sql_name()} in windows is not supported: ROW_NUMBER() is")
+        name = self.rows.name if self.numbered else None
+        return numbering.node((self.least, self.count), name, self.rows.with_number, rows)
 
     def _with_event_time(self) -> tuple[exp.Expr, ...]:
         """The columns, in which the time of the event is not called ts: the result has the time of the window's end."""
@@ -253,38 +238,16 @@ class FirstOfRank:
         self.cursor.fail(message, self.rows.position)
 
 
-def _term(term: exp.Ordered) -> exp.Ordered:
-    return exp.Ordered(this=term.this.copy(), desc=bool(term.args.get("desc")))
-
-
-def _last(column: exp.Expr) -> exp.Expr:
-    value = column.this if isinstance(column, exp.Alias) else column
-    changed = _over_columns(value, lambda named: exp.Last(this=named.copy()))
-    return exp.alias_(changed, col(column.alias_or_name).this)
-
-
 def _of_group(column: exp.Expr, rows: Windowed, function: type[exp.Expr]) -> exp.Expr:
     """A column of the first or last row of a group; the bounds of the window are those of the group."""
     value = column.this if isinstance(column, exp.Alias) else column
-    changed = _over_columns(value, lambda named: named if rows.bound(named) else function(this=named.copy()))
+    changed = over_columns(value, lambda named: named if rows.bound(named) else function(this=named.copy()))
     return exp.alias_(changed, col(column.alias_or_name).this)
-
-
-def _bounded(column: exp.Expr, rows: Windowed, bounds: Mapping[str, exp.Expr]) -> exp.Expr:
-    value = column.this if isinstance(column, exp.Alias) else column
-    if not rows.has_bound(value):
-        return column
-    changed = _over_columns(value, lambda named: bounds[found].copy() if (found := rows.bound(named)) else named)
-    return exp.alias_(changed, col(column.alias_or_name).this)
-
-
-def _over_columns(value: exp.Expr, change: Callable[[exp.Column], exp.Expr]) -> exp.Expr:
-    return value.copy().transform(lambda node: change(node) if isinstance(node, exp.Column) else node)
 
 
 def _before(value: exp.Expr) -> exp.Expr:
     """An expression over a row of the ones before."""
-    return _over_columns(value, lambda named: exp.column(named.this.copy(), table=_BEFORE))
+    return over_columns(value, lambda named: exp.column(named.this.copy(), table=_BEFORE))
 
 
 def _is_before(order: tuple[exp.Ordered, ...], or_equal: bool) -> exp.Expr:

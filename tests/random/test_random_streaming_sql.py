@@ -123,6 +123,25 @@ def over_rows(by: random.Random) -> tuple[str, Callable[[list[Event]], list[Resu
     return f"SELECT v, SUM(v) {over} AS total, COUNT(*) {over} AS n, {lag} AS was FROM s", expected
 
 
+def over_ranges(by: random.Random) -> tuple[str, Callable[[list[Event]], list[Result]]]:
+    length = by.randrange(0, 15)
+
+    def expected(events: list[Event]) -> list[Result]:
+        found = []
+        for event in events:
+            until = [each for each in events if each.ts <= event.ts]
+            frame = [each for each in until if each.k == event.k and each.ts >= event.ts - length]
+            high = max((each.v for each in until if each.v is not None), default=None)
+            twos = sum(each.v == 2 for each in frame)
+            found.append((event.ts + 1, event.ts, event.v, total(frame), len(frame), twos, high))
+        return found
+
+    frame = f"RANGE {ms(length)} PRECEDING" if length else "RANGE BETWEEN CURRENT ROW AND CURRENT ROW"
+    over = f"OVER (PARTITION BY k ORDER BY ts {frame})"
+    values = f"SUM(v) {over} AS total, COUNT(*) {over} AS n, COUNT(*) FILTER (WHERE v = 2) {over} AS twos"
+    return f"SELECT ts AS t, v, {values}, MAX(v) OVER (ORDER BY ts) AS high FROM s", expected
+
+
 def first_by_value(by: random.Random) -> tuple[str, Callable[[list[Event]], list[Result]]]:
     count, descending, rank = by.randrange(1, 4), by.random() < 0.5, by.random() < 0.3
 
@@ -219,7 +238,7 @@ def total(events: list[Event]) -> int | None:
 
 # The test -------------------------------------------------------------------------------------------------------------
 
-RULES = [hopping, cumulating, sessions, over_rows, first_by_value, numbers_in_windows, outer_joins]
+RULES = [hopping, cumulating, sessions, over_rows, over_ranges, first_by_value, numbers_in_windows, outer_joins]
 
 
 @pytest.mark.some_databases(1)

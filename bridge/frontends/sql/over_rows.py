@@ -142,9 +142,7 @@ class OverRows:
 
     def _rows(self, window: exp.Window) -> int | None:
         """The number of rows of a frame; None: all so far."""
-        spec = window.args.get("spec")
-        if spec is None or spec.args.get("kind") == "RANGE":
-            self._refuse_range(window, spec)
+        spec = window.args["spec"]
         start, end = spec.args.get("start"), spec.args.get("end")
         if end is not None and end != "CURRENT ROW":
             self._fail("a frame ends with the CURRENT ROW: the rows to come are not known", window)
@@ -157,14 +155,6 @@ class OverRows:
         if not (isinstance(start, exp.Literal) and start.name.isdigit()):
             self._fail("a frame is ROWS n PRECEDING or ROWS UNBOUNDED PRECEDING", window)
         return int(start.name) + 1
-
-    def _refuse_range(self, window: exp.Window, spec: exp.Expr | None) -> NoReturn:
-        given = "without a frame OVER is RANGE UNBOUNDED PRECEDING, which" if spec is None else "OVER ( … RANGE … )"
-        self._fail(
-            f"{given} counts the rows of the same time that are still to come: write ROWS UNBOUNDED PRECEDING or ROWS n "
-            "PRECEDING, or s WINDOW(RANGE 5 S), whose aggregates have the rows so far",
-            window,
-        )
 
     # Values
 

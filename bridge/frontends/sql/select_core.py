@@ -23,6 +23,7 @@ from bridge.frontends.sql.distinct import distinct_rows
 from bridge.frontends.sql.emit import on_change, step_final
 from bridge.frontends.sql.from_items import FromClause, Join, ReadQuery, Results, aliased, condition
 from bridge.frontends.sql.joins import OuterJoin, joins_windows, outer_join, versioned_join, window_join
+from bridge.frontends.sql.over_range import OverRange, is_range
 from bridge.frontends.sql.over_rows import OverRows, give_places, has_over, without_over
 from bridge.frontends.sql.pending import Windowed, settled, truncation
 from bridge.frontends.sql.ranks import FirstOfRank, Ranked, limit_in, ranked
@@ -293,6 +294,9 @@ class SelectReader:
         if not self.qualify and (found := ranked(node, self.columns, self.over_at)) is not None:
             return found
         below = settled(cursor, node)
+        windows = [found for each in (*self.columns, *self.qualify) for found in each.find_all(exp.Window)]
+        if any(map(is_range, windows)):
+            return OverRange(cursor, self.over_at, times_of(cursor, below)).node(below, self.columns, self.qualify)
         over = OverRows(cursor, self.over_at, times_of(cursor, below))
         return over.node(below, without_time(below, self.columns), self.qualify)
 

@@ -28,7 +28,10 @@ from bridge.query.nodes import Correlate, Node, without_filters
 from bridge.query.words import NOT_OPERANDS, WORD
 
 _OVER = "OVER is not supported here: put a query with it in its select list into FROM"
-_SUBQUERY = "a sub-query cannot stand in an expression: put it into FROM and correlate"
+_SUBQUERY = (
+    "a sub-query cannot stand in an expression: put it into FROM and correlate; NOT EXISTS is LEFT JOIN r ON … WHERE r.ts IS "
+    "NULL, with bounds of time in ON"
+)
 _FLAT = "a column is written name or input.name"
 _BEFORE_STAR = (None, "(", ",", ".", "DISTINCT", "ALL")
 _STAR = "* EXCEPT, REPLACE and the like are not supported: name the columns"

@@ -22,6 +22,7 @@ from bridge.frontends.sql.bounds import OF_ROWS, bounds_among
 from bridge.frontends.sql.distinct import distinct_rows
 from bridge.frontends.sql.emit import on_change, step_final
 from bridge.frontends.sql.from_items import FromClause, Join, ReadQuery, Results, aliased, condition
+from bridge.frontends.sql.grouping_sets import column_in_set, grouping_sets, in_set, is_grouping_set
 from bridge.frontends.sql.joins import OuterJoin, joins_windows, outer_join, versioned_join, window_join
 from bridge.frontends.sql.over_range import OverRange, is_range
 from bridge.frontends.sql.over_rows import OverRows, give_places, has_over, without_over
@@ -33,7 +34,7 @@ from bridge.frontends.sql.time_values import arithmetic_of
 from bridge.frontends.sql.times import times_of, without_time
 from bridge.frontends.sql.window_functions import WindowFunction, in_group_by, is_in_group_by
 from bridge.frontends.sql.window_groups import Grouping, conjuncts, grouped, regrouped, with_columns
-from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Window
+from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Union, Window
 
 _RANK = "row_rank"
 """The name of a number that only QUALIFY reads."""
@@ -123,6 +124,7 @@ class SelectReader:
         cursor = self.cursor
         self.grouped = cursor.take("GROUP BY")
         self.function: WindowFunction | None = None
+        self.sets: list[tuple[exp.Expr, ...]] = []
         self.function_at = self.keys_at = cursor.position
         self.keys = self._resolved(self._keys()) if self.grouped else ()
         self.having_at = cursor.position  # or that of QUALIFY
@@ -138,12 +140,22 @@ class SelectReader:
         ):  # the standard's empty grouping: all rows are one group, whatever functions the list has
             return []
         while True:
-            if is_in_group_by(cursor):
+            if is_grouping_set(cursor):
+                self._read_sets()
+            elif is_in_group_by(cursor):
                 self._set_function(in_group_by(cursor, times_of(cursor, _below(self.rows))))
             else:
                 keys += self._key()
             if not cursor.take(","):
                 return keys
+
+    def _read_sets(self) -> None:
+        cursor, position = self.cursor, self.cursor.position
+        word = cursor.word()
+        sets = grouping_sets(cursor)
+        if self.sets or not isinstance(self.rows, Windowed):
+            cursor.fail(f"{word} is not supported: {GROUPINGS[word]}", position)
+        self.sets = [self._resolved(keys) for keys in sets]
 
     def _key(self) -> tuple[exp.Expr, ...]:
         cursor = self.cursor
@@ -250,10 +262,22 @@ class SelectReader:
             others = tuple(key for key in keys if rows.bound(key) is None)
             self._check_session(rows, others)
             columns = tuple(map(standard, self.columns))
-            return grouped(rows, Grouping(columns, self.conditions, others, tuple(map(standard, having))))
+            by = Grouping(columns, self.conditions, others, tuple(map(standard, having)))
+            return self._of_sets(rows, by) if self.sets else grouped(rows, by)
         if aggregates:
             self.cursor.fail("GROUP BY window_start, window_end is missing: the windows are not grouped", rows.position)
         return with_columns(rows, self.conditions, without_time(rows.input, self.columns))
+
+    def _of_sets(self, rows: Windowed, by: Grouping) -> Node:
+        """A union of the groups by each set of keys."""
+        listed = list(dict.fromkeys(key for keys in self.sets for key in keys))
+        branches = []
+        for keys in self.sets:
+            left_out = tuple(key for key in listed if key not in keys)
+            columns = tuple(column_in_set(column, left_out) for column in by.columns)
+            having = tuple(in_set(condition, left_out) for condition in by.having)
+            branches.append(grouped(rows, Grouping(columns, by.conditions, (*by.keys, *keys), having)))
+        return Union(tuple(branches)) if len(branches) > 1 else branches[0]
 
     def _check_session(self, rows: Windowed, keys: tuple[exp.Expr, ...]) -> None:
         function = rows.function

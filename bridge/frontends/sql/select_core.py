@@ -26,7 +26,7 @@ from bridge.frontends.sql.grouping_sets import column_in_set, grouping_sets, in_
 from bridge.frontends.sql.joins import OuterJoin, joins_windows, outer_join, versioned_join, window_join
 from bridge.frontends.sql.over_range import OverRange, is_range
 from bridge.frontends.sql.over_rows import OverRows, give_places, has_over, without_over
-from bridge.frontends.sql.pending import Windowed, settled, truncation
+from bridge.frontends.sql.pending import START, Windowed, settled, truncation
 from bridge.frontends.sql.ranks import FirstOfRank, Ranked, limit_in, ranked
 from bridge.frontends.sql.refused import GROUPINGS, NO_STREAM, STOPS, refuse_next
 from bridge.frontends.sql.select_list import is_star, standard, unaliased, with_time_named
@@ -256,6 +256,8 @@ class SelectReader:
             keys = [item.this if isinstance(item, exp.Alias) else item for item in self.columns]
         bounded = rows.implied or any(rows.bound(key) is not None for key in keys)
         aggregates = self.grouped or self.having or any(item.find(exp.AggFunc) for item in self.columns)
+        if rows.function.kind == "CUMULATE" and {rows.bound(key) for key in keys} - {None} == {START}:
+            self.cursor.fail("GROUP BY window_end is missing: windows of CUMULATE have a start together", self.keys_at)
         if bounded and (aggregates or self._groups_distinct()):
             step_final(self.cursor)
             having = tuple(unaliased(each, aliases, rows) for each in self.having)

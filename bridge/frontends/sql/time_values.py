@@ -96,11 +96,6 @@ def clock_ms(text: str, first: str, last: str) -> int | None:
     return -total if found[1] else total
 
 
-def is_time(node: exp.Expr, times: Collection[str] = ("ts",)) -> bool:
-    """Whether an expression is a time: a column of that kind, or one moved by milliseconds."""
-    return _is_time(node, times)
-
-
 def _is_time(node: exp.Expr | None, times: Collection[str]) -> bool:
     match node:
         case exp.Column():

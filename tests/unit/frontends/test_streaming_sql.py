@@ -90,6 +90,7 @@ SELECT COUNT(*) FROM TUMBLE(TABLE s, DESCRIPTOR(ts), ¦INTERVAL '1:2:3' MINUTE T
 SELECT COUNT(*) FROM TUMBLE(TABLE s, DESCRIPTOR(ts)¦) GROUP BY window_end                            | SIZE
 SELECT COUNT(*) FROM TUMBLE(TABLE s, DESCRIPTOR(ts), ¦SLIDE => INTERVAL '1' S) GROUP BY window_end | DATA, TIMECOL, SIZE
 SELECT COUNT(*) FROM CUMULATE(¦TABLE s, DESCRIPTOR(ts), INTERVAL '3' S, INTERVAL '10' S) GROUP BY window_end | size of 9000 MS
+SELECT COUNT(*) FROM CUMULATE(s, ts, INTERVAL '3' S, INTERVAL '9' S) GROUP BY ¦window_start          | window_end is missing
 SELECT COUNT(*) FROM ¦TUMBLE(TABLE s, DESCRIPTOR(ts), INTERVAL '1' SECOND)                           | window_end is missing
 SELECT a FROM ¦SESSION(TABLE s, DESCRIPTOR(ts), INTERVAL '1' SECOND)                                 | its end is not known
 SELECT COUNT(*) FROM s WINDOW ¦TUMBLING (ADVANCE BY 1 S) GROUP BY a                                  | SIZE is missing

@@ -442,7 +442,12 @@ def test_unknown_inputs(line: str) -> None:
     ("marked", "message"),
     [
         (" ;¦ ", "no statement"),
-        ("CREATE ¦TABLE t (a INT)", "CREATE STREAM or CREATE QUERY is expected, not 'TABLE'"),
+        ("CREATE ¦INDEX i ON t (a)", "CREATE STREAM or CREATE QUERY is expected, not 'INDEX'"),
+        ("CREATE TABLE t (a INT, at TIMESTAMP, WATERMARK FOR ¦at AS at)", "the time of a stream is called ts"),
+        ("CREATE TABLE t (ts TIMESTAMP, a INT, WATERMARK FOR ts AS ts ¦- INTERVAL '5' SECOND)", "connect(lateness=…)"),
+        ("CREATE TABLE t (a INT, ¦PRIMARY KEY (a))", "leave out 'PRIMARY KEY'"),
+        ("CREATE TABLE t (¦a WHATEVER)", "WHATEVER"),
+        ("CREATE TABLE t (a INT, b INT); INSERT INTO t ¦SELECT a FROM s", "wants the columns a, b, by name"),
         ("CREATE STREAM ¦(a INT)", "a name for the stream is expected"),
         ("CREATE STREAM s ¦AS SELECT", "( is expected"),
         ("CREATE STREAM s (a INT¦", ") is expected"),

@@ -11,7 +11,6 @@ from bridge.engine.session import session_of
 from bridge.errors import OrderError
 from bridge.frontends.sql.statements import statements
 from bridge.frontends.statements import CreateQuery, CreateStream
-from tests.support.databases import tables_of  # noqa: F401
 
 if TYPE_CHECKING:
     from tests.support.databases import Database

@@ -6,11 +6,13 @@ import dataclasses
 from collections.abc import Sequence
 
 from bridge import query
+from bridge.check.interval_join import lifetimes
 from bridge.check.resolve import Namespace, ResolvedNode, resolve
 from bridge.check.scope import Field, Scope, condition_of
 from bridge.check.windows import is_known_to_end, no_window
 from bridge.errors import QueryError, source_words
 from bridge.query.nodes import Node
+from windows.extents import Range
 
 
 @resolve.register
@@ -19,10 +21,9 @@ def _(node: query.Correlate, names: Namespace) -> ResolvedNode:
     streaming = [(alias, part) for alias, part in parts if not isinstance(part.node, query.Relation)]
     if not streaming:
         raise QueryError("a correlation needs a stream: for tables alone ask cep.query")
-    for alias, part in streaming:
-        if len(streaming) > 1 and not part.windowed and alias != node.driving:
-            message = no_window("a correlation", part.node, alias)
-            raise QueryError(message, words=_words_of(part.node, alias))
+    if len(streaming) > 1:
+        parts = _windowed(node, parts, [alias for alias, _ in streaming])
+        streaming = [(alias, part) for alias, part in parts if not isinstance(part.node, query.Relation)]
     fields = _joined_fields(parts)
     condition = None if node.condition is None else condition_of(node.condition, Scope(fields), "WHERE or ON")
     inputs = tuple((alias, part.node) for alias, part in parts)
@@ -30,6 +31,28 @@ def _(node: query.Correlate, names: Namespace) -> ResolvedNode:
     windowed, expiring = (all(getattr(part, name) for _, part in streaming) for name in ("windowed", "expiring"))
     windowed = windowed and is_known_to_end(resolved) and not node.outer and node.driving is None
     return ResolvedNode(resolved, fields, windowed, expiring)
+
+
+def _windowed(
+    node: query.Correlate, parts: Sequence[tuple[str, ResolvedNode]], streaming: Sequence[str]
+) -> list[tuple[str, ResolvedNode]]:
+    """The inputs; one without a window has the rows that can still find partners by the times in the condition.
+
+    If the condition does not bound the times, it needs a window by W5.
+    """
+    found, known = list[tuple[str, ResolvedNode]](), lifetimes(node.condition, streaming)
+    written = [alias for alias, below in node.inputs if isinstance(below, query.Window)]
+    for alias, part in parts:
+        lifetime = known.get(alias.lower())
+        if alias in written or alias not in streaming or alias == node.driving or (part.windowed and lifetime is None):
+            found.append((alias, part))
+            continue
+        if lifetime is None:
+            message = no_window("a correlation", part.node, alias)
+            raise QueryError(message, words=_words_of(part.node, alias))
+        window = query.Window(part.node, Range(lifetime))
+        found.append((alias, dataclasses.replace(part, node=window, windowed=True, expiring=True)))
+    return found
 
 
 def _joined_fields(parts: Sequence[tuple[str, ResolvedNode]]) -> tuple[Field, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -11,11 +12,13 @@ from sqlglot import exp
 from bridge import query
 from bridge.check.aggregates import check_offsets, is_own_aggregate, refuse_missing, with_own_aggregates
 from bridge.check.resolve import Namespace, ResolvedNode, resolve, resolve_stream
+from bridge.check.row_pattern import level_of_caller
 from bridge.check.scope import Scope, columns_of, condition_of, expanded, fields_of, scalar, without_aliases
 from bridge.check.types import place
-from bridge.check.windows import is_known_to_change, is_known_to_end, may_evict_newest, no_window
+from bridge.check.windows import is_known_to_change, is_known_to_end, may_evict_newest
 from bridge.errors import QueryError
 from bridge.query.nodes import Node
+from windows.extents import Unbounded
 
 if TYPE_CHECKING:
     from windows.databases import Database
@@ -40,8 +43,9 @@ def _(node: query.Aggregate, names: Namespace) -> ResolvedNode:
     database = names.store(None)
     node = _with_own_aggregates(node, database)
     below = _resolved_input(node, names)
-    if not below.windowed:
-        raise QueryError(no_window("an aggregate", below.node), position=_first_place(node.columns))
+    if not below.windowed:  # the standard's GROUP BY without a window: all rows so far
+        _warn_of_all_rows()
+        below = dataclasses.replace(below, node=query.Window(below.node, Unbounded()), windowed=True)
     scope = Scope(below.fields)
     raw = tuple(expanded(node.columns, scope))
     groups = tuple(_group(key, raw, scope) for key in node.group_by)
@@ -63,6 +67,15 @@ def _(node: query.Aggregate, names: Namespace) -> ResolvedNode:
     resolved = query.Aggregate(below.node, columns, groups, having, node.on_change, node.every_change)
     windowed = is_known_to_end(below.node) and not may_evict_newest(below.node)
     return ResolvedNode(resolved, fields_of(columns, scope), windowed)
+
+
+def _warn_of_all_rows() -> None:
+    """Warns of an aggregate without a window, with advice; it is accepted."""
+    warnings.warn(
+        "an aggregate without a window is over all rows so far, and keeps them: WINDOW(RANGE 1 H) or WINDOW(ROWS 100) after "
+        "the stream bounds that, and WINDOW(UNBOUNDED) says that it is meant",
+        stacklevel=level_of_caller(),
+    )
 
 
 def _resolved_input(node: query.Map | query.Aggregate, names: Namespace) -> ResolvedNode:
@@ -139,7 +152,3 @@ def _check_parts(node: Node, groups: Sequence[exp.Expr]) -> None:
 
 def _through(node: exp.Expr, values: dict[str, exp.Expr]) -> exp.Expr:
     return values[node.name].copy() if isinstance(node, exp.Column) and node.name in values else node
-
-
-def _first_place(expressions: Sequence[exp.Expr]) -> int | None:
-    return min((p for p in map(place, expressions) if p is not None), default=None)

@@ -20,6 +20,7 @@ from bridge.query.words import WORD
 
 if TYPE_CHECKING:
     from bridge.query.epl_state import Variable
+    from bridge.query.nodes import Node
 
 _QUOTED = (TokenType.IDENTIFIER, TokenType.STRING, TokenType.NATIONAL_STRING)
 _OPEN, _CLOSE = ("(", "[", "{"), (")", "]", "}")
@@ -64,8 +65,12 @@ class Cursor:
     dialect: str = ""
     """sqlglot's name of the SQL in which expressions are written; "" is the neutral one."""
 
+    views: dict[str, Node]
+    """The queries that earlier statements of the text have named, by name in lower case."""
+
     def __init__(self, text: str, reserved: Collection[str] = ()) -> None:
         self.text = text
+        self.views = {}
         self.bare = uncommented(text)
         self.tokens = tokens(text, self.bare)
         self.reserved = reserved

@@ -22,13 +22,16 @@ from bridge.check.types import type_name
 from bridge.errors import QueryError
 from bridge.frontends.cursor import Cursor, Region, word_of
 from bridge.frontends.dialect import parsed as in_dialect
-from bridge.frontends.over import over_translated
 from bridge.query.epl_columns import TYPE
 from bridge.query.expressions import parsed
 from bridge.query.nodes import Correlate, Node, without_filters
 from bridge.query.words import NOT_OPERANDS, WORD
 
-_SUBQUERY = "a sub-query cannot stand in an expression: put it into FROM and correlate"
+_OVER = "OVER is not supported here: put a query with it in its select list into FROM"
+_SUBQUERY = (
+    "a sub-query cannot stand in an expression: put it into FROM and correlate; NOT EXISTS is LEFT JOIN r ON … WHERE r.ts IS "
+    "NULL, with bounds of time in ON"
+)
 _FLAT = "a column is written name or input.name"
 _BEFORE_STAR = (None, "(", ",", ".", "DISTINCT", "ALL")
 _STAR = "* EXCEPT, REPLACE and the like are not supported: name the columns"
@@ -205,7 +208,7 @@ def refuse_foreign(cursor: Cursor, region: Region, columns: tuple[exp.Expr, ...]
             if isinstance(node, kinds):
                 cursor.fail(message, _place(cursor, region, words))
         if isinstance(node, exp.Window):
-            cursor.fail(over_translated(node), _place(cursor, region, ("OVER",)))
+            cursor.fail(_OVER, _place(cursor, region, ("OVER",)))
         if isinstance(node, exp.Dot) and not (
             is_path(node) and isinstance(node.this, (exp.Column, exp.Dot, exp.Bracket))
         ):

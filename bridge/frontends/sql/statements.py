@@ -15,6 +15,7 @@ from bridge.frontends.cursor import Cursor, Region, word_of
 from bridge.frontends.expressions import with_spelling_hint
 from bridge.frontends.sql.select import select
 from bridge.frontends.sql.table_source import table_source
+from bridge.frontends.sql.tables import DeclaredTable, declared_table, named_as
 from bridge.frontends.statements import CreateQuery, CreateStream, CreateTableStream, Query, Statement
 from bridge.query.nodes import Node
 from bridge.query.scripts import into_table
@@ -83,12 +84,14 @@ def _one(cursor: Cursor) -> Node:
 
 
 def _script(cursor: Cursor) -> list[Statement]:
-    found: list[Statement] = []
+    found: list[Statement | DeclaredTable] = []
     while cursor.peek():
         if cursor.take(";"):
             continue
         position = cursor.position
-        found.append(_create(cursor) if cursor.take("CREATE") else _query(cursor))
+        found.append(_statement(cursor, [one for one in found if isinstance(one, DeclaredTable)]))
+        if isinstance(created := found[-1], CreateQuery):
+            cursor.views[created.name.lower()] = created.node
         if sum(isinstance(statement, Query) for statement in found) > 1:
             cursor.fail("a second SELECT without a name: CREATE QUERY name AS SELECT …", position)
         if cursor.peek() and cursor.word() != ";":
@@ -100,7 +103,29 @@ def _script(cursor: Cursor) -> list[Statement]:
             cursor.fail(f"unexpected {cursor.next_text()} after the end of the statement{hint}")
     if not found:
         cursor.fail("the script has no statement")
-    return found
+    filled = [one.name.lower() for one in found if isinstance(one, CreateQuery)]
+    streams = [one for one in found if not (isinstance(one, DeclaredTable) and one.name.lower() in filled)]
+    return [
+        CreateStream(one.name, one.schema(cursor), TimeRules()) if isinstance(one, DeclaredTable) else one
+        for one in streams
+    ]
+
+
+def _statement(cursor: Cursor, tables: list[DeclaredTable]) -> Statement | DeclaredTable:
+    if cursor.take("INSERT", "INTO"):
+        return _insert(cursor, tables)
+    if not cursor.take("CREATE"):
+        return _query(cursor)
+    return declared_table(cursor) if cursor.take("TABLE") else _create(cursor)
+
+
+def _insert(cursor: Cursor, tables: list[DeclaredTable]) -> CreateQuery:
+    """`INSERT INTO name SELECT …` names the results, as CREATE QUERY name AS does."""
+    name, position = cursor.name("a name for the query"), cursor.position
+    query = _query(cursor)
+    table = next((table for table in tables if table.name.lower() == name.lower()), None)
+    node = query.node if table is None else named_as(cursor, query.node, table, position)
+    return CreateQuery(name, node, query.text)
 
 
 def _query(cursor: Cursor) -> Query:
@@ -115,11 +140,6 @@ def _query(cursor: Cursor) -> Query:
 _INSERT = (
     "CREATE QUERY name AS SELECT … names the results, and CREATE QUERY name INTO TABLE t AS … writes them into a table"
 )
-_CREATED = {
-    "VIEW": ": CREATE QUERY name AS SELECT … names the results, which other queries read",
-    "TABLE": ": CREATE STREAM name (a INTEGER, …) declares events, and FROM TABLE reads them from a table of the database",
-}
-"""Hints for other things that other products create."""
 
 
 def _create(cursor: Cursor) -> Statement:
@@ -130,15 +150,19 @@ def _create(cursor: Cursor) -> Statement:
             return CreateTableStream(name, columns, table_source(cursor), _time_rules(cursor))
         assert columns is not None
         return CreateStream(name, columns, _time_rules(cursor))
-    if not cursor.take("QUERY"):
-        hint = _CREATED.get(cursor.word(), "")
-        cursor.fail(f"CREATE STREAM or CREATE QUERY is expected, not {cursor.next_text()}{hint}")
+    if not (cursor.take("QUERY") or _takes_view(cursor)):
+        cursor.fail(f"CREATE STREAM or CREATE QUERY is expected, not {cursor.next_text()}")
     name = cursor.name("a name for the query")
     into = _into(cursor) if cursor.take("INTO") else None
     cursor.expect("AS")
     query = _query(cursor)
     node = query.node if into is None else into_table(query.node, name, *into)
     return CreateQuery(name, node, query.text)
+
+
+def _takes_view(cursor: Cursor) -> bool:
+    """Steps over `VIEW` or `TEMPORARY VIEW`, which name results as QUERY does."""
+    return cursor.take("VIEW") or cursor.take("TEMPORARY", "VIEW") or cursor.take("TEMP", "VIEW")
 
 
 def _into(cursor: Cursor) -> tuple[str, int | None]:

@@ -371,7 +371,7 @@ def test_a_column_with_the_name_of_a_key_is_refused(tmp_path: pathlib.Path) -> N
     ("text", "said"),
     [
         ("SELECT pressure FROM orders", "unknown column 'pressure'"),
-        ("SELECT SUM(amount) AS t FROM orders", "an aggregate needs a window"),
+        ("SELECT SUM(amount) AS t FROM orders, orders o", "a correlation needs a window"),
     ],
 )
 def test_check_refuses_a_wrong_query_on_a_server(tmp_path: pathlib.Path, text: str, said: str) -> None:

@@ -298,35 +298,34 @@ SELECT ¦` FROM s                                                  | '`' is not 
 SELECT * FROM (¦s JOIN t ON a = b)                                | a sub-query is expected in parentheses
 SELECT * FROM (SELECT * FROM s¦                                   | ) is expected
 SELECT * FROM s ¦ORDER BY a                                       | ORDER BY is not supported: results come in time
-SELECT * FROM s ¦LIMIT 5                                          | LIMIT is not supported
+SELECT * FROM s ¦ORDER BY a LIMIT 5                               | ORDER BY is not supported: results come in time
 SELECT a ¦LIMIT 5 FROM s                                          | LIMIT is not supported
 SELECT * FROM s WHERE a ¦OFFSET 2                                 | OFFSET is not supported
 SELECT * FROM s WHERE a_ ¦FETCH FIRST 5 ROWS ONLY                 | FETCH is not supported
 SELECT * FROM s UNION ALL SELECT * FROM t ¦ORDER BY a             | cep.query
-SELECT * FROM (SELECT * FROM s ¦LIMIT 1) x                        | LIMIT is not supported
-SELECT ¦DISTINCT a FROM s                                         | FIRST ROWS 1) has each of their values once
-SELECT ¦DISTINCT ON (a) b FROM s                                  | DISTINCT is not supported
-SELECT * FROM s ¦UNION SELECT * FROM t                            | UNION without ALL is not supported
-SELECT * FROM s ¦UNION DISTINCT SELECT * FROM t                   | UNION without ALL
+SELECT ¦DISTINCT * FROM s                                         | DISTINCT wants the columns by name
+SELECT DISTINCT ¦ON (a) b FROM s                                  | DISTINCT ON is not supported
+SELECT * FROM s ¦UNION SELECT * FROM t                            | UNION wants the columns by name
+SELECT * FROM s ¦UNION DISTINCT SELECT * FROM t                   | UNION wants the columns by name
 SELECT * FROM s UNION ALL ¦BY NAME SELECT * FROM t                | SELECT is expected
 SELECT * FROM s ¦INTERSECT SELECT * FROM t                        | INTERSECT is not supported
 SELECT * FROM s WHERE a ¦EXCEPT SELECT * FROM t                   | EXCEPT is not supported
-SELECT * FROM s ¦LEFT JOIN t ON s.a = t.a                         | a LEFT join is not supported
-SELECT * FROM s ¦RIGHT OUTER JOIN t ON s.a = t.a                  | a RIGHT join
-SELECT * FROM s ¦FULL JOIN t ON s.a = t.a                         | a FULL join
+SELECT s.a FROM s ¦LEFT JOIN t ON s.a = t.a                       | a LEFT JOIN of streams needs bounds of time
+SELECT * FROM s ¦RIGHT OUTER JOIN t ON s.a = t.a                  | * beside a RIGHT JOIN
+SELECT s.a FROM s ¦FULL JOIN t ON s.a = t.a                       | a FULL JOIN of streams needs
 SELECT * FROM s ¦SEMI JOIN t ON s.a = t.a                         | a SEMI join
 SELECT * FROM s ¦NATURAL JOIN t                                   | a NATURAL join
-SELECT * FROM s JOIN t ON s.a = t.a ¦LEFT JOIN u ON true          | a LEFT join
+SELECT * FROM s JOIN t ON s.a = t.a ¦LEFT JOIN u ON true          | is of two inputs
 SELECT * FROM s JOIN t ¦USING (a)                                 | write the condition, JOIN … ON
 SELECT * FROM s JOIN t¦                                           | is written CROSS JOIN
 SELECT * FROM s CROSS ¦APPLY t                                    | JOIN is expected, not 'APPLY'
 SELECT * FROM s CROSS JOIN t ¦ON s.a = t.a                        | unexpected 'ON'
 SELECT * FROM s, ¦LATERAL (SELECT * FROM t)                       | LATERAL is not supported
-SELECT a, SUM(b) ¦OVER (PARTITION BY a) FROM s                    | OVER is not supported
-SELECT SUM(b) ¦OVER w FROM s WINDOW w AS (PARTITION BY a)         | OVER is not supported
+SELECT a, SUM(b) ¦OVER (PARTITION BY a) FROM s                    | ORDER BY ts is missing in OVER
+SELECT SUM(b) OVER w FROM s ¦WINDOW w AS (PARTITION BY a)         | named windows are not supported
 SELECT * FROM s ¦WINDOW w AS (PARTITION BY a)                     | named windows are not supported
 SELECT * FROM s WHERE a > 1 ¦WINDOW w AS (PARTITION BY a)         | named windows are not supported
-SELECT * FROM s ¦QUALIFY a                                        | QUALIFY is not supported
+SELECT * FROM s ¦QUALIFY a                                        | QUALIFY is a condition on values OVER
 SELECT * FROM s ¦TABLESAMPLE (10 PERCENT)                         | TABLESAMPLE is not supported
 SELECT * FROM s ¦PIVOT (SUM(a) FOR b IN (1))                      | PIVOT is not supported
 SELECT * FROM s ¦FOR SYSTEM_TIME AS OF '2020'                     | FOR is not supported
@@ -443,7 +442,12 @@ def test_unknown_inputs(line: str) -> None:
     ("marked", "message"),
     [
         (" ;¦ ", "no statement"),
-        ("CREATE ¦TABLE t (a INT)", "CREATE STREAM or CREATE QUERY is expected, not 'TABLE'"),
+        ("CREATE ¦INDEX i ON t (a)", "CREATE STREAM or CREATE QUERY is expected, not 'INDEX'"),
+        ("CREATE TABLE t (a INT, at TIMESTAMP, WATERMARK FOR ¦at AS at)", "the time of a stream is called ts"),
+        ("CREATE TABLE t (ts TIMESTAMP, a INT, WATERMARK FOR ts AS ts ¦- INTERVAL '5' SECOND)", "connect(lateness=…)"),
+        ("CREATE TABLE t (a INT, ¦PRIMARY KEY (a))", "leave out 'PRIMARY KEY'"),
+        ("CREATE TABLE t (¦a WHATEVER)", "WHATEVER"),
+        ("CREATE TABLE t (a INT, b INT); INSERT INTO t ¦SELECT a FROM s", "wants the columns a, b, by name"),
         ("CREATE STREAM ¦(a INT)", "a name for the stream is expected"),
         ("CREATE STREAM s ¦AS SELECT", "( is expected"),
         ("CREATE STREAM s (a INT¦", ") is expected"),

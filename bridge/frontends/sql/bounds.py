@@ -1,0 +1,48 @@
+"""Columns that are bounds of windows, in the results of a sub-query or a view.
+
+They are marked, as rows may be grouped by them again: all results of a window have one time, that of its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sqlglot import exp
+
+from bridge.frontends.cursor import Cursor
+from bridge.query.nodes import Filter, Map, Node, Stream, Union, Window
+
+_MARK = "bound_of_window"
+OF_GROUPS, OF_ROWS = "groups", "rows"
+"""Bounds of windows that have ended, one result per group; and bounds beside single rows, whose windows are still open."""
+
+
+def marked(column: exp.Expr, what: str) -> exp.Expr:
+    """The column, marked as a bound."""
+    column.meta[_MARK] = what
+    return column
+
+
+def bounds_among(cursor: Cursor, node: Node, expressions: Iterable[exp.Expr]) -> set[str]:
+    """What the columns among expressions over a node are bounds of: OF_GROUPS, OF_ROWS."""
+    names = [one.name for one in expressions if isinstance(one, exp.Column)]
+    return {found for name in names if (found := _bound(cursor, node, name.lower())) is not None}
+
+
+def _bound(cursor: Cursor, node: Node, name: str) -> str | None:
+    match node:
+        case Map(below, columns):
+            for column in columns:
+                if isinstance(column, exp.Star) and (found := _bound(cursor, below, name)) is not None:
+                    return found
+                if column.alias_or_name.lower() == name:
+                    value = column.this if isinstance(column, exp.Alias) else column
+                    inner = _bound(cursor, below, value.name.lower()) if isinstance(value, exp.Column) else None
+                    return inner or column.meta_get(_MARK)
+        case Filter(below) | Window(below):
+            return _bound(cursor, below, name)
+        case Union(inputs):
+            return _bound(cursor, inputs[0], name)
+        case Stream(view) if view.lower() in cursor.views:
+            return _bound(cursor, cursor.views[view.lower()], name)
+    return None

@@ -1,0 +1,91 @@
+"""GROUPING SETS, ROLLUP and CUBE beside a window: a query for each set of keys, merged."""
+
+from __future__ import annotations
+
+import itertools
+
+from sqlglot import exp
+
+from bridge.frontends.cursor import Cursor
+from bridge.frontends.expressions import expression_list, without_aliases
+
+Keys = tuple[exp.Expr, ...]
+
+_WORDS = ("ROLLUP", "CUBE", "GROUPING SETS")
+_MOST = 64
+"""The greatest number of sets, each of which is an aggregate of its own."""
+
+
+def is_grouping_set(cursor: Cursor) -> bool:
+    """Whether `ROLLUP ( … )` or the like follows."""
+    return cursor.word() in _WORDS and cursor.word(1) == "("
+
+
+def grouping_sets(cursor: Cursor) -> list[Keys]:
+    """Steps over `ROLLUP (a, b)`, `CUBE (a, b)` or `GROUPING SETS ((a, b), a, ())`; returns the sets.
+
+    >>> [[str(key) for key in keys] for keys in grouping_sets(Cursor("ROLLUP (a, b)"))]
+    [['a', 'b'], ['a'], []]
+    >>> [[str(key) for key in keys] for keys in grouping_sets(Cursor("GROUPING SETS ((a, b), a, ())"))]
+    [['a', 'b'], ['a'], []]
+    """
+    word, position = cursor.word(), cursor.position
+    cursor.at += 1
+    cursor.expect("(")
+    sets = [_keys(cursor)]
+    while cursor.take(","):
+        sets.append(_keys(cursor))
+    cursor.expect(")")
+    if word == "ROLLUP":
+        sets = [tuple(itertools.chain(*sets[:count])) for count in range(len(sets), -1, -1)]
+    elif word == "CUBE":
+        chosen = itertools.chain(*(itertools.combinations(sets, count) for count in range(len(sets), -1, -1)))
+        sets = [tuple(itertools.chain(*some)) for some in chosen]
+    if len(sets) > _MOST:
+        cursor.fail(f"{word} has {len(sets)} sets of keys: at most {_MOST} are supported", position)
+    return sets
+
+
+def _keys(cursor: Cursor) -> Keys:
+    """`(a, b)`, `()` or a single key."""
+    if cursor.take("(", ")"):
+        return ()
+    wrapped = cursor.take("(")
+    region = cursor.until(() if wrapped else (",",))
+    keys = without_aliases(cursor, expression_list(cursor, region, "a column to group by"))
+    if wrapped:
+        cursor.expect(")")
+    return keys
+
+
+def in_set(expression: exp.Expr, left_out: Keys) -> exp.Expr:
+    """A column or condition in a set: keys that are left out are NULL, and GROUPING says which these are.
+
+    >>> import sqlglot
+    >>> print(in_set(sqlglot.condition("COALESCE(k, 'all') || GROUPING(k) || SUM(k)"), (exp.column("k"),)))
+    COALESCE(NULLIF(MAX(k), MAX(k)), 'all') || 1 || SUM(k)
+    """
+    if isinstance(expression, exp.Grouping):
+        bits = "".join("01"[key in left_out] for key in expression.expressions)
+        return exp.Literal.number(int(bits, 2))
+    if expression in left_out:
+        value = exp.Max(this=expression.copy())  # a NULL of the key's type
+        return exp.Nullif(this=value, expression=value.copy())
+    if isinstance(expression, exp.AggFunc):
+        return expression.copy()
+    changed = expression.copy()
+    for key, value in list(expression.args.items()):
+        if isinstance(value, exp.Expr):
+            changed.set(key, in_set(value, left_out))
+        elif isinstance(value, list):
+            changed.set(key, [in_set(each, left_out) if isinstance(each, exp.Expr) else each for each in value])
+    return changed
+
+
+def column_in_set(column: exp.Expr, left_out: Keys) -> exp.Expr:
+    """A column of the select list in a set, under its own name."""
+    changed = in_set(column, left_out)
+    if isinstance(column, exp.Alias) or changed == column:
+        return changed
+    name = column.this.copy() if isinstance(column, exp.Column) else exp.to_identifier(column.sql(), quoted=True)
+    return exp.alias_(changed, name)

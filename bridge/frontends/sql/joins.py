@@ -1,0 +1,197 @@
+"""Joins of streams that standard SQL bounds by time: outer joins, joins of windows, and joins with versions."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sqlglot import exp
+
+from bridge.check.interval_join import partner_times
+from bridge.frontends.cursor import Cursor
+from bridge.frontends.expressions import all_of
+from bridge.frontends.sql.pending import END, START, Windowed, settled
+from bridge.frontends.sql.window_groups import EVENT_TIME, conjuncts
+from bridge.query.epl_output import RStream
+from bridge.query.nodes import Correlate, Filter, Map, Node, Union, Window
+from windows.extents import Range, Rows
+
+Inputs = tuple[tuple[str, Node], ...]
+"""The two inputs of a join, by their aliases."""
+
+_SIDES = {"LEFT": (0,), "RIGHT": (1,), "FULL": (0, 1)}
+"""The inputs whose rows are kept without a partner."""
+
+
+class OuterJoin(NamedTuple):
+    """An outer join of two streams. `kind`: LEFT, RIGHT or FULL. `on`: its conditions. `position`: that of the word JOIN."""
+
+    inputs: Inputs
+    kind: str
+    on: tuple[exp.Expr, ...]
+    position: int
+
+
+def outer_join(cursor: Cursor, join: OuterJoin, where: tuple[exp.Expr, ...], columns: tuple[exp.Expr, ...]) -> Node:
+    """The pairs, and each row that is kept without a partner as soon as nothing can meet it.
+
+    >>> from bridge.frontends.sql.statements import parse
+    >>> text = "SELECT o.id, s.b FROM o LEFT JOIN s ON o.id = s.id AND s.ts BETWEEN o.ts AND o.ts + INTERVAL '4' SECOND"
+    >>> print(parse(text).inputs[0])
+    SELECT o.id, s.b FROM o, s WHERE o.id = s.id AND s.ts BETWEEN o.ts AND o.ts + 4000
+    """
+    for column in columns:
+        if column.find(exp.Star) and not column.find(exp.AggFunc):
+            cursor.fail(f"* beside a {join.kind} JOIN is not supported: name the columns", join.position)
+    if all(isinstance(node, Windowed) for _, node in join.inputs):
+        return _of_windows(cursor, join, where, columns)
+    inputs = tuple((alias, settled(cursor, node)) for alias, node in join.inputs)
+    aliases = [alias.lower() for alias, _ in inputs]
+    bounds = partner_times(all_of(join.on), aliases)
+    if len(bounds) < 2:
+        left, right = (alias for alias, _ in inputs)
+        cursor.fail(
+            f"a {join.kind} JOIN of streams needs bounds of time, or it is never known that nothing will meet a row: add "
+            f"{right}.ts BETWEEN {left}.ts AND {left}.ts + INTERVAL '5' SECOND to ON",
+            join.position,
+        )
+    branches = [_selected(Correlate(inputs, all_of(join.on)), where, columns)]
+    for side in _SIDES[join.kind]:
+        kept, other = aliases[side], aliases[1 - side]
+        after, before = bounds[other, kept], bounds[kept, other]
+        branches.append(_alone(join._replace(inputs=inputs), side, (after, before), where, columns))
+    return Union(tuple(branches))
+
+
+def _alone(
+    join: OuterJoin, side: int, reach: tuple[int, int], where: tuple[exp.Expr, ...], columns: tuple[exp.Expr, ...]
+) -> Node:
+    """The rows of one side without a partner, with NULLs.
+
+    `reach`: how many milliseconds a partner may be after a row, and before it. A row leaves a window when its last
+    chance has passed, and is joined then with all that could have met it.
+    """
+    after, before = reach
+    wait = max(after, -1) + 1
+    kept, other = join.inputs[side][0], join.inputs[1 - side][0]
+    timed: Node = Map(join.inputs[side][1], (exp.Star(), exp.alias_(exp.column("ts"), EVENT_TIME)))
+    decided = RStream(Window(timed, Range(wait))) if wait else timed
+    partners = Window(join.inputs[1 - side][1], Range(max(wait + before, 0) + 1))
+    inputs = ((kept, decided), (other, partners))
+    on, where, columns = (tuple(_timed(each, kept) for each in listed) for listed in (join.on, where, columns))
+    correlated = Correlate(inputs if side == 0 else inputs[::-1], all_of(on), frozenset({kept}), kept)
+    nothing = exp.Is(this=exp.column("ts", table=other), expression=exp.Null())
+    return _selected(correlated, (nothing, *where), columns)
+
+
+def _timed(expression: exp.Expr, alias: str) -> exp.Expr:
+    """The expression with the time of the event in place of the ts of an input."""
+
+    def renamed(node: exp.Expr) -> exp.Expr:
+        found = isinstance(node, exp.Column) and node.name.lower() == "ts" and node.table.lower() == alias.lower()
+        return exp.column(EVENT_TIME, table=node.args["table"].copy()) if found else node
+
+    return expression.copy().transform(renamed)
+
+
+def _selected(node: Node, where: tuple[exp.Expr, ...], columns: tuple[exp.Expr, ...]) -> Node:
+    return Map(Filter(node, all_of(where)) if where else node, columns)
+
+
+# Windows --------------------------------------------------------------------------------------------------------------
+
+
+def joins_windows(inputs: Inputs, conditions: tuple[exp.Expr, ...]) -> bool:
+    """Whether two window functions are joined by the bounds of their windows."""
+    if len(inputs) != 2 or not all(isinstance(node, Windowed) for _, node in inputs):
+        return False
+    return any(_equates(condition, inputs, bound) for condition in conjuncts(conditions) for bound in (START, END))
+
+
+def window_join(cursor: Cursor, inputs: Inputs, conditions: tuple[exp.Expr, ...], position: int) -> Correlate:
+    """The pairs of two streams in the same window, at its end."""
+    size = _common_size(cursor, inputs, position)
+    left, right = ((alias, _content(cursor, node, Range(size, size, _offset(node)))) for alias, node in inputs)
+    return Correlate((left, right), all_of(conditions))
+
+
+def _of_windows(cursor: Cursor, join: OuterJoin, where: tuple[exp.Expr, ...], columns: tuple[exp.Expr, ...]) -> Node:
+    size = _common_size(cursor, join.inputs, join.position)
+    if not joins_windows(join.inputs, join.on):
+        cursor.fail(
+            "a join of windows has window_start = window_start AND window_end = window_end in ON", join.position
+        )
+    branches = list[Node]()
+    for side in _SIDES[join.kind]:
+        kept, other = join.inputs[side], join.inputs[1 - side]
+        rows = (kept[0], _content(cursor, kept[1], Range(size, size, _offset(kept[1]))))
+        partners = (other[0], _content(cursor, other[1], Range(size + 1)))  # at the boundary all of the window is there
+        both = (rows, partners) if side == 0 else (partners, rows)
+        joined = Correlate(both, all_of(join.on), frozenset({kept[0]}), kept[0])
+        nothing = exp.Is(this=exp.column("ts", table=other[0]), expression=exp.Null())
+        branches.append(_selected(joined, (nothing, *where) if branches else where, columns))
+    return branches[0] if len(branches) == 1 else Union(tuple(branches))
+
+
+def _content(cursor: Cursor, node: Node, extent: Range) -> Node:
+    return Window(settled(cursor, node), extent)
+
+
+def _offset(node: Node) -> int:
+    return node.function.offset if isinstance(node, Windowed) else 0
+
+
+def _common_size(cursor: Cursor, inputs: Inputs, position: int) -> int:
+    functions = [node.function for _, node in inputs if isinstance(node, Windowed)]
+    if functions[0] != functions[1]:
+        cursor.fail(
+            "a join of windows wants the same window on both sides: the same function, size and offset", position
+        )
+    if functions[0].kind != "TUMBLE":
+        cursor.fail(f"a join of windows of {functions[0].kind} is not supported: TUMBLE is", position)
+    return functions[0].size
+
+
+def _equates(condition: exp.Expr, inputs: Inputs, bound: str) -> bool:
+    if not isinstance(condition, exp.EQ):
+        return False
+    sides = {
+        node.table.lower(): node.name.lower()
+        for node in (condition.this, condition.expression)
+        if isinstance(node, exp.Column)
+    }
+    return all(
+        isinstance(node, Windowed) and node.bounds.get(sides.get(alias.lower(), "")) == bound for alias, node in inputs
+    )
+
+
+# Versions -------------------------------------------------------------------------------------------------------------
+
+
+def versioned_join(
+    cursor: Cursor, inputs: Inputs, kind: str, on: tuple[exp.Expr, ...], of_stream: bool, position: int
+) -> Correlate:
+    """`JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON …`: each row of the left input with the newest version on the right.
+
+    `of_stream`: the versions are the events of a stream; otherwise the right input is a table of the database.
+    """
+    (left, rows), (right, versions) = ((alias, settled(cursor, node)) for alias, node in inputs)
+    if kind not in ("INNER", "LEFT"):
+        cursor.fail(f"a {kind} JOIN with FOR SYSTEM_TIME AS OF is not supported: JOIN and LEFT JOIN are", position)
+    if of_stream:
+        keys = _keys(on, right)
+        if not keys:
+            cursor.fail(f"ON equates a column of {right} with one of {left}: {right}.k = {left}.k", position)
+        versions = Window(versions, Rows(1), keys)
+    outer = frozenset({left}) if kind == "LEFT" else frozenset[str]()
+    return Correlate(((left, rows), (right, versions)), all_of(on), outer, left)
+
+
+def _keys(on: tuple[exp.Expr, ...], alias: str) -> tuple[exp.Expr, ...]:
+    """The columns of an input that ON equates with the other input."""
+    keys = []
+    for condition in conjuncts(on):
+        sides = [condition.this, condition.expression] if isinstance(condition, exp.EQ) else []
+        own = [side for side in sides if isinstance(side, exp.Column) and side.table.lower() == alias.lower()]
+        if len(own) == 1:
+            keys.append(exp.column(own[0].this.copy()))
+    return tuple(keys)

@@ -1,0 +1,302 @@
+"""The window functions of standard streaming SQL: TUMBLE, HOP, CUMULATE and SESSION, and other spellings of them.
+
+They stand in FROM, as `TABLE(TUMBLE(TABLE s, DESCRIPTOR(ts), INTERVAL '10' SECOND))` and without `TABLE( )`; in GROUP
+BY, as `TUMBLE(ts, INTERVAL '10' SECOND)`; and after a stream, as ksqlDB's `WINDOW TUMBLING (SIZE 10 SECONDS)`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection
+from typing import NamedTuple, NoReturn
+
+from sqlglot import TokenType, exp
+
+from bridge.frontends.clauses import duration
+from bridge.frontends.cursor import Cursor
+from bridge.frontends.expressions import expression_list, without_aliases
+from bridge.frontends.sql.time_values import clock_ms
+from windows.extents import Range
+
+_PARAMETERS = {
+    "TUMBLE": ("SIZE",), "HOP": ("SLIDE", "SIZE"), "CUMULATE": ("STEP", "SIZE"), "SESSION": ("GAP",),
+}  # fmt: skip
+"""The durations of each function, in order. All but SESSION have an optional OFFSET after them."""
+
+_OF_KSQL = {"TUMBLING": "TUMBLE", "HOPPING": "HOP", "SESSION": "SESSION"}
+_TOO_LONG = ("MONTH", "MONTHS", "QUARTER", "QUARTERS", "YEAR", "YEARS")
+_MOST_COPIES = 1000
+"""The greatest number of windows of one function that one row may be in."""
+
+
+@dataclasses.dataclass(frozen=True)
+class WindowFunction:
+    """A window function with its durations in milliseconds. `keys`: what SESSION is partitioned by.
+
+    `slide` is the distance of two starts; for CUMULATE it is the step. SESSION has its gap in `size`.
+    """
+
+    kind: str
+    size: int
+    slide: int
+    offset: int = 0
+    keys: tuple[exp.Expr, ...] = ()
+
+    @property
+    def extent(self) -> Range:
+        """The bridge's window whose boundaries are the ends of these windows.
+
+        >>> str(WindowFunction("HOP", 10_000, 4000).extent)
+        'RANGE 10000 MS SLIDE 4000 MS OFFSET 2000 MS'
+        """
+        return Range(self.size, self.slide, (self.offset + self.size) % self.slide)
+
+    @property
+    def copies(self) -> int:
+        """The greatest number of windows that one row is in."""
+        return -(-self.size // self.slide)
+
+
+class FromFunction(NamedTuple):
+    """A window function in FROM, with the position of its data, which is read by the caller, and of its time column."""
+
+    function: WindowFunction
+    time: str
+    position: int
+
+
+# In FROM --------------------------------------------------------------------------------------------------------------
+
+
+def is_in_from(cursor: Cursor) -> bool:
+    """Whether a window function follows, with or without `TABLE( )`."""
+    outer = 2 if cursor.word() == "TABLE" and cursor.word(1) == "(" else 0
+    return cursor.word(outer) in _PARAMETERS and cursor.word(outer + 1) == "("
+
+
+def in_from(cursor: Cursor, data: Callable[[Cursor], None]) -> FromFunction:
+    """Steps over a window function. `data` reads its input, which is a name or a query in parentheses."""
+    wrapped = cursor.take("TABLE", "(")
+    kind = cursor.word()
+    cursor.at += 1
+    cursor.expect("(")
+    call = _WindowArguments(kind, cursor.position)
+    while True:
+        call.argument(cursor, data)
+        if not cursor.take(","):
+            break
+    function = call.function(cursor)
+    cursor.expect(")")
+    if wrapped:
+        cursor.expect(")")
+    return FromFunction(function, call.time, call.time_position)
+
+
+class _WindowArguments:
+    """The arguments of one call, by position or by name."""
+
+    def __init__(self, kind: str, position: int) -> None:
+        self.kind = kind
+        self.durations: dict[str, int] = {}
+        self.keys: tuple[exp.Expr, ...] = ()
+        self.time, self.time_position, self.position = "", position, position
+        self.count = 0
+
+    def argument(self, cursor: Cursor, data: Callable[[Cursor], None]) -> None:
+        """Steps over the next argument, `SIZE => INTERVAL '10' SECOND` or without the name."""
+        names = ("DATA", "TIMECOL", *_PARAMETERS[self.kind], "OFFSET")
+        named = cursor.word() if cursor.word(1) == "=>" else ""
+        if named:
+            name = {"TIME": "TIMECOL"}.get(named, named)
+            if name not in names:
+                cursor.fail(f"{self.kind} has the arguments {', '.join(names)}, not {cursor.next_text()}")
+            cursor.at += 2
+        elif self.count >= len(names):
+            cursor.fail(f"{self.kind} has the arguments {', '.join(names)}")
+        else:
+            name = names[self.count]
+        self.count += 1
+        match name:
+            case "DATA":
+                cursor.take("TABLE")
+                data(cursor)
+                self.keys = _partition(cursor)
+            case "TIMECOL":
+                self.time, self.time_position = _time_column(cursor)
+            case _:
+                self.durations[name] = window_duration(cursor, signed=name == "OFFSET")
+
+    def function(self, cursor: Cursor) -> WindowFunction:
+        """The function, after its arguments were read."""
+        missing = [name for name in _PARAMETERS[self.kind] if name not in self.durations]
+        if missing or not self.time:
+            wanted = ", ".join(["DESCRIPTOR(ts)", *_PARAMETERS[self.kind]])
+            cursor.fail(f"{self.kind} wants a stream, {wanted}, not {cursor.next_text()}")
+        if self.keys and self.kind != "SESSION":
+            cursor.fail(f"{self.kind} has the same windows for all keys: write the keys in GROUP BY", self.position)
+        return made(cursor, self.kind, self.durations, self.position, self.keys)
+
+
+def _partition(cursor: Cursor) -> tuple[exp.Expr, ...]:
+    if not cursor.take("PARTITION BY"):
+        return ()
+    if cursor.word() == "(":
+        cursor.at += 1
+        keys = expression_list(cursor, cursor.until(()), "a key to partition by")
+        cursor.expect(")")
+    else:  # a comma ends it, as the next argument follows
+        keys = expression_list(cursor, cursor.until((",",)), "a key to partition by")
+    return without_aliases(cursor, keys)
+
+
+def _time_column(cursor: Cursor) -> tuple[str, int]:
+    described = cursor.take("DESCRIPTOR", "(")
+    position = cursor.position
+    name = cursor.name("the time column")
+    while cursor.take("."):
+        name = cursor.name("the time column")
+    if described:
+        cursor.expect(")")
+    return name, position
+
+
+# In GROUP BY and after a stream ---------------------------------------------------------------------------------------
+
+
+def is_in_group_by(cursor: Cursor) -> bool:
+    """Whether `TUMBLE(ts, …)` or the like follows."""
+    return cursor.word() in _PARAMETERS and cursor.word(1) == "("
+
+
+def in_group_by(cursor: Cursor, times: Collection[str] = ("ts",)) -> WindowFunction:
+    """Steps over `HOP(ts, INTERVAL '5' SECOND, INTERVAL '10' SECOND)`."""
+    kind, start = cursor.word(), cursor.position
+    cursor.at += 1
+    cursor.expect("(")
+    check_time(cursor, *_time_column(cursor), times)
+    durations = {}
+    for name in _PARAMETERS[kind]:
+        cursor.expect(",", f" ({kind} wants {' and '.join(_PARAMETERS[kind])})")
+        durations[name] = window_duration(cursor)
+    if kind != "SESSION" and cursor.take(","):
+        durations["OFFSET"] = window_duration(cursor, signed=True)
+    cursor.expect(")")
+    return made(cursor, kind, durations, start)
+
+
+def is_after_stream(cursor: Cursor) -> bool:
+    """Whether ksqlDB's `WINDOW TUMBLING ( … )` follows."""
+    return cursor.word() == "WINDOW" and cursor.word(1) in _OF_KSQL
+
+
+def after_stream(cursor: Cursor) -> WindowFunction:
+    """Steps over `WINDOW HOPPING (SIZE 10 SECONDS, ADVANCE BY 5 SECONDS)`, `WINDOW SESSION (5 SECONDS)`."""
+    cursor.expect("WINDOW")
+    start, kind = cursor.position, _OF_KSQL[cursor.word()]
+    cursor.at += 1
+    cursor.expect("(")
+    durations: dict[str, int] = {}
+    if kind == "SESSION":
+        durations["GAP"] = window_duration(cursor)
+        cursor.take(",")
+    while cursor.word() not in (")", ""):
+        _ksql_property(cursor, durations)
+        if not cursor.take(","):
+            break
+    cursor.expect(")")
+    missing = [name for name in _PARAMETERS[kind] if name not in durations]
+    if missing:
+        words = {"SLIDE": "ADVANCE BY"}
+        cursor.fail(f"{words.get(missing[0], missing[0])} is missing in this window", start)
+    return made(cursor, kind, durations, start)
+
+
+def _ksql_property(cursor: Cursor, durations: dict[str, int]) -> None:
+    if cursor.take("SIZE"):
+        durations["SIZE"] = window_duration(cursor)
+    elif cursor.take("ADVANCE", "BY"):
+        durations["SLIDE"] = window_duration(cursor)
+    elif cursor.word() in ("GRACE", "RETENTION"):
+        cursor.fail(f"{cursor.word()} is not supported: connect(lateness=…) is how long late events are waited for")
+    else:
+        cursor.fail(f"SIZE or ADVANCE BY is expected, not {cursor.next_text()}")
+
+
+# Durations ------------------------------------------------------------------------------------------------------------
+
+
+def made(
+    cursor: Cursor, kind: str, durations: dict[str, int], position: int, keys: tuple[exp.Expr, ...] = ()
+) -> WindowFunction:
+    """The function of these durations; fails at `position` if they do not fit together."""
+    size = durations.get("SIZE", durations.get("GAP", 0))
+    slide = durations.get("SLIDE", durations.get("STEP", size))
+    if kind == "CUMULATE" and size % slide:
+        whole = size // slide * slide or slide
+        cursor.fail(
+            f"the size of CUMULATE is a multiple of its step, as the last step would be cut: with steps of {slide} MS for "
+            f"example a size of {whole} MS",
+            position,
+        )
+    period = slide if kind == "HOP" else size
+    found = WindowFunction(kind, size, slide, durations.get("OFFSET", 0) % period, keys)
+    if found.copies > _MOST_COPIES:
+        cursor.fail(f"a row would be in {found.copies} windows: at most {_MOST_COPIES} are supported", position)
+    return found
+
+
+def window_duration(cursor: Cursor, signed: bool = False) -> int:
+    """`INTERVAL '10' SECOND`, `INTERVAL '0:10' MINUTE TO SECOND`, `10 SECONDS`; if `signed`, also `INTERVAL '-4' SECOND`."""
+    ahead = 1 if cursor.word() == "INTERVAL" else 0
+    token = cursor.peek(ahead)
+    text = token.text if token is not None and token.token_type == TokenType.STRING else ""
+    unit = (text.split()[-1] if text and text.split()[-1].isalpha() else cursor.word(ahead + 1)).upper()
+    if unit in _TOO_LONG:
+        cursor.fail(f"{unit}: such windows differ in length; write days or less")
+    if ":" in text:
+        return _clock(cursor, text)
+    if signed and text.strip().startswith("-"):
+        return -_negated(cursor, text)
+    if signed and text.strip() == "0":
+        cursor.at += ahead + 2
+        return 0
+    return duration(cursor)
+
+
+def _clock(cursor: Cursor, text: str) -> int:
+    first, last = cursor.word(2), cursor.word(4)
+    found = clock_ms(text, first, last) if cursor.word(3) == "TO" else None
+    if found is None or found < 1:
+        cursor.fail("INTERVAL '0:10' MINUTE TO SECOND: the parts do not fit the units")
+    cursor.at += 5
+    return found
+
+
+def _negated(cursor: Cursor, text: str) -> int:
+    """The duration of `INTERVAL '-4' SECOND` without its sign."""
+    start, end = cursor.at, Cursor(f"INTERVAL '{text.strip()[1:]}' {cursor.word(2)}")
+    found = duration(end)
+    cursor.at = start + (2 if text.strip()[-1].isalpha() else 3)
+    return found
+
+
+def check_time(cursor: Cursor, name: str, position: int, times: Collection[str]) -> None:
+    """Fails at a column that is not the time of the events."""
+    if name.lower() not in times:
+        _refuse_time(cursor, name, position)
+
+
+def _refuse_time(cursor: Cursor, name: str, position: int) -> NoReturn:
+    if name.lower().startswith("proc"):
+        cursor.fail(
+            f"{name!r} is not the time of the events: the clock would give other rows in a replay; write DESCRIPTOR(ts), "
+            "and connect(clock='system') for time that passes by the clock",
+            position,
+        )
+    if name.lower() in ("window_time", "window_end", "window_start"):
+        cursor.fail(
+            f"windows over the results of windows by {name} are not supported: their time is ts, the end of their "
+            "window, at which the next window begins; group the events themselves by the larger window",
+            position,
+        )
+    cursor.fail(f"{name!r} is not the time of the events, which is ts: write DESCRIPTOR(ts)", position)

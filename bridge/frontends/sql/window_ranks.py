@@ -1,0 +1,122 @@
+"""Numbers of the rows of a window, which are decided at its end: `PARTITION BY window_start, window_end, k ORDER BY v`.
+
+All rows of a window come at one time. They are sorted by key and value, and counted per key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from sqlglot import exp
+
+from bridge.frontends.expressions import all_of
+from bridge.frontends.sql.pending import END, START, TIME, Windowed, moved
+from bridge.frontends.sql.window_groups import EVENT_TIME
+from bridge.query.epl_output import OrderLimitDistinct
+from bridge.query.expressions import col, count
+from bridge.query.nodes import Aggregate, Filter, Map, Node, Window
+from windows.extents import Now
+
+_NUMBER = "row_rank"
+"""The name of a number that is not selected."""
+
+Columns = tuple[exp.Expr, ...]
+
+
+def end_of(rows: Windowed) -> Node:
+    """All rows of each window at its end, with their own times as one more column."""
+    timed = Map(rows.input, (exp.Star(), exp.alias_(exp.column("ts"), EVENT_TIME)))
+    return Window(timed, rows.function.extent)
+
+
+class Numbering(NamedTuple):
+    """The rows of an instant, with columns, numbered per key in an order."""
+
+    rows: Node
+    columns: Columns
+    keys: Columns
+    order: tuple[exp.Ordered, ...]
+
+    def with_time(self, name: str) -> Numbering:
+        """The same with the time of the event in place of ts, which is that of the window's end."""
+
+        def timed(value: exp.Expr) -> exp.Expr:
+            is_time = isinstance(value, exp.Column) and value.name.lower() == "ts"
+            return exp.column(name) if is_time else value
+
+        columns, keys = (tuple(each.copy().transform(timed) for each in listed) for listed in (self.columns, self.keys))
+        order = tuple(
+            exp.Ordered(this=one.this.copy().transform(timed), desc=one.args.get("desc")) for one in self.order
+        )
+        return self._replace(columns=columns, keys=keys, order=order)
+
+    def node(
+        self,
+        limit: tuple[int, int],
+        number: str | None,
+        placed: Callable[[Columns, exp.Expr], Columns],
+        windowed: Windowed | None,
+    ) -> Node:
+        """The rows whose numbers are within `limit`. `number`: the name of the number, if it is selected.
+
+        `placed` puts it among the columns. `windowed`: the rows whose bounds the columns name.
+        """
+        least, most = limit
+        if not self.keys and number is None and least == 1:
+            arranged = OrderLimitDistinct(self.rows, tuple(map(term_of, self.order)), most)
+            return Map(arranged, tuple(_bounded(column, windowed) for column in self.columns))
+        terms = (*(exp.Ordered(this=key.copy(), desc=False) for key in self.keys), *map(term_of, self.order))
+        own = [column for column in self.columns if not _has_bound(column, windowed)]
+        name = number or _NUMBER
+        counted = Aggregate(
+            Window(OrderLimitDistinct(self.rows, terms), Now()),
+            (*map(last_of_rows, own), exp.alias_(count(), col(name).this)),
+            self.keys,
+        )
+        conditions: list[exp.Expr] = [exp.LTE(this=col(name), expression=exp.Literal.number(most))]
+        if least > 1:
+            conditions.append(exp.GTE(this=col(name), expression=exp.Literal.number(least)))
+        listed = tuple(
+            _bounded(column, windowed) if _has_bound(column, windowed) else col(column.alias_or_name)
+            for column in self.columns
+        )
+        return Map(
+            Filter(counted, all_of(tuple(conditions))), listed if number is None else placed(listed, col(number))
+        )
+
+
+def term_of(term: exp.Ordered) -> exp.Ordered:
+    """A term of ORDER BY without what a database would need."""
+    return exp.Ordered(this=term.this.copy(), desc=bool(term.args.get("desc")))
+
+
+def last_of_rows(column: exp.Expr) -> exp.Expr:
+    """A column of the newest row of a window."""
+    value = column.this if isinstance(column, exp.Alias) else column
+    changed = over_columns(value, lambda named: exp.Last(this=named.copy()))
+    return exp.alias_(changed, col(column.alias_or_name).this)
+
+
+def over_columns(value: exp.Expr, change: Callable[[exp.Column], exp.Expr]) -> exp.Expr:
+    """The expression with each of its columns changed."""
+    return value.copy().transform(lambda node: change(node) if isinstance(node, exp.Column) else node)
+
+
+def _has_bound(column: exp.Expr, windowed: Windowed | None) -> bool:
+    return windowed is not None and windowed.has_bound(column)
+
+
+def _bounded(column: exp.Expr, windowed: Windowed | None) -> exp.Expr:
+    """A column with the bounds of the window, whose end is the time of the row."""
+    if windowed is None or not _has_bound(column, windowed):
+        return column
+    ts: exp.Expr = exp.column("ts")
+    bounds = {START: moved(ts, -windowed.function.size), END: ts, TIME: moved(ts, -1)}
+
+    def bounded(named: exp.Column) -> exp.Expr:
+        bound = windowed.bound(named)
+        return named if bound is None else bounds[bound].copy()
+
+    value = column.this if isinstance(column, exp.Alias) else column
+    return exp.alias_(over_columns(value, bounded), col(column.alias_or_name).this)

@@ -17,7 +17,7 @@ OF_GROUPS, OF_ROWS = "groups", "rows"
 """Bounds of windows that have ended, one result per group; and bounds beside single rows, whose windows are still open."""
 
 
-def marked(column: exp.Expr, what: str) -> exp.Expr:
+def mark(column: exp.Expr, what: str) -> exp.Expr:
     """The column, marked as a bound."""
     column.meta[_MARK] = what
     return column

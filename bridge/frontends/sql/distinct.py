@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor
-from bridge.frontends.sql.pending import settled
+from bridge.frontends.sql.undecided import decide
 from bridge.query.expressions import col
 from bridge.query.nodes import Aggregate, Filter, Map, Node, Window
 from windows.extents import FirstRows
@@ -13,7 +13,7 @@ from windows.extents import FirstRows
 
 def distinct_rows(cursor: Cursor, node: Node, position: int, what: str = "DISTINCT") -> Node:
     """Each combination of the columns once, at its first row."""
-    node = settled(cursor, node)
+    node = decide(cursor, node)
     names = names_of(node)
     if names is None:
         cursor.fail(f"{what} wants the columns by name: SELECT a, b instead of *", position)

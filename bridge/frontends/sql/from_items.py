@@ -12,9 +12,9 @@ from bridge.frontends.cursor import Cursor
 from bridge.frontends.expressions import Qualifiers, aliases_of, single_expression
 from bridge.frontends.sql.clauses import Clause, matching, window
 from bridge.frontends.sql.match_recognize import match_recognize
-from bridge.frontends.sql.pending import WINDOW_COLUMNS, Windowed, settled
 from bridge.frontends.sql.refused import AFTER_FROM, NO_STREAM, REFUSED, STOPS, refuse_next
 from bridge.frontends.sql.times import times_of
+from bridge.frontends.sql.undecided import WINDOW_COLUMNS, RowsInWindows, decide
 from bridge.frontends.sql.window_functions import after_stream, check_time, in_from, is_after_stream, is_in_from
 from bridge.query.nodes import MatchRecognize, Node, Stream, source_name
 from windows.schema import Schema
@@ -115,9 +115,9 @@ class FromClause:
         position, found = self.cursor.position, list[tuple[str | None, Node]]()
         function, time, time_position = in_from(self.cursor, lambda cursor: found.append(self._source()))
         name, node = found[0]
-        node = settled(self.cursor, node)
+        node = decide(self.cursor, node)
         check_time(self.cursor, time, time_position, times_of(self.cursor, node))
-        return name, Windowed(node, function, position=position)
+        return name, RowsInWindows(node, function, position=position)
 
     def _source(self) -> tuple[str | None, Node]:
         return self._subquery() if self.cursor.word() == "(" else self._named()
@@ -183,7 +183,7 @@ def _windowed(cursor: Cursor) -> Clause:
     position = cursor.position
     function = after_stream(cursor)
     columns = (("*", None), *WINDOW_COLUMNS.items(), *_OF_KSQL.items())
-    return lambda node, names: Windowed(node, function, columns, implied=True, position=position)
+    return lambda node, names: RowsInWindows(node, function, columns, implied=True, position=position)
 
 
 def _system_time(cursor: Cursor) -> str:
@@ -213,7 +213,7 @@ def aliased(cursor: Cursor, items: Iterable[FromItem]) -> tuple[tuple[str, Node]
     for place, item in enumerate(items, 1):
         alias, node = item.alias or f"input{place}", item.node
         for clause in item.clauses:
-            node = settled(cursor, node)
+            node = decide(cursor, node)
             node = clause(node, Qualifiers(alias, aliases_of(node)))
         if alias.lower() in inputs:
             cursor.fail(f"two inputs are called {alias!r}: give one of them an alias", item.position)

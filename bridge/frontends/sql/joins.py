@@ -9,7 +9,7 @@ from sqlglot import exp
 from bridge.check.interval_join import partner_times
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.expressions import all_of
-from bridge.frontends.sql.pending import END, START, Windowed, settled
+from bridge.frontends.sql.undecided import END, START, RowsInWindows, decide
 from bridge.frontends.sql.window_groups import EVENT_TIME, conjuncts
 from bridge.query.epl_output import RStream
 from bridge.query.nodes import Correlate, Filter, Map, Node, Union, Window
@@ -42,9 +42,9 @@ def outer_join(cursor: Cursor, join: OuterJoin, where: tuple[exp.Expr, ...], col
     for column in columns:
         if column.find(exp.Star) and not column.find(exp.AggFunc):
             cursor.fail(f"* beside a {join.kind} JOIN is not supported: name the columns", join.position)
-    if all(isinstance(node, Windowed) for _, node in join.inputs):
+    if all(isinstance(node, RowsInWindows) for _, node in join.inputs):
         return _of_windows(cursor, join, where, columns)
-    inputs = tuple((alias, settled(cursor, node)) for alias, node in join.inputs)
+    inputs = tuple((alias, decide(cursor, node)) for alias, node in join.inputs)
     aliases = [alias.lower() for alias, _ in inputs]
     bounds = partner_times(all_of(join.on), aliases)
     if len(bounds) < 2:
@@ -102,7 +102,7 @@ def _selected(node: Node, where: tuple[exp.Expr, ...], columns: tuple[exp.Expr, 
 
 def joins_windows(inputs: Inputs, conditions: tuple[exp.Expr, ...]) -> bool:
     """Whether two window functions are joined by the bounds of their windows."""
-    if len(inputs) != 2 or not all(isinstance(node, Windowed) for _, node in inputs):
+    if len(inputs) != 2 or not all(isinstance(node, RowsInWindows) for _, node in inputs):
         return False
     return any(_equates(condition, inputs, bound) for condition in conjuncts(conditions) for bound in (START, END))
 
@@ -133,15 +133,15 @@ def _of_windows(cursor: Cursor, join: OuterJoin, where: tuple[exp.Expr, ...], co
 
 
 def _content(cursor: Cursor, node: Node, extent: Range) -> Node:
-    return Window(settled(cursor, node), extent)
+    return Window(decide(cursor, node), extent)
 
 
 def _offset(node: Node) -> int:
-    return node.function.offset if isinstance(node, Windowed) else 0
+    return node.function.offset if isinstance(node, RowsInWindows) else 0
 
 
 def _common_size(cursor: Cursor, inputs: Inputs, position: int) -> int:
-    functions = [node.function for _, node in inputs if isinstance(node, Windowed)]
+    functions = [node.function for _, node in inputs if isinstance(node, RowsInWindows)]
     if functions[0] != functions[1]:
         cursor.fail(
             "a join of windows wants the same window on both sides: the same function, size and offset", position
@@ -160,7 +160,8 @@ def _equates(condition: exp.Expr, inputs: Inputs, bound: str) -> bool:
         if isinstance(node, exp.Column)
     }
     return all(
-        isinstance(node, Windowed) and node.bounds.get(sides.get(alias.lower(), "")) == bound for alias, node in inputs
+        isinstance(node, RowsInWindows) and node.bounds.get(sides.get(alias.lower(), "")) == bound
+        for alias, node in inputs
     )
 
 
@@ -174,7 +175,7 @@ def versioned_join(
 
     `of_stream`: the versions are the events of a stream; otherwise the right input is a table of the database.
     """
-    (left, rows), (right, versions) = ((alias, settled(cursor, node)) for alias, node in inputs)
+    (left, rows), (right, versions) = ((alias, decide(cursor, node)) for alias, node in inputs)
     if kind not in ("INNER", "LEFT"):
         cursor.fail(f"a {kind} JOIN with FOR SYSTEM_TIME AS OF is not supported: JOIN and LEFT JOIN are", position)
     if of_stream:

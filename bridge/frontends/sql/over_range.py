@@ -10,8 +10,8 @@ from typing import NoReturn
 from sqlglot import exp
 
 from bridge.frontends.sql.over_rows import OverRows
-from bridge.frontends.sql.pending import settled
 from bridge.frontends.sql.time_values import interval_ms
+from bridge.frontends.sql.undecided import decide
 from bridge.frontends.sql.window_groups import EVENT_TIME
 from bridge.frontends.sql.window_ranks import over_columns
 from bridge.query.epl_columns import SubqueryColumn
@@ -35,7 +35,7 @@ class OverRange(OverRows):
 
     def node(self, below: Node, columns: tuple[exp.Expr, ...], qualify: tuple[exp.Expr, ...]) -> Node:
         """The query objects; `qualify` are conditions on the values."""
-        timed = Map(settled(self.cursor, below), (exp.Star(), exp.alias_(exp.column("ts"), EVENT_TIME)))
+        timed = Map(decide(self.cursor, below), (exp.Star(), exp.alias_(exp.column("ts"), EVENT_TIME)))
         node: Node = RStream(Window(timed, Now()))
         names: dict[exp.Expr, str] = {}
         for window in (found for each in (*columns, *qualify) for found in each.find_all(exp.Window)):

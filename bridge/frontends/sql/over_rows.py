@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor, Region, word_of
 from bridge.frontends.expressions import position_of
-from bridge.frontends.sql.pending import settled
+from bridge.frontends.sql.undecided import decide
 from bridge.query.expressions import count
 from bridge.query.nodes import Aggregate, Node, Window
 from windows.extent import Extent
@@ -74,7 +74,7 @@ class OverRows:
 
     def node(self, below: Node, columns: tuple[exp.Expr, ...], qualify: tuple[exp.Expr, ...]) -> Node:
         """The query objects; `qualify` are conditions on the values."""
-        below = settled(self.cursor, below)
+        below = decide(self.cursor, below)
         windows = [node for each in (*columns, *qualify) for node in each.find_all(exp.Window)]
         frames = [self._frame(window) for window in windows]
         keys = frames[0].keys

@@ -11,9 +11,9 @@ from sqlglot import exp
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.sql.bounds import OF_ROWS, bounds_among
 from bridge.frontends.sql.over_rows import NUMBERS, OverRows
-from bridge.frontends.sql.pending import Pending, Windowed, settled
 from bridge.frontends.sql.times import times_of, without_time
-from bridge.frontends.sql.window_groups import EVENT_TIME, Grouping, grouped
+from bridge.frontends.sql.undecided import RowsInWindows, UndecidedNode, decide
+from bridge.frontends.sql.window_groups import EVENT_TIME, Grouping, group_by_windows
 from bridge.frontends.sql.window_ranks import Numbering, end_of, last_of_rows, over_columns, term_of
 from bridge.query.epl_columns import SubqueryColumn
 from bridge.query.expressions import col, count
@@ -25,7 +25,7 @@ _BEFORE = "rows_before"
 
 
 @dataclasses.dataclass(frozen=True)
-class Ranked(Pending):
+class RankedRows(UndecidedNode):
     """The rows of `input` with `columns`, and their number in a partition as the column `name`."""
 
     input: Node
@@ -41,10 +41,10 @@ class Ranked(Pending):
         place = len(columns) if self.place is None else min(self.place, len(columns))
         return (*columns[:place], number, *columns[place:])
 
-    def settled(self, cursor: Cursor) -> Node:
+    def decide(self, cursor: Cursor) -> Node:
         """Without a condition on it, the number is one of all rows so far, in the order of time."""
         number = exp.alias_(self.window.copy(), col(self.name).this)
-        rows = settled(cursor, self.input)
+        rows = decide(cursor, self.input)
         order = self.window.args.get("order")
         by_time = order is not None and all(self._is_time(cursor, term) for term in order.expressions)
         if not isinstance(self.window.this, exp.RowNumber) or not by_time:
@@ -62,16 +62,16 @@ class Ranked(Pending):
 
 
 @as_text.register
-def _(node: Ranked) -> str:
+def _(node: RankedRows) -> str:
     return f"{node.input} (RANK)"
 
 
 def _rows(node: Node) -> Node:
-    return node.input if isinstance(node, Windowed) else node
+    return node.input if isinstance(node, RowsInWindows) else node
 
 
-def ranked(node: Node, columns: tuple[exp.Expr, ...], position: int) -> Ranked | None:
-    """The select list as a Ranked, if the only OVER in it is a column that numbers rows."""
+def ranking_of(node: Node, columns: tuple[exp.Expr, ...], position: int) -> RankedRows | None:
+    """The select list as a RankedRows, if the only OVER in it is a column that numbers rows."""
     over = [column for column in columns if column.find(exp.Window)]
     if len(over) != 1 or not isinstance(over[0], exp.Alias) or not isinstance(over[0].this, exp.Window):
         return None
@@ -80,7 +80,7 @@ def ranked(node: Node, columns: tuple[exp.Expr, ...], position: int) -> Ranked |
     others = tuple(column for column in columns if column is not over[0])
     before = columns[: next(place for place, column in enumerate(columns) if column is over[0])]
     place = sum(not (isinstance(column, exp.Column) and column.name.lower() == "ts") for column in before)
-    return Ranked(node, others, over[0].alias, over[0].this, position, place)
+    return RankedRows(node, others, over[0].alias, over[0].this, position, place)
 
 
 def limit_in(condition: exp.Expr, is_number: Callable[[exp.Expr], bool]) -> tuple[int, int] | None:
@@ -123,7 +123,7 @@ class FirstOfRank:
     `time` is the name of the time of the rows in the result, after `node` was called.
     """
 
-    def __init__(self, cursor: Cursor, rows: Ranked, limit: tuple[int, int], numbered: bool) -> None:
+    def __init__(self, cursor: Cursor, rows: RankedRows, limit: tuple[int, int], numbered: bool) -> None:
         self.cursor, self.rows, self.numbered = cursor, rows, numbered
         self.least, self.count = limit
         self.time = "ts"
@@ -139,9 +139,9 @@ class FirstOfRank:
     def node(self) -> Node:
         """The query objects."""
         rows = self.rows.input
-        if isinstance(rows, Windowed) and any(map(rows.has_bound, self.keys)):
+        if isinstance(rows, RowsInWindows) and any(map(rows.has_bound, self.keys)):
             return self._of_windows(rows)
-        below = settled(self.cursor, rows)
+        below = decide(self.cursor, rows)
         columns = without_time(below, self.rows.columns)
         if bounds := bounds_among(self.cursor, below, self.keys):
             return self._of_groups(below, columns, bounds)
@@ -193,7 +193,7 @@ class FirstOfRank:
 
     # In windows
 
-    def _of_windows(self, rows: Windowed) -> Node:
+    def _of_windows(self, rows: RowsInWindows) -> Node:
         """The numbers in the windows of a window function, at their end."""
         keys = tuple(key for key in self.keys if not rows.has_bound(key))
         (first, *others), listed = self.order, self._with_event_time()
@@ -203,7 +203,7 @@ class FirstOfRank:
                 listed = self._listed(listed, exp.Literal.number(1))
             function = exp.Last if first.args.get("desc") else exp.First
             columns = tuple(_of_group(column, rows, function) for column in listed)
-            return grouped(rows, Grouping(columns, (), keys, ()))
+            return group_by_windows(rows, Grouping(columns, (), keys, ()))
         if rows.function.kind not in ("TUMBLE", "HOP"):
             self._fail(
                 f"the first rows by value in windows of {rows.function.kind} are not supported: TUMBLE and HOP are"
@@ -217,7 +217,7 @@ class FirstOfRank:
         keys = tuple(key for key in self.keys if not bounds_among(self.cursor, below, [key]))
         return self._numbered(Numbering(below, columns, keys, self.order), None)
 
-    def _numbered(self, numbering: Numbering, rows: Windowed | None) -> Node:
+    def _numbered(self, numbering: Numbering, rows: RowsInWindows | None) -> Node:
         if not isinstance(self.kind, exp.RowNumber):
             self._fail(f"{self.kind.sql_name()} in windows is not supported: ROW_NUMBER() is")
         name = self.rows.name if self.numbered else None
@@ -238,7 +238,7 @@ class FirstOfRank:
         self.cursor.fail(message, self.rows.position)
 
 
-def _of_group(column: exp.Expr, rows: Windowed, function: type[exp.Expr]) -> exp.Expr:
+def _of_group(column: exp.Expr, rows: RowsInWindows, function: type[exp.Expr]) -> exp.Expr:
     """A column of the first or last row of a group; the bounds of the window are those of the group."""
     value = column.this if isinstance(column, exp.Alias) else column
     changed = over_columns(value, lambda named: named if rows.bound(named) else function(this=named.copy()))

@@ -9,17 +9,17 @@ from bridge.frontends.clauses import positive_integer
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.sql.distinct import distinct_rows
 from bridge.frontends.sql.from_items import Results
-from bridge.frontends.sql.pending import settled
 from bridge.frontends.sql.refused import REFUSED, refuse_next
 from bridge.frontends.sql.select_core import SelectReader
 from bridge.frontends.sql.times import times_of
+from bridge.frontends.sql.undecided import decide
 from bridge.query.nodes import Node, Union, Window
 from windows.extents import FirstRows
 
 
 def select(cursor: Cursor) -> Node:
     """Steps over `[WITH …] SELECT … [UNION ALL …] [ORDER BY ts] [LIMIT n]`; `;` or the end must follow."""
-    return settled(cursor, _query(cursor, {}))
+    return decide(cursor, _query(cursor, {}))
 
 
 def _query(cursor: Cursor, results: Results) -> Node:
@@ -29,7 +29,7 @@ def _query(cursor: Cursor, results: Results) -> Node:
     _step_order(cursor, node)
     if cursor.word() == "LIMIT":
         cursor.expect("LIMIT")
-        node = Window(settled(cursor, node), FirstRows(positive_integer(cursor)))
+        node = Window(decide(cursor, node), FirstRows(positive_integer(cursor)))
     if cursor.word() not in (")", ";") and cursor.peek():
         refuse_next(cursor)
         cursor.fail(f"unexpected {cursor.next_text()}")
@@ -42,11 +42,11 @@ def _united(cursor: Cursor, results: Results) -> Node:
     while cursor.take("UNION"):
         keeps = cursor.take("ALL")
         cursor.take("DISTINCT")
-        others.append(settled(cursor, _term(cursor, results)))
+        others.append(decide(cursor, _term(cursor, results)))
         if not keeps:
-            united = Union((settled(cursor, node), *others))
+            united = Union((decide(cursor, node), *others))
             node, others = distinct_rows(cursor, united, position, "UNION"), []
-    return Union((settled(cursor, node), *others)) if others else node
+    return Union((decide(cursor, node), *others)) if others else node
 
 
 def _step_order(cursor: Cursor, node: Node) -> None:

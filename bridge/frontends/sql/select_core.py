@@ -26,14 +26,14 @@ from bridge.frontends.sql.grouping_sets import column_in_set, grouping_sets, in_
 from bridge.frontends.sql.joins import OuterJoin, joins_windows, outer_join, versioned_join, window_join
 from bridge.frontends.sql.over_range import OverRange, is_range
 from bridge.frontends.sql.over_rows import OverRows, give_places, has_over, without_over
-from bridge.frontends.sql.pending import START, Windowed, settled, truncation
-from bridge.frontends.sql.ranks import FirstOfRank, Ranked, limit_in, ranked
+from bridge.frontends.sql.ranks import FirstOfRank, RankedRows, limit_in, ranking_of
 from bridge.frontends.sql.refused import GROUPINGS, NO_STREAM, STOPS, refuse_next
 from bridge.frontends.sql.select_list import is_star, standard, unaliased, with_time_named
 from bridge.frontends.sql.time_values import arithmetic_of
 from bridge.frontends.sql.times import times_of, without_time
+from bridge.frontends.sql.undecided import START, RowsInWindows, decide, truncation
 from bridge.frontends.sql.window_functions import WindowFunction, in_group_by, is_in_group_by
-from bridge.frontends.sql.window_groups import Grouping, conjuncts, grouped, regrouped, with_columns
+from bridge.frontends.sql.window_groups import Grouping, conjuncts, group_by_windows, regroup_by_windows, with_columns
 from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Union, Window
 
 _RANK = "row_rank"
@@ -92,7 +92,7 @@ class SelectReader:
             if joins_windows(inputs, conditions):
                 self.rows = window_join(self.cursor, inputs, conditions, position)
                 return
-            decided = tuple((alias, settled(self.cursor, node)) for alias, node in inputs)
+            decided = tuple((alias, decide(self.cursor, node)) for alias, node in inputs)
             self.rows = Correlate(decided, all_of(conditions) if conditions else None)
         elif (as_of := source.items[1].as_of) is not None:
             self.rows = versioned_join(self.cursor, inputs, special.kind, conditions, as_of == "ts", special.position)
@@ -114,7 +114,7 @@ class SelectReader:
 
     def _resolved(self, expressions: tuple[exp.Expr, ...] | list[exp.Expr]) -> tuple[exp.Expr, ...]:
         times = times_of(self.cursor, _below(self.rows))
-        if isinstance(self.rows, Windowed):
+        if isinstance(self.rows, RowsInWindows):
             times |= set(self.rows.bounds)
         return tuple(arithmetic_of(each, times) for each in resolve(self.cursor, expressions, self.names))
 
@@ -153,7 +153,7 @@ class SelectReader:
         cursor, position = self.cursor, self.cursor.position
         word = cursor.word()
         sets = grouping_sets(cursor)
-        if self.sets or not isinstance(self.rows, Windowed):
+        if self.sets or not isinstance(self.rows, RowsInWindows):
             cursor.fail(f"{word} is not supported: {GROUPINGS[word]}", position)
         self.sets = [self._resolved(keys) for keys in sets]
 
@@ -173,7 +173,7 @@ class SelectReader:
         return ()
 
     def _set_function(self, function: WindowFunction) -> None:
-        if self.function is not None or isinstance(self.rows, Windowed):
+        if self.function is not None or isinstance(self.rows, RowsInWindows):
             self.cursor.fail("a second window: the rows are grouped by one", self.function_at)
         if _has_window(self.rows):
             self.cursor.fail(
@@ -186,8 +186,8 @@ class SelectReader:
     def tree(self) -> Node:
         """The query objects."""
         if self.function is not None:
-            self.rows = Windowed(
-                settled(self.cursor, self.rows), self.function, implied=True, position=self.function_at
+            self.rows = RowsInWindows(
+                decide(self.cursor, self.rows), self.function, implied=True, position=self.function_at
             )
         node = self._undistinct()
         if self.distinct and not self._groups_distinct():
@@ -199,11 +199,11 @@ class SelectReader:
             return self._outer_join(self.outer)
         if self.qualify or self.over_at:
             return self._over()
-        if isinstance(self.rows, Ranked):
+        if isinstance(self.rows, RankedRows):
             return self._of_ranked(self.rows)
-        if isinstance(self.rows, Windowed) and (found := self._of_windowed(self.rows)) is not None:
+        if isinstance(self.rows, RowsInWindows) and (found := self._of_windowed(self.rows)) is not None:
             return found
-        return self._plain(self._filtered(settled(self.cursor, self.rows)))
+        return self._plain(self._filtered(decide(self.cursor, self.rows)))
 
     def _filtered(self, node: Node) -> Node:
         return Filter(node, all_of(self.conditions)) if self.conditions else node
@@ -221,7 +221,7 @@ class SelectReader:
                         self.keys_at,
                     )
                 step_final(cursor)
-                return regrouped(node, columns, self.keys, self.having)
+                return regroup_by_windows(node, columns, self.keys, self.having)
             having = self.having[0] if self.having else None
             return Aggregate(node, columns, self.keys, having, **on_change(cursor))
         if self.having:
@@ -248,7 +248,7 @@ class SelectReader:
 
     # Windows
 
-    def _of_windowed(self, rows: Windowed) -> Node | None:
+    def _of_windowed(self, rows: RowsInWindows) -> Node | None:
         """The query objects over a window function; None if its bounds are plain columns."""
         aliases = {item.alias.lower(): item.this for item in self.columns if isinstance(item, exp.Alias)}
         keys = [unaliased(key, aliases, rows) for key in self.keys]
@@ -265,12 +265,12 @@ class SelectReader:
             self._check_session(rows, others)
             columns = tuple(map(standard, self.columns))
             by = Grouping(columns, self.conditions, others, tuple(map(standard, having)))
-            return self._of_sets(rows, by) if self.sets else grouped(rows, by)
+            return self._of_sets(rows, by) if self.sets else group_by_windows(rows, by)
         if aggregates:
             self.cursor.fail("GROUP BY window_start, window_end is missing: the windows are not grouped", rows.position)
         return with_columns(rows, self.conditions, without_time(rows.input, self.columns))
 
-    def _of_sets(self, rows: Windowed, by: Grouping) -> Node:
+    def _of_sets(self, rows: RowsInWindows, by: Grouping) -> Node:
         """A union of the groups by each set of keys."""
         listed = list(dict.fromkeys(key for keys in self.sets for key in keys))
         branches = []
@@ -278,10 +278,10 @@ class SelectReader:
             left_out = tuple(key for key in listed if key not in keys)
             columns = tuple(column_in_set(column, left_out) for column in by.columns)
             having = tuple(in_set(condition, left_out) for condition in by.having)
-            branches.append(grouped(rows, Grouping(columns, by.conditions, (*by.keys, *keys), having)))
+            branches.append(group_by_windows(rows, Grouping(columns, by.conditions, (*by.keys, *keys), having)))
         return Union(tuple(branches)) if len(branches) > 1 else branches[0]
 
-    def _check_session(self, rows: Windowed, keys: tuple[exp.Expr, ...]) -> None:
+    def _check_session(self, rows: RowsInWindows, keys: tuple[exp.Expr, ...]) -> None:
         function = rows.function
         if function.kind == "SESSION" and not rows.implied and set(function.keys) != set(keys):
             wanted = ", ".join(key.sql() for key in function.keys) or "nothing"
@@ -289,7 +289,7 @@ class SelectReader:
 
     def _groups_distinct(self) -> bool:
         rows = self.rows
-        return self.distinct and isinstance(rows, Windowed) and any(map(rows.has_bound, self.columns))
+        return self.distinct and isinstance(rows, RowsInWindows) and any(map(rows.has_bound, self.columns))
 
     def _outer_join(self, join: OuterJoin) -> Node:
         aggregates = self.grouped or self.having or any(item.find(exp.AggFunc) for item in self.columns)
@@ -309,24 +309,24 @@ class SelectReader:
         if self.grouped or self.having:
             cursor.fail("GROUP BY beside OVER: put the GROUP BY into a sub-query", self.over_at or self.having_at)
         if self.conditions:
-            windowed = isinstance(node, Windowed) and not any(map(node.has_bound, self.conditions))
-            if windowed and isinstance(node, Windowed):
+            windowed = isinstance(node, RowsInWindows) and not any(map(node.has_bound, self.conditions))
+            if windowed and isinstance(node, RowsInWindows):
                 node = dataclasses.replace(node, input=self._filtered(node.input))
             else:
-                node = self._filtered(settled(cursor, node))
+                node = self._filtered(decide(cursor, node))
         if (number := _qualified(self.qualify)) is not None:
-            rows = Ranked(node, self.columns, _RANK, number.window, self.over_at)
+            rows = RankedRows(node, self.columns, _RANK, number.window, self.over_at)
             return FirstOfRank(cursor, rows, number.limit, numbered=False).node()
-        if not self.qualify and (found := ranked(node, self.columns, self.over_at)) is not None:
+        if not self.qualify and (found := ranking_of(node, self.columns, self.over_at)) is not None:
             return found
-        below = settled(cursor, node)
+        below = decide(cursor, node)
         windows = [found for each in (*self.columns, *self.qualify) for found in each.find_all(exp.Window)]
         if any(map(is_range, windows)):
             return OverRange(cursor, self.over_at, times_of(cursor, below)).node(below, self.columns, self.qualify)
         over = OverRows(cursor, self.over_at, times_of(cursor, below))
         return over.node(below, without_time(below, self.columns), self.qualify)
 
-    def _of_ranked(self, rows: Ranked) -> Node:
+    def _of_ranked(self, rows: RankedRows) -> Node:
         conditions = conjuncts(self.conditions)
 
         def is_number(node: exp.Expr) -> bool:
@@ -335,7 +335,7 @@ class SelectReader:
         limits = [limit_in(each, is_number) for each in conditions]
         limit = next((found for found in limits if found is not None), None)
         if limit is None:
-            return self._plain(self._filtered(settled(self.cursor, rows)))
+            return self._plain(self._filtered(decide(self.cursor, rows)))
         others = [each for each, found in zip(conditions, limits, strict=True) if found is not limit]
         read = (*self.columns, *self.keys, *self.having, *others)
         numbered = any(is_number(node) or isinstance(node, exp.Star) for each in read for node in each.walk())
@@ -365,7 +365,7 @@ def _qualified(conditions: tuple[exp.Expr, ...]) -> _Number | None:
 
 
 def _below(node: Node) -> Node:
-    return node.input if isinstance(node, (Windowed, Ranked)) else node
+    return node.input if isinstance(node, (RowsInWindows, RankedRows)) else node
 
 
 def _has_window(node: Node) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from bridge.frontends.sql.pending import Windowed
+from bridge.frontends.sql.undecided import RowsInWindows
 
 
 def standard(expression: exp.Expr) -> exp.Expr:
@@ -28,7 +28,7 @@ def standard(expression: exp.Expr) -> exp.Expr:
     return changed if named else exp.alias_(changed, expression.sql(), quoted=True)
 
 
-def unaliased(key: exp.Expr, aliases: Mapping[str, exp.Expr], rows: Windowed) -> exp.Expr:
+def unaliased(key: exp.Expr, aliases: Mapping[str, exp.Expr], rows: RowsInWindows) -> exp.Expr:
     """A key or condition with the aliases of bounds replaced by the bounds."""
 
     def replaced(node: exp.Expr) -> exp.Expr:

@@ -134,7 +134,7 @@ class _WindowArguments:
             cursor.fail(f"{self.kind} wants a stream, {wanted}, not {cursor.next_text()}")
         if self.keys and self.kind != "SESSION":
             cursor.fail(f"{self.kind} has the same windows for all keys: write the keys in GROUP BY", self.position)
-        return made(cursor, self.kind, self.durations, self.position, self.keys)
+        return function_of(cursor, self.kind, self.durations, self.position, self.keys)
 
 
 def _partition(cursor: Cursor) -> tuple[exp.Expr, ...]:
@@ -181,7 +181,7 @@ def in_group_by(cursor: Cursor, times: Collection[str] = ("ts",)) -> WindowFunct
     if kind != "SESSION" and cursor.take(","):
         durations["OFFSET"] = window_duration(cursor, signed=True)
     cursor.expect(")")
-    return made(cursor, kind, durations, start)
+    return function_of(cursor, kind, durations, start)
 
 
 def is_after_stream(cursor: Cursor) -> bool:
@@ -208,7 +208,7 @@ def after_stream(cursor: Cursor) -> WindowFunction:
     if missing:
         words = {"SLIDE": "ADVANCE BY"}
         cursor.fail(f"{words.get(missing[0], missing[0])} is missing in this window", start)
-    return made(cursor, kind, durations, start)
+    return function_of(cursor, kind, durations, start)
 
 
 def _ksql_property(cursor: Cursor, durations: dict[str, int]) -> None:
@@ -225,7 +225,7 @@ def _ksql_property(cursor: Cursor, durations: dict[str, int]) -> None:
 # Durations ------------------------------------------------------------------------------------------------------------
 
 
-def made(
+def function_of(
     cursor: Cursor, kind: str, durations: dict[str, int], position: int, keys: tuple[exp.Expr, ...] = ()
 ) -> WindowFunction:
     """The function of these durations; fails at `position` if they do not fit together."""

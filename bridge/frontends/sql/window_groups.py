@@ -8,8 +8,8 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from bridge.frontends.expressions import all_of
-from bridge.frontends.sql.bounds import OF_GROUPS, marked
-from bridge.frontends.sql.pending import END, START, TIME, Windowed, moved, period_start
+from bridge.frontends.sql.bounds import OF_GROUPS, mark
+from bridge.frontends.sql.undecided import END, START, TIME, RowsInWindows, moved, period_start
 from bridge.query.epl_output import OrderLimitDistinct, RStream
 from bridge.query.expressions import col, count
 from bridge.query.nodes import Aggregate, Filter, Map, Node, Window
@@ -28,7 +28,7 @@ class Grouping(NamedTuple):
     having: tuple[exp.Expr, ...]
 
 
-def grouped(rows: Windowed, by: Grouping) -> Node:
+def group_by_windows(rows: RowsInWindows, by: Grouping) -> Node:
     """The query objects: `Map` over `Aggregate` over a window, whose results have the end of the window as their time.
 
     >>> from bridge.frontends.sql.statements import parse
@@ -65,11 +65,11 @@ def grouped(rows: Windowed, by: Grouping) -> Node:
         return node
     for column, selected in zip(columns, by.columns, strict=True):
         if rows.bound(selected.this if isinstance(selected, exp.Alias) else selected) is not None:
-            marked(column, OF_GROUPS)
+            mark(column, OF_GROUPS)
     return Map(node, columns)
 
 
-def regrouped(
+def regroup_by_windows(
     node: Node, columns: tuple[exp.Expr, ...], keys: tuple[exp.Expr, ...], having: tuple[exp.Expr, ...]
 ) -> Node:
     """Groups of the results of windows by the bounds of these windows.
@@ -91,7 +91,7 @@ def conjuncts(conditions: tuple[exp.Expr, ...]) -> tuple[exp.Expr, ...]:
     )
 
 
-def _timed(rows: Windowed, by: Grouping) -> Grouping:
+def _timed(rows: RowsInWindows, by: Grouping) -> Grouping:
     """The clauses with the time of the event in place of ts, but for conditions, which stand before the window."""
 
     def timed(node: exp.Expr) -> exp.Expr:
@@ -128,7 +128,7 @@ class _Windows(NamedTuple):
     once_per_instant: tuple[exp.Expr, ...] | None = None
 
 
-def _windows(rows: Windowed, below: Node, keys: tuple[exp.Expr, ...]) -> _Windows:
+def _windows(rows: RowsInWindows, below: Node, keys: tuple[exp.Expr, ...]) -> _Windows:
     function, ts = rows.function, exp.column("ts")
     if function.kind == "SESSION":
         return _sessions(function.size, below, keys)
@@ -157,7 +157,7 @@ def _sessions(gap: int, below: Node, keys: tuple[exp.Expr, ...]) -> _Windows:
 class _Lifter:
     """Splits expressions into columns of the aggregate and expressions over its results, where the bounds are known."""
 
-    def __init__(self, rows: Windowed | None, bounds: dict[str, exp.Expr], columns: list[exp.Expr]) -> None:
+    def __init__(self, rows: RowsInWindows | None, bounds: dict[str, exp.Expr], columns: list[exp.Expr]) -> None:
         self.rows, self.bounds, self.columns = rows, bounds, columns
 
     def _has_bound(self, node: exp.Expr) -> bool:
@@ -214,7 +214,9 @@ def _name(value: exp.Expr) -> str:
     return value.name if isinstance(value, exp.Column) else value.sql()
 
 
-def with_columns(rows: Windowed, conditions: tuple[exp.Expr, ...], columns: tuple[exp.Expr, ...]) -> Windowed | None:
+def with_columns(
+    rows: RowsInWindows, conditions: tuple[exp.Expr, ...], columns: tuple[exp.Expr, ...]
+) -> RowsInWindows | None:
     """The same rows with other columns and fewer rows; None if a bound is in an expression."""
     if any(map(rows.has_bound, conditions)):
         return None

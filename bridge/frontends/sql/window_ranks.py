@@ -11,7 +11,7 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from bridge.frontends.expressions import all_of
-from bridge.frontends.sql.pending import END, START, TIME, Windowed, moved
+from bridge.frontends.sql.undecided import END, START, TIME, RowsInWindows, moved
 from bridge.frontends.sql.window_groups import EVENT_TIME
 from bridge.query.epl_output import OrderLimitDistinct
 from bridge.query.expressions import col, count
@@ -24,7 +24,7 @@ _NUMBER = "row_rank"
 Columns = tuple[exp.Expr, ...]
 
 
-def end_of(rows: Windowed) -> Node:
+def end_of(rows: RowsInWindows) -> Node:
     """All rows of each window at its end, with their own times as one more column."""
     timed = Map(rows.input, (exp.Star(), exp.alias_(exp.column("ts"), EVENT_TIME)))
     return Window(timed, rows.function.extent)
@@ -56,7 +56,7 @@ class Numbering(NamedTuple):
         limit: tuple[int, int],
         number: str | None,
         placed: Callable[[Columns, exp.Expr], Columns],
-        windowed: Windowed | None,
+        windowed: RowsInWindows | None,
     ) -> Node:
         """The rows whose numbers are within `limit`. `number`: the name of the number, if it is selected.
 
@@ -103,11 +103,11 @@ def over_columns(value: exp.Expr, change: Callable[[exp.Column], exp.Expr]) -> e
     return value.copy().transform(lambda node: change(node) if isinstance(node, exp.Column) else node)
 
 
-def _has_bound(column: exp.Expr, windowed: Windowed | None) -> bool:
+def _has_bound(column: exp.Expr, windowed: RowsInWindows | None) -> bool:
     return windowed is not None and windowed.has_bound(column)
 
 
-def _bounded(column: exp.Expr, windowed: Windowed | None) -> exp.Expr:
+def _bounded(column: exp.Expr, windowed: RowsInWindows | None) -> exp.Expr:
     """A column with the bounds of the window, whose end is the time of the row."""
     if windowed is None or not _has_bound(column, windowed):
         return column

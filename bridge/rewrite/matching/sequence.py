@@ -310,7 +310,7 @@ class SequenceFamily(QueryFamily):
         kinds = {a.name: self.network.database.column_type(a) for a in self.node.measures}
         dialect = self.network.database.dialect
         types = {name: exp.DataType.build(kind, dialect=dialect) for name, kind in kinds.items()}
-        variables: dict[str, exp.Expr] = {name: cast_to(exp.null(), types[name]) for name in self.variables}
+        variables: dict[str, exp.Expr] = {name: exp.cast(exp.null(), types[name]) for name in self.variables}
         conditions = []
 
         def read(expression: exp.Expr, place: int) -> exp.Expr:
@@ -330,7 +330,7 @@ class SequenceFamily(QueryFamily):
                 if definition.condition not in (None, exp.true()):
                     conditions.append(read(definition.condition, place))
                 # All assignments read the previous values.
-                given = {name: cast_to(read(value, place), types[name]) for name, value in definition.assignments}
+                given = {name: exp.cast(read(value, place), types[name]) for name, value in definition.assignments}
                 variables = {**variables, **given}
         return conditions, variables
 

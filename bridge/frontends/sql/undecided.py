@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor
-from bridge.frontends.sql.bounds import OF_ROWS, marked
+from bridge.frontends.sql.bounds import OF_ROWS, mark
 from bridge.frontends.sql.time_values import interval_ms, remainder
 from bridge.frontends.sql.window_functions import WindowFunction
 from bridge.query.expressions import col
@@ -28,23 +28,23 @@ _OF_CALLS = {"_START": START, "_END": END, "_ROWTIME": TIME}
 _TRUNCATED = {"MILLISECOND": 1, "SECOND": 1000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
 
 
-class Pending(Node):
+class UndecidedNode(Node):
     """A part of a query that is not decided yet."""
 
     position: int
 
-    def settled(self, cursor: Cursor) -> Node:
+    def decide(self, cursor: Cursor) -> Node:
         """Its query objects where nothing around it decides otherwise."""
         raise NotImplementedError
 
 
-def settled(cursor: Cursor, node: Node) -> Node:
+def decide(cursor: Cursor, node: Node) -> Node:
     """The node, decided."""
-    return node.settled(cursor) if isinstance(node, Pending) else node
+    return node.decide(cursor) if isinstance(node, UndecidedNode) else node
 
 
 @dataclasses.dataclass(frozen=True)
-class Windowed(Pending):
+class RowsInWindows(UndecidedNode):
     """The rows of `input`, each with the bounds of the windows of `function` that it is in.
 
     `columns` are the columns in order: `*` for all of the input, or names, each with the bound it is, or None for a column
@@ -85,7 +85,7 @@ class Windowed(Pending):
         """Whether a bound is in an expression."""
         return any(self.bound(below) is not None for below in node.walk())
 
-    def settled(self, cursor: Cursor) -> Node:
+    def decide(self, cursor: Cursor) -> Node:
         """A row per event and window that holds it, earlier windows first."""
         if self.function.kind == "SESSION":
             cursor.fail(
@@ -96,7 +96,7 @@ class Windowed(Pending):
 
 
 @as_text.register
-def _(node: Windowed) -> str:
+def _(node: RowsInWindows) -> str:
     return f"{node.input} ({node.function.kind})"
 
 
@@ -131,9 +131,7 @@ def with_bounds(node: Node, function: WindowFunction, columns: tuple[tuple[str, 
             Map(
                 kept,
                 tuple(
-                    _column(name)
-                    if bound is None
-                    else marked(exp.alias_(values[bound].copy(), col(name).this), OF_ROWS)
+                    _column(name) if bound is None else mark(exp.alias_(values[bound].copy(), col(name).this), OF_ROWS)
                     for name, bound in columns
                 ),
             )

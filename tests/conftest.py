@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib.util
 import os
+import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -78,7 +79,7 @@ server = one_of([database for database in DATABASES if database.variable])
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[Any]:
+def spark(pytestconfig: pytest.Config) -> Iterator[Any]:
     """One session for all tests; where Spark is missing they are skipped, but fail where CI is set."""
     if missing := _missing():
         refuse_missing(missing)
@@ -86,9 +87,15 @@ def spark() -> Iterator[Any]:
 
     # Code that runs for seconds is not worth the second compiler, which takes half of the CPU.
     os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    daemon = "spark.python.daemon.module=tests.support.spark_daemon"
+    path = shlex.quote(f"spark.executorEnv.PYTHONPATH={pytestconfig.rootpath}")
+    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"--conf {daemon} --conf {path} pyspark-shell")
     made = session(cores=2)
     made.sparkContext.setLogLevel("ERROR")
-    made.conf.set("spark.sql.shuffle.partitions", "4")
+    # To sort into several partitions, Spark computes all rows twice. Pieces have partitions of their own.
+    made.conf.set("spark.sql.shuffle.partitions", "1")
+    # Jobs with other settings in their environment have Python processes of their own.
+    made.conf.set("spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled", "false")
     made.conf.set("spark.sql.codegen.wholeStage", "false")  # for few rows, compiling costs more than it saves
     yield made
     made.stop()

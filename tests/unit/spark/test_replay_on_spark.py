@@ -178,7 +178,7 @@ def test_every_kind_of_source(spark: Any, history: Any, tmp_path: Path):
     schemas = {"s": "k BIGINT, a BIGINT"}
     local = bridge.replay({"s": history["s"]}, query, schemas=schemas)["q"].to_pylist()
     for kind, source in _sources(tmp_path, history["s"], spark).items():
-        found = bridge.replay({"s": source}, query, engine="spark", spark=spark, schemas=schemas)["q"]
+        found = bridge.replay({"s": source}, query, engine="spark", spark=spark, schemas=schemas, pieces=2)["q"]
         assert found.toArrow().to_pylist() == local, kind
 
 

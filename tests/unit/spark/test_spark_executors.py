@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import bridge
 from bridge.errors import BridgeError
+from bridge.spark import executors
 from bridge.spark.executors import check_executors, reason_of
-
-ROOT = str(Path(bridge.__file__).parents[1])
+from bridge.spark.sessions import session
 
 WITHOUT_BRIDGE = """
 import sys
@@ -30,26 +30,32 @@ class Hidden:
 sys.meta_path.insert(0, Hidden())
 """
 
-REPLAY = """
-import bridge, pyarrow, bridge.spark
-spark = bridge.spark.session(cores=1)
-try:
-    bridge.replay({"s": pyarrow.table({"ts": [1], "a": [2]})}, {"q": "SELECT a FROM s"}, engine="spark", spark=spark)
-except bridge.BridgeError as error:
-    print(error)
-"""
 
-
-def test_a_python_without_the_package_is_named_with_what_to_set(tmp_path: Path, spark: Any):
+def test_a_python_without_the_package_is_named_with_what_to_set(
+    tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
+):
+    """The tasks of the session are run by another Python, which has not been checked."""
     (tmp_path / "sitecustomize.py").write_text(WITHOUT_BRIDGE)
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\nPYTHONPATH="{tmp_path}:$PYTHONPATH" exec "{sys.executable}" "$@"\n')
     python.chmod(0o755)
-    paths = {"PYTHONPATH": os.pathsep.join([ROOT, *sys.path]), "PYSPARK_PYTHON": str(python)}
-    command = [sys.executable, "-c", REPLAY]
-    done = subprocess.run(command, env=os.environ | paths, capture_output=True, text=True, timeout=240, check=True)
-    assert done.stdout.startswith("the executors have no package 'bridge': install cep-bridge[spark]")
-    assert "PYSPARK_PYTHON (or spark.pyspark.python) before the session starts" in done.stdout
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(python))
+    monkeypatch.setattr(executors, "_checked", set())
+    with pytest.raises(BridgeError) as refused:
+        bridge.replay({"s": pa.table({"ts": [1], "a": [2]})}, {"q": "SELECT a FROM s"}, engine="spark", spark=spark)
+    assert str(refused.value).startswith("the executors have no package 'bridge': install cep-bridge[spark]")
+    assert "PYSPARK_PYTHON (or spark.pyspark.python) before the session starts" in str(refused.value)
+
+
+def test_a_python_that_is_set_before_the_session_starts_stays(monkeypatch: pytest.MonkeyPatch):
+    from pyspark.sql import SparkSession
+
+    monkeypatch.setenv("PYSPARK_PYTHON", "another/python")
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr(SparkSession.Builder, "getOrCreate", lambda _: 1 / 0)
+    with pytest.raises(BridgeError, match="Spark does not start: division by zero"):
+        session()
+    assert os.environ["PYSPARK_PYTHON"] == "another/python"
 
 
 @pytest.mark.parametrize(
@@ -88,13 +94,13 @@ class _Session:
 
 
 def test_another_version_of_the_package_is_refused():
-    session: Any = _Session(bridge.__version__, "0.0.7")
+    spark: Any = _Session(bridge.__version__, "0.0.7")
     with pytest.raises(BridgeError, match=r"the executors have cep-bridge 0\.0\.7, and this process"):
-        check_executors(session)
+        check_executors(spark)
 
 
 def test_other_errors_of_spark_stay_as_they_are():
-    session: Any = _Session(bridge.__version__)
-    session.collect = lambda: 1 / 0
+    spark: Any = _Session(bridge.__version__)
+    spark.collect = lambda: 1 / 0
     with pytest.raises(ZeroDivisionError):
-        check_executors(session)
+        check_executors(spark)

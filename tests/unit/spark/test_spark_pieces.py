@@ -19,7 +19,7 @@ from bridge.sources.layout import layout_of
 from bridge.sources.relations import create_relation
 from bridge.spark.columns import EVENT_ID, FILE_BITS, ORDER, PIECE, PLACE, STREAM_BITS, TIME
 from bridge.spark.first_rows import with_first_row
-from bridge.spark.task import PieceTask, StreamFeed
+from bridge.spark.task import PieceTask, StreamFeed, needed_queries
 from tests.random.test_differential import LONG, same_rows
 from tests.support.generate import Case, random_case
 from windows.arrow import arrow_type
@@ -107,9 +107,8 @@ class History:
             queries[name] = changed
         order = [(column, pa.int64()) for column in ORDER]
         schema = pa.schema([*order, *self.shapes[name]])
-        task = PieceTask(
-            self._feeds(changed is not None), tuple(queries.items()), {name: schema}, self.relations, self.now, bounds
-        )
+        needed = needed_queries(queries.items(), [name])
+        task = PieceTask(self._feeds(changed is not None), needed, {name: schema}, self.relations, self.now, bounds)
         table = pa.Table.from_pylist(pieces, self._events().schema)
         found = [rows for _, _, rows in task.results(iter(table.to_batches(max_chunksize=7)))]
         return pa.concat_tables([schema.empty_table(), *(rows.select(schema.names).cast(schema) for rows in found)])

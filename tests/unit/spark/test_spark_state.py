@@ -21,7 +21,7 @@ from bridge.sources.relations import create_relation
 from bridge.spark.columns import PIECE, PLACE, STREAM_BITS, TIME
 from bridge.spark.state import dump, from_bytes, restore, to_bytes
 from bridge.spark.stream import StreamPiece, with_place
-from bridge.spark.task import PieceTask
+from bridge.spark.task import PieceTask, needed_queries
 from tests.random.test_differential import LONG, same_rows
 from tests.support.generate import Case, random_case
 from tests.unit.spark.test_spark_pieces import History, _number, _rows
@@ -180,8 +180,8 @@ def live(history: History, steps: list[pa.Table], lateness: int) -> dict[str, Ro
 def streamed(history: History, name: str, keys: Any, steps: list[pa.Table], lateness: int) -> Rows:
     """What the pieces of a stream tell, each step in a new process as it were."""
     task = PieceTask(
-        history._feeds(False), tuple(history.case.queries.items()), {name: history.shapes[name]}, history.relations, 0,
-        open_end=True,
+        history._feeds(False), needed_queries(history.case.queries.items(), [name]), {name: history.shapes[name]},
+        history.relations, 0, open_end=True,
     )  # fmt: skip
     states: dict[int, State] = {}
     found: Rows = []

@@ -17,10 +17,6 @@ from tests.support.databases import DATABASES, is_in_turn, one_of, refuse_missin
 from tests.support.memory import folder_in_memory
 from tests.support.shared_duckdb import share_instances
 
-TESTS_PER_COLLECTION = 50
-TESTS = pytest.StashKey[int]()
-"""The number of tests that have run in this process."""
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-plans", action="store_true", help="write tests/plans anew from explain()")
@@ -59,18 +55,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Garbage is collected between tests, and what is there by now stays: the collector took a quarter of the CPU time."""
+    """What is there by now stays: the collector need not visit a million objects again and again."""
     gc.collect()
     gc.freeze()
-    gc.disable()
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """Collects the garbage of some tests together."""
-    tests = item.session.stash[TESTS] = item.session.stash.get(TESTS, 0) + 1
-    if tests % TESTS_PER_COLLECTION == 0:
-        gc.collect()
 
 
 database = one_of(DATABASES)
@@ -92,8 +79,7 @@ def spark(pytestconfig: pytest.Config) -> Iterator[Any]:
     os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"--conf {daemon} --conf {path} pyspark-shell")
     made = session(cores=2)
     made.sparkContext.setLogLevel("ERROR")
-    # To sort into several partitions, Spark computes all rows twice. Pieces have partitions of their own.
-    made.conf.set("spark.sql.shuffle.partitions", "1")
+    made.conf.set("spark.sql.shuffle.partitions", "2")  # pieces have partitions of their own
     # Jobs with other settings in their environment have Python processes of their own.
     made.conf.set("spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled", "false")
     made.conf.set("spark.sql.codegen.wholeStage", "false")  # for few rows, compiling costs more than it saves

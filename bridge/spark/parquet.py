@@ -17,7 +17,7 @@ from bridge import errors
 from bridge.errors import SourceError
 from bridge.history.results import refuse_equal_files
 from bridge.spark.big_partitions import NO_BIG_PARTITIONS
-from bridge.spark.columns import ORDER, spark_schema
+from bridge.spark.columns import spark_schema
 from bridge.spark.events import column
 from bridge.spark.groups import QueryGroup
 from bridge.spark.piecewise import Replay
@@ -211,7 +211,7 @@ def _in_order(replay: Replay, name: str, paths: list[str], schema: pa.Schema) ->
     """The rows of all pieces in order."""
     kinds, spark = spark_schema(schema), replay.job.spark
     frame = spark.read.schema(kinds).parquet(*paths) if paths else spark.createDataFrame([], kinds)
-    return frame.orderBy(*map(column, ORDER)).select(*map(column, replay.job.schemas[name].names))
+    return replay.plan.in_order(frame).select(*map(column, replay.job.schemas[name].names))
 
 
 def read(replay: Replay, out: str) -> dict[str, Any]:

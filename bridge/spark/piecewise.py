@@ -78,7 +78,7 @@ class Replay:
         frame = pieces.mapInArrow(task.frame(name), spark_schema(task.schemas[name]))
         if task.in_order:
             return frame
-        return frame.orderBy(*map(column, ORDER)).select(*map(column, self.job.schemas[name].names))
+        return self.plan.in_order(frame).select(*map(column, self.job.schemas[name].names))
 
     def joined_results(self, group: QueryGroup, name: str) -> list[JoinedResults] | None:
         """The results of each big partition; None if the slices of one cannot be joined."""
@@ -113,7 +113,7 @@ class Replay:
             task, pieces = self.task(dataclasses.replace(group, names=(name,)))
             others = pieces.mapInArrow(task.frame(name), spark_schema(task.schemas[name]))
             whole = whole.unionByName(compute_now(others))
-        return whole.orderBy(*map(column, ORDER)).select(*names)
+        return self.plan.in_order(whole).select(*names)
 
     def task(self, group: QueryGroup) -> tuple[PieceTask, DataFrame]:
         """The computation of a group's queries over each piece, and the events in pieces."""

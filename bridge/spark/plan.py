@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bridge.history.pieces import Path
 from bridge.query.nodes import MatchRecognize, walk
@@ -16,10 +16,15 @@ from bridge.spark.big_partitions import (
     find_big_partitions,
     why_whole,
 )
+from bridge.spark.columns import ORDER
 from bridge.spark.cut import History, history_of, is_comparable, value_of, with_quantiles
+from bridge.spark.events import column
 from bridge.spark.frames import events_of_stream
 from bridge.spark.groups import QueryGroup, merge_groups
 from bridge.spark.job import Job
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 ROWS_PER_PIECE = 2_000_000
 """The number of events in a piece, if there are enough for all cores."""
@@ -75,6 +80,19 @@ class Plan:
         """The number of pieces by key."""
         enough = max(self.job.cores * PIECES_PER_CORE, -(-self.job.history.count // ROWS_PER_PIECE))
         return self._pieces or max(1, min(enough, self.job.history.count))
+
+    def in_order(self, frame: DataFrame) -> DataFrame:
+        """The results of several pieces in order, each partition with those of a span of time.
+
+        The spans are of equal length. `orderBy` would sample the results to find better ones, and so compute each piece twice.
+        """
+        from pyspark.sql import functions as F  # noqa: N812
+
+        history, count = self.job.history, self.pieces()
+        length = (history.last - history.first) // count + 1
+        span = F.floor((column(ORDER[0]) - F.lit(history.first)) / F.lit(length))
+        known = F.least(F.greatest(span, F.lit(0)), F.lit(count - 1))  # a result may come after the last event
+        return frame.repartitionById(count, known.cast("int")).sortWithinPartitions(*map(column, ORDER))
 
     def _slices(self, back: int) -> int:
         """The number of slices of time; fewer if each would read too many earlier events."""

@@ -292,6 +292,7 @@ NO_NAMES = {
 }
 
 
+@pytest.mark.some_databases(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_any_text_is_a_name(cep: Bridge, name: str) -> None:
     """As stream, attribute, result column and query; in a filter, an aggregate, a correlation and a pattern.
@@ -366,6 +367,7 @@ OWN = [
 ]
 
 
+@pytest.mark.some_databases(2)
 @pytest.mark.parametrize("name", OWN)
 def test_names_used_inside_are_free_for_attributes(cep: Bridge, name: str) -> None:
     """Or refused at registration; never a wrong result."""
@@ -650,6 +652,7 @@ LATER = {
 }
 
 
+@pytest.mark.some_databases(2)
 @pytest.mark.parametrize("kind", LATER)
 def test_a_later_query_does_not_see_earlier_events(database: Database, kind: str) -> None:
     """Whether or not another query has kept the same window all along."""
@@ -858,6 +861,7 @@ BOUNDED = {
 }
 
 
+@pytest.mark.some_databases(2)
 @pytest.mark.parametrize("kind", BOUNDED)
 def test_state_does_not_grow(cep: Bridge, kind: str) -> None:
     cep.register_stream("s", "k INTEGER, a INTEGER")

@@ -593,6 +593,8 @@ def outcomes(url: str, text: str, rows: list[list[Any]], change: str, others: tu
             except bridge.DatabaseError:
                 found.append("refused")
         cep.purge()
+        if change.startswith("SET"):  # a setting of the instance, which the next database may share
+            cep.database.execute(f"RESET {change.removeprefix('SET ').partition('=')[0]}")
     return found
 
 

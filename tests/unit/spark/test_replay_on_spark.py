@@ -21,6 +21,7 @@ import pytest
 import bridge
 from bridge.errors import BridgeError, QueryError, SourceError, UnknownName
 from bridge.spark import cut, job
+from bridge.spark.piecewise import Replay
 
 QUERIES = {
     "filter": "SELECT k, a * 2 AS double FROM s WHERE a > 40",
@@ -116,6 +117,20 @@ def test_matches_over_another_querys_results_give_the_local_rows(spark: Any, his
     found = bridge.replay({"s": history["s"]}, queries, engine="spark", spark=spark)
     for name, table in local.items():
         assert found[name].toArrow().to_pylist() == table.to_pylist()
+
+
+def test_pieces_are_computed_once_for_sorting(spark: Any, history: Any):
+    """To sort by ranges of time that it chooses itself, Spark would first sample the results, and so compute each piece twice."""
+    query = (
+        "SELECT * FROM s MATCH_RECOGNIZE (PARTITION BY k MEASURES A.a AS x, B.a AS y PATTERN (A B) DEFINE B AS a > A.a)"
+    )
+    replay = Replay({"s": history["s"]}, {"q": query}, spark=spark, pieces=4)
+    assert replay.groups()[0].keys
+    told = replay.explain("q")
+    assert "MapInArrow" in told and "Sort" in told and "rangepartitioning" not in told
+    frame = replay.frame("q")
+    assert frame.rdd.getNumPartitions() == 4
+    assert frame.toArrow().to_pylist() == bridge.replay({"s": history["s"]}, {"q": query})["q"].to_pylist()
 
 
 # Sources --------------------------------------------------------------------------------------------------------------
@@ -355,7 +370,6 @@ def test_what_is_left_of_a_dead_run_writes_nothing_more(tmp_path: Path):
 def test_a_task_whose_process_dies_is_tried_again(tmp_path: Path, spark: Any):
     """Each piece's process kills itself at its first attempt."""
     from bridge.spark import parquet as files
-    from bridge.spark.piecewise import Replay
 
     class Dying(files.PieceWriter):
         def write(self, batches: Any) -> Any:

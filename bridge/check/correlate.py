@@ -22,7 +22,7 @@ def _(node: query.Correlate, names: Namespace) -> ResolvedNode:
     if not streaming:
         raise QueryError("a correlation needs a stream: for tables alone ask cep.query")
     if len(streaming) > 1:
-        parts = _windowed(node, parts, [alias for alias, _ in streaming])
+        parts = _with_windows(node, parts, [alias for alias, _ in streaming])
         streaming = [(alias, part) for alias, part in parts if not isinstance(part.node, query.Relation)]
     fields = _joined_fields(parts)
     condition = None if node.condition is None else condition_of(node.condition, Scope(fields), "WHERE or ON")
@@ -33,20 +33,20 @@ def _(node: query.Correlate, names: Namespace) -> ResolvedNode:
     return ResolvedNode(resolved, fields, windowed, expiring)
 
 
-def _windowed(
+def _with_windows(
     node: query.Correlate, parts: Sequence[tuple[str, ResolvedNode]], streaming: Sequence[str]
 ) -> list[tuple[str, ResolvedNode]]:
     """The inputs; one without a window has the rows that can still find partners by the times in the condition.
 
-    If the condition does not bound the times, it needs a window by W5.
+    Raises:
+        QueryError: An input has no window, and the condition does not bound its times.
     """
     found, known = list[tuple[str, ResolvedNode]](), lifetimes(node.condition, streaming)
-    written = [alias for alias, below in node.inputs if isinstance(below, query.Window)]
     for alias, part in parts:
-        lifetime = known.get(alias.lower())
-        if alias in written or alias not in streaming or alias == node.driving or (part.windowed and lifetime is None):
+        if part.windowed or alias not in streaming or alias == node.driving:
             found.append((alias, part))
             continue
+        lifetime = known.get(alias.lower())
         if lifetime is None:
             message = no_window("a correlation", part.node, alias)
             raise QueryError(message, words=_words_of(part.node, alias))

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor
-from bridge.query.nodes import Filter, Map, Node, Stream, Union, Window
+from bridge.query.nodes import Aggregate, Filter, Map, Node, Stream, Union, Window
 
-_MARK = "bound_of_window"
+_MARK, _RESULT = "bound_of_window", "result_of_window"
 OF_GROUPS, OF_ROWS = "groups", "rows"
 """Bounds of windows that have ended, one result per group; and bounds beside single rows, whose windows are still open."""
 
@@ -21,6 +21,28 @@ def mark(column: exp.Expr, what: str) -> exp.Expr:
     """The column, marked as a bound."""
     column.meta[_MARK] = what
     return column
+
+
+def mark_result(columns: Iterable[exp.Expr]) -> None:
+    """Marks columns as those of the groups of a window function."""
+    for column in columns:
+        column.meta[_RESULT] = True
+
+
+def is_result(cursor: Cursor, node: Node) -> bool:
+    """Whether the rows are the groups of a window function, perhaps filtered, or with other columns."""
+    match node:
+        case Aggregate(_, columns):
+            return any(column.meta_get(_RESULT) for column in columns)
+        case Map(below, columns):
+            return any(column.meta_get(_RESULT) for column in columns) or is_result(cursor, below)
+        case Filter(below):
+            return is_result(cursor, below)
+        case Union(inputs):
+            return all(is_result(cursor, below) for below in inputs)
+        case Stream(view) if view.lower() in cursor.views:
+            return is_result(cursor, cursor.views[view.lower()])
+    return False
 
 
 def bounds_among(cursor: Cursor, node: Node, expressions: Iterable[exp.Expr]) -> set[str]:

@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from bridge.check.interval_join import partner_times
+from bridge.check.interval_join import lifetimes, partner_times
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.expressions import all_of
+from bridge.frontends.sql.bounds import is_result
 from bridge.frontends.sql.undecided import END, START, RowsInWindows, decide
 from bridge.frontends.sql.window_groups import EVENT_TIME, conjuncts
 from bridge.query.epl_output import RStream
@@ -29,6 +30,22 @@ class OuterJoin(NamedTuple):
     kind: str
     on: tuple[exp.Expr, ...]
     position: int
+
+
+def inner_join(cursor: Cursor, inputs: Inputs, conditions: tuple[exp.Expr, ...]) -> Node:
+    """The pairs for which the conditions hold.
+
+    In standard SQL a group of a window function can find partners as long as the times in the conditions say. As the result of
+    a query it would be valid only until the next result of its group (rule W5).
+    """
+    condition = all_of(conditions) if conditions else None
+    known = lifetimes(condition, [alias for alias, _ in inputs])
+
+    def content(alias: str, node: Node) -> Node:
+        lifetime = known[alias.lower()] if is_result(cursor, node) else None
+        return node if lifetime is None else Window(node, Range(lifetime))
+
+    return Correlate(tuple((alias, content(alias, node)) for alias, node in inputs), condition)
 
 
 def outer_join(cursor: Cursor, join: OuterJoin, where: tuple[exp.Expr, ...], columns: tuple[exp.Expr, ...]) -> Node:

@@ -23,7 +23,7 @@ from bridge.frontends.sql.distinct import distinct_rows
 from bridge.frontends.sql.emit import on_change, step_final
 from bridge.frontends.sql.from_items import FromClause, Join, ReadQuery, Results, aliased, condition
 from bridge.frontends.sql.grouping_sets import column_in_set, grouping_sets, in_set, is_grouping_set
-from bridge.frontends.sql.joins import OuterJoin, joins_windows, outer_join, versioned_join, window_join
+from bridge.frontends.sql.joins import OuterJoin, inner_join, joins_windows, outer_join, versioned_join, window_join
 from bridge.frontends.sql.over_range import OverRange, is_range
 from bridge.frontends.sql.over_rows import OverRows, give_places, has_over, without_over
 from bridge.frontends.sql.ranks import FirstOfRank, RankedRows, limit_in, ranking_of
@@ -93,7 +93,7 @@ class SelectReader:
                 self.rows = window_join(self.cursor, inputs, conditions, position)
                 return
             decided = tuple((alias, decide(self.cursor, node)) for alias, node in inputs)
-            self.rows = Correlate(decided, all_of(conditions) if conditions else None)
+            self.rows = inner_join(self.cursor, decided, conditions)
         elif (as_of := source.items[1].as_of) is not None:
             self.rows = versioned_join(self.cursor, inputs, special.kind, conditions, as_of == "ts", special.position)
         else:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from bridge.frontends.expressions import all_of
-from bridge.frontends.sql.bounds import OF_GROUPS, mark
+from bridge.frontends.sql.bounds import OF_GROUPS, mark, mark_result
 from bridge.frontends.sql.undecided import END, START, TIME, RowsInWindows, moved, period_start
 from bridge.query.epl_output import OrderLimitDistinct, RStream
 from bridge.query.expressions import col, count
@@ -55,6 +55,7 @@ def group_by_windows(rows: RowsInWindows, by: Grouping) -> Node:
         lifter.columns = list(by.columns)
         columns = ()
     aggregated = lifter.columns or [exp.alias_(count(), "n")]
+    mark_result((*aggregated, *columns))
     node: Node = Aggregate(
         windows.node, tuple(aggregated), windows.keys, all_of(tuple(having)) if having else None
     )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from sqlglot import exp
@@ -211,6 +211,21 @@ def parenthesized(value: exp.Expr) -> exp.Expr:
     closed = (exp.Column, exp.Literal, exp.Paren)
     is_call = isinstance(value, exp.Func) and not isinstance(value, exp.Binary)
     return value if isinstance(value, closed) or is_call else exp.paren(value)
+
+
+def with_operands(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
+    """A copy of an expression, with each operand changed.
+
+    >>> with_operands(exp.EQ(this=column("a"), expression=column("b")), lambda each: column(each.name.upper())).sql()
+    '"A" = "B"'
+    """
+    changed = node.copy()
+    for key, value in node.args.items():
+        if isinstance(value, exp.Expr):
+            changed.set(key, change(value))
+        elif isinstance(value, list):
+            changed.set(key, [change(each) if isinstance(each, exp.Expr) else each for each in value])
+    return changed
 
 
 def conjuncts(condition: exp.Expr) -> list[exp.Expr]:

@@ -1,4 +1,4 @@
-"""The events that must be pushed one by one, as their queries share a table that one of these queries writes."""
+"""Finds the events that must be pushed one by one: one of their queries writes a table that another one uses."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ConflictingStreams:
         return frozenset(conflicts(trees, self._database))
 
     def of(self, streams: Iterable[str]) -> frozenset[str]:
-        """Those tables that some query reads or writes when an event of these streams comes, or time passes."""
+        """Returns those of the tables that queries read or write at an event of these streams, or as time passes."""
         if not self.tables:
             return self.tables
         names = frozenset(streams)

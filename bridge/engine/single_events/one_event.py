@@ -213,7 +213,7 @@ class OneEventPlan:
         return rows if self.variables is None else self.variables.padded(rows)
 
     def may_pass_boundary(self, before: int, now: int, rows: Sequence[Row]) -> bool:
-        """Whether a window may jump after the time `before`, up to `now`, the time of the last of these events."""
+        """Whether a window may jump after `before` and not after `now`, the time of the last event."""
         return bool(self.boundaries) and self.boundaries.are_passed(before, now, self._padded(rows))
 
     def forget(self) -> None:

@@ -35,7 +35,7 @@ class VariableMemory:
         """Whether the tables have the values of the variables that are not in memory."""
 
     def load(self, names: Iterable[str]) -> bool:
-        """Reads those values of these variables that are missing in memory. Returns whether none is missing any more."""
+        """Reads the values that are not in memory yet. Returns whether all are there now."""
         absent = [name for name in names if name not in self._values]
         if absent and self._is_stored:
             values = [exp.Subquery(this=exp.select(column(name)).from_(table(name))) for name in absent]

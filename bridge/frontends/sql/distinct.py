@@ -7,7 +7,7 @@ from sqlglot import exp
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.sql.undecided import decide
 from bridge.query.expressions import col
-from bridge.query.nodes import Aggregate, Filter, Map, Node, Window
+from bridge.query.nodes import Aggregate, Filter, Map, Node, Union, Window
 from windows.extents import FirstRows
 
 
@@ -29,4 +29,6 @@ def names_of(node: Node) -> list[str] | None:
             return [item.alias_or_name or item.sql() for item in columns]
         case Filter(below) | Window(below):
             return names_of(below)
-    return names_of(node.inputs_of[0]) if type(node).__name__ == "Union" else None
+        case Union(inputs):
+            return names_of(inputs[0])
+    return None

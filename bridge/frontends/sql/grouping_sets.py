@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.expressions import expression_list, without_aliases
+from windows.sql import with_operands
 
 Keys = tuple[exp.Expr, ...]
 
@@ -73,13 +74,7 @@ def in_set(expression: exp.Expr, left_out: Keys) -> exp.Expr:
         return exp.Nullif(this=value, expression=value.copy())
     if isinstance(expression, exp.AggFunc):
         return expression.copy()
-    changed = expression.copy()
-    for key, value in list(expression.args.items()):
-        if isinstance(value, exp.Expr):
-            changed.set(key, in_set(value, left_out))
-        elif isinstance(value, list):
-            changed.set(key, [in_set(each, left_out) if isinstance(each, exp.Expr) else each for each in value])
-    return changed
+    return with_operands(expression, lambda operand: in_set(operand, left_out))
 
 
 def column_in_set(column: exp.Expr, left_out: Keys) -> exp.Expr:

@@ -11,7 +11,7 @@ from bridge.frontends.cursor import Cursor
 from bridge.frontends.expressions import all_of
 from bridge.frontends.sql.bounds import is_result
 from bridge.frontends.sql.undecided import END, START, RowsInWindows, decide
-from bridge.frontends.sql.window_groups import EVENT_TIME, conjuncts
+from bridge.frontends.sql.window_groups import EVENT_TIME, conjuncts, with_event_time
 from bridge.query.epl_output import RStream
 from bridge.query.nodes import Correlate, Filter, Map, Node, Union, Window
 from windows.extents import Range, Rows
@@ -90,7 +90,7 @@ def _alone(
     after, before = reach
     wait = max(after, -1) + 1
     kept, other = join.inputs[side][0], join.inputs[1 - side][0]
-    timed: Node = Map(join.inputs[side][1], (exp.Star(), exp.alias_(exp.column("ts"), EVENT_TIME)))
+    timed = with_event_time(join.inputs[side][1])
     decided = RStream(Window(timed, Range(wait))) if wait else timed
     partners = Window(join.inputs[1 - side][1], Range(max(wait + before, 0) + 1))
     inputs = ((kept, decided), (other, partners))

@@ -12,7 +12,7 @@ from sqlglot import exp
 from bridge.frontends.sql.over_rows import OverRows
 from bridge.frontends.sql.time_values import interval_ms
 from bridge.frontends.sql.undecided import decide
-from bridge.frontends.sql.window_groups import EVENT_TIME
+from bridge.frontends.sql.window_groups import EVENT_TIME, with_event_time
 from bridge.frontends.sql.window_ranks import over_columns
 from bridge.query.epl_columns import SubqueryColumn
 from bridge.query.epl_output import RStream
@@ -35,7 +35,7 @@ class OverRange(OverRows):
 
     def node(self, below: Node, columns: tuple[exp.Expr, ...], qualify: tuple[exp.Expr, ...]) -> Node:
         """The query objects; `qualify` are conditions on the values."""
-        timed = Map(decide(self.cursor, below), (exp.Star(), exp.alias_(exp.column("ts"), EVENT_TIME)))
+        timed = with_event_time(decide(self.cursor, below))
         node: Node = RStream(Window(timed, Now()))
         names: dict[exp.Expr, str] = {}
         for window in (found for each in (*columns, *qualify) for found in each.find_all(exp.Window)):

@@ -37,7 +37,7 @@ class RankedRows(UndecidedNode):
     """The number's place among the columns; None: it is the last one."""
 
     def with_number(self, columns: tuple[exp.Expr, ...], number: exp.Expr) -> tuple[exp.Expr, ...]:
-        """The columns with the number at its place. `columns` may lack those that only name the time."""
+        """Inserts the number at its place. Fewer columns may be given, as a plain `ts` is left out of a select list."""
         place = len(columns) if self.place is None else min(self.place, len(columns))
         return (*columns[:place], number, *columns[place:])
 

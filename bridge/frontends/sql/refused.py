@@ -52,6 +52,6 @@ GROUPINGS = {**dict.fromkeys(("ROLLUP", "CUBE", "GROUPING SETS"), _ONE_GROUPING)
 
 
 def refuse_next(cursor: Cursor, words: Iterable[str] = REFUSED) -> None:
-    """Fails if one of these words follows, with the reason."""
+    """Refuses the next word if it is one of these. The error gives the reason."""
     if cursor.word() in words:
         cursor.fail(REFUSED[cursor.word()])

@@ -25,7 +25,7 @@ from bridge.frontends.sql.from_items import FromClause, Join, ReadQuery, Results
 from bridge.frontends.sql.grouping_sets import column_in_set, grouping_sets, in_set, is_grouping_set
 from bridge.frontends.sql.joins import OuterJoin, inner_join, joins_windows, outer_join, versioned_join, window_join
 from bridge.frontends.sql.over_range import OverRange, is_range
-from bridge.frontends.sql.over_rows import OverRows, give_places, has_over, without_over
+from bridge.frontends.sql.over_rows import NUMBERS, OverRows, give_places, has_over, without_over
 from bridge.frontends.sql.ranks import FirstOfRank, RankedRows, limit_in, ranking_of
 from bridge.frontends.sql.refused import GROUPINGS, NO_STREAM, STOPS, refuse_next
 from bridge.frontends.sql.select_list import is_star, standard, unaliased, with_time_named
@@ -255,10 +255,9 @@ class SelectReader:
         if self._groups_distinct():
             keys = [item.this if isinstance(item, exp.Alias) else item for item in self.columns]
         bounded = rows.implied or any(rows.bound(key) is not None for key in keys)
-        aggregates = self.grouped or self.having or any(item.find(exp.AggFunc) for item in self.columns)
         if rows.function.kind == "CUMULATE" and {rows.bound(key) for key in keys} - {None} == {START}:
             self.cursor.fail("GROUP BY window_end is missing: windows of CUMULATE have a start together", self.keys_at)
-        if bounded and (aggregates or self._groups_distinct()):
+        if bounded and (self._aggregates or self._groups_distinct()):
             step_final(self.cursor)
             having = tuple(unaliased(each, aliases, rows) for each in self.having)
             others = tuple(key for key in keys if rows.bound(key) is None)
@@ -266,7 +265,7 @@ class SelectReader:
             columns = tuple(map(standard, self.columns))
             by = Grouping(columns, self.conditions, others, tuple(map(standard, having)))
             return self._of_sets(rows, by) if self.sets else group_by_windows(rows, by)
-        if aggregates:
+        if self._aggregates:
             self.cursor.fail("GROUP BY window_start, window_end is missing: the windows are not grouped", rows.position)
         return with_columns(rows, self.conditions, without_time(rows.input, self.columns))
 
@@ -291,9 +290,13 @@ class SelectReader:
         rows = self.rows
         return self.distinct and isinstance(rows, RowsInWindows) and any(map(rows.has_bound, self.columns))
 
+    @property
+    def _aggregates(self) -> bool:
+        """Whether the results are groups."""
+        return bool(self.grouped or self.having or any(item.find(exp.AggFunc) for item in self.columns))
+
     def _outer_join(self, join: OuterJoin) -> Node:
-        aggregates = self.grouped or self.having or any(item.find(exp.AggFunc) for item in self.columns)
-        if aggregates or self.qualify or self.over_at:
+        if self._aggregates or self.qualify or self.over_at:
             self.cursor.fail(f"aggregates over a {join.kind} JOIN: put the join into a sub-query", join.position)
         self._refuse_other_time(self.columns)
         return outer_join(self.cursor, join, self.conditions, self.columns)
@@ -359,7 +362,7 @@ def _qualified(conditions: tuple[exp.Expr, ...]) -> _Number | None:
         return None
     windows = list(conditions[0].find_all(exp.Window))
     limit = limit_in(conditions[0], lambda node: isinstance(node, exp.Window))
-    if len(windows) != 1 or limit is None or not isinstance(windows[0].this, (exp.RowNumber, exp.Rank, exp.DenseRank)):
+    if len(windows) != 1 or limit is None or not isinstance(windows[0].this, NUMBERS):
         return None
     return _Number(windows[0], limit)
 

@@ -39,6 +39,8 @@ def unaliased(key: exp.Expr, aliases: Mapping[str, exp.Expr], rows: RowsInWindow
 
 
 def with_time_named(expression: exp.Expr, name: str) -> exp.Expr:
+    """The expression with the column `name` in place of ts."""
+
     def renamed(node: exp.Expr) -> exp.Expr:
         return exp.column(name) if isinstance(node, exp.Column) and node.name.lower() == "ts" else node
 

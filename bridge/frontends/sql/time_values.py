@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from sqlglot import exp
 
@@ -51,15 +51,13 @@ def arithmetic_of(expression: exp.Expr, times: Collection[str] = ("ts",)) -> exp
     return _from_below(expression.copy(), changed)
 
 
-def _from_below(node: exp.Expr, change: object) -> exp.Expr:
+def _from_below(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
     for key, value in list(node.args.items()):
         if isinstance(value, exp.Expr):
             node.set(key, _from_below(value, change))
         elif isinstance(value, list):
             node.set(key, [_from_below(each, change) if isinstance(each, exp.Expr) else each for each in value])
-    assert callable(change)
-    changed: exp.Expr = change(node)
-    return changed
+    return change(node)
 
 
 def interval_ms(node: exp.Expr | None) -> int | None:

@@ -170,6 +170,12 @@ def moved(time: exp.Expr, by: int) -> exp.Expr:
     return kind(this=time.copy(), expression=exp.Literal.number(abs(by)))
 
 
+def bounds_at_end(function: WindowFunction) -> dict[str, exp.Expr]:
+    """The bounds of a window of TUMBLE or HOP over the ts of its results, which is its end."""
+    ts = exp.column("ts")
+    return {START: moved(ts, -function.size), END: ts, TIME: moved(ts, -1)}
+
+
 def period_start(function: WindowFunction) -> exp.Expr:
     """The start of the period of CUMULATE that a row is in, over its ts."""
     ts = exp.column("ts")

@@ -44,7 +44,7 @@ class WindowFunction:
 
     @property
     def extent(self) -> Range:
-        """The bridge's window whose boundaries are the ends of these windows.
+        """The window of the bridge's own SQL that reports at the ends of these windows.
 
         >>> str(WindowFunction("HOP", 10_000, 4000).extent)
         'RANGE 10000 MS SLIDE 4000 MS OFFSET 2000 MS'
@@ -228,7 +228,7 @@ def _ksql_property(cursor: Cursor, durations: dict[str, int]) -> None:
 def function_of(
     cursor: Cursor, kind: str, durations: dict[str, int], position: int, keys: tuple[exp.Expr, ...] = ()
 ) -> WindowFunction:
-    """The function of these durations; fails at `position` if they do not fit together."""
+    """Makes the function with these durations. If one contradicts another, the error points at `position`."""
     size = durations.get("SIZE", durations.get("GAP", 0))
     slide = durations.get("SLIDE", durations.get("STEP", size))
     if kind == "CUMULATE" and size % slide:

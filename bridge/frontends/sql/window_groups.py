@@ -9,11 +9,12 @@ from sqlglot import exp
 
 from bridge.frontends.expressions import all_of
 from bridge.frontends.sql.bounds import OF_GROUPS, mark, mark_result
-from bridge.frontends.sql.undecided import END, START, TIME, RowsInWindows, moved, period_start
+from bridge.frontends.sql.undecided import END, START, TIME, RowsInWindows, bounds_at_end, moved, period_start
 from bridge.query.epl_output import OrderLimitDistinct, RStream
 from bridge.query.expressions import col, count
 from bridge.query.nodes import Aggregate, Filter, Map, Node, Window
 from windows.extents import Now, Session
+from windows.sql import with_operands
 
 EVENT_TIME, _SESSION_TIME = "event_ts", "session_ts"
 """The columns with the time of a row in a window that jumps, and in a session."""
@@ -41,7 +42,7 @@ def group_by_windows(rows: RowsInWindows, by: Grouping) -> Node:
     below = Filter(rows.input, all_of(tuple(before))) if before else rows.input
     timed = _timed(rows, by)
     if timed != by:  # in a window that jumps, ts is the time of the jump
-        below = Map(below, (exp.Star(), exp.alias_(exp.column("ts"), EVENT_TIME)))
+        below = with_event_time(below)
         by = timed
     having = [condition for condition in by.having if not rows.has_bound(condition)]
     after = [condition for condition in (*by.conditions, *by.having) if rows.has_bound(condition)]
@@ -68,6 +69,11 @@ def group_by_windows(rows: RowsInWindows, by: Grouping) -> Node:
         if rows.bound(selected.this if isinstance(selected, exp.Alias) else selected) is not None:
             mark(column, OF_GROUPS)
     return Map(node, columns)
+
+
+def with_event_time(node: Node) -> Node:
+    """The rows with their ts as one more column, which stays when a window or a join gives them another time."""
+    return Map(node, (exp.Star(), exp.alias_(exp.column("ts"), EVENT_TIME)))
 
 
 def regroup_by_windows(
@@ -100,13 +106,7 @@ def _timed(rows: RowsInWindows, by: Grouping) -> Grouping:
             return node.copy()
         if isinstance(node, exp.Column) and node.name.lower() == "ts":
             return exp.column(EVENT_TIME)
-        changed = node.copy()
-        for key, value in list(node.args.items()):
-            if isinstance(value, exp.Expr):
-                changed.set(key, timed(value))
-            elif isinstance(value, list):
-                changed.set(key, [timed(each) if isinstance(each, exp.Expr) else each for each in value])
-        return changed
+        return with_operands(node, timed)
 
     def all_timed(expressions: tuple[exp.Expr, ...]) -> tuple[exp.Expr, ...]:
         return tuple(map(timed, expressions))
@@ -140,8 +140,7 @@ def _windows(rows: RowsInWindows, below: Node, keys: tuple[exp.Expr, ...]) -> _W
         inside = exp.LTE(this=ts, expression=moved(start, function.size))
         bounds = {START: start, END: ts, TIME: moved(ts, -1)}
         return _Windows(node, (*keys, start), bounds, (start,), (inside,))
-    bounds = {START: moved(ts, -function.size), END: ts, TIME: moved(ts, -1)}
-    return _Windows(Window(below, function.extent), keys, bounds)
+    return _Windows(Window(below, function.extent), keys, bounds_at_end(function))
 
 
 def _sessions(gap: int, below: Node, keys: tuple[exp.Expr, ...]) -> _Windows:

@@ -11,8 +11,9 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from bridge.frontends.expressions import all_of
-from bridge.frontends.sql.undecided import END, START, TIME, RowsInWindows, moved
-from bridge.frontends.sql.window_groups import EVENT_TIME
+from bridge.frontends.sql.select_list import with_time_named
+from bridge.frontends.sql.undecided import RowsInWindows, bounds_at_end
+from bridge.frontends.sql.window_groups import with_event_time
 from bridge.query.epl_output import OrderLimitDistinct
 from bridge.query.expressions import col, count
 from bridge.query.nodes import Aggregate, Filter, Map, Node, Window
@@ -26,8 +27,7 @@ Columns = tuple[exp.Expr, ...]
 
 def end_of(rows: RowsInWindows) -> Node:
     """All rows of each window at its end, with their own times as one more column."""
-    timed = Map(rows.input, (exp.Star(), exp.alias_(exp.column("ts"), EVENT_TIME)))
-    return Window(timed, rows.function.extent)
+    return Window(with_event_time(rows.input), rows.function.extent)
 
 
 class Numbering(NamedTuple):
@@ -40,14 +40,9 @@ class Numbering(NamedTuple):
 
     def with_time(self, name: str) -> Numbering:
         """The same with the time of the event in place of ts, which is that of the window's end."""
-
-        def timed(value: exp.Expr) -> exp.Expr:
-            is_time = isinstance(value, exp.Column) and value.name.lower() == "ts"
-            return exp.column(name) if is_time else value
-
-        columns, keys = (tuple(each.copy().transform(timed) for each in listed) for listed in (self.columns, self.keys))
+        columns, keys = (tuple(with_time_named(each, name) for each in listed) for listed in (self.columns, self.keys))
         order = tuple(
-            exp.Ordered(this=one.this.copy().transform(timed), desc=one.args.get("desc")) for one in self.order
+            exp.Ordered(this=with_time_named(one.this, name), desc=one.args.get("desc")) for one in self.order
         )
         return self._replace(columns=columns, keys=keys, order=order)
 
@@ -111,8 +106,7 @@ def _bounded(column: exp.Expr, windowed: RowsInWindows | None) -> exp.Expr:
     """A column with the bounds of the window, whose end is the time of the row."""
     if windowed is None or not _has_bound(column, windowed):
         return column
-    ts: exp.Expr = exp.column("ts")
-    bounds = {START: moved(ts, -windowed.function.size), END: ts, TIME: moved(ts, -1)}
+    bounds = bounds_at_end(windowed.function)
 
     def bounded(named: exp.Column) -> exp.Expr:
         bound = windowed.bound(named)

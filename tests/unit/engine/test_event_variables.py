@@ -151,7 +151,7 @@ def outcome(url: str, seed: int, most: int, file: pathlib.Path) -> Found:
         return opened[-1]
 
     file.unlink(missing_ok=True)
-    push(again(), draw, found, 50, again)
+    push(again(), draw, found, 36, again)
     return [(setters, readers), *map(repr, found)]
 
 

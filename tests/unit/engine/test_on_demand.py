@@ -71,6 +71,7 @@ def test_a_query_that_has_a_table_of_results_is_asked_as_others_are(cep: Bridge)
     cep.database.execute("DROP TABLE of_stored")
 
 
+@pytest.mark.some_databases(2)
 @pytest.mark.parametrize(
     "jumps", ["ROWS 2 SLIDE 2", "RANGE 2 MS SLIDE 2 MS", "START a > 2 STOP a > 2", "TUMBLING 2 MS OF a"]
 )

@@ -55,7 +55,7 @@ def test_the_rows_are_those_of_transactions(url: str, name: str, seed: int) -> N
         with connected(url, name) as cep:
             cep._runner.network.settings = Settings(in_process=most)
             ts = 0
-            for _ in range(120):
+            for _ in range(80):
                 some = [event(draw, ts := ts + draw.choice((0, 1, 1, 4))) for _ in range(draw.choice((1, 1, 1, 1, 5)))]
                 try:
                     cep.push_all(some)

@@ -311,6 +311,7 @@ def test_tables_of_several_streams_are_pushed_as_their_rows_are(database: str) -
             cep.push_tables({"one": [1]})
 
 
+@pytest.mark.some_databases(2)
 @pytest.mark.parametrize("database", ["duckdb://", "sqlite://"])
 @pytest.mark.parametrize("seed", range(300, 325))
 def test_history_and_what_comes_live_after_it_are_the_whole(seed: int, database: str) -> None:

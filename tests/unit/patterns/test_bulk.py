@@ -28,10 +28,9 @@ RUN = bulk.Bulk.run
 Told = list[tuple[int, str]]
 
 
-@pytest.mark.parametrize("block", range(1))
-def test_many_at_once_are_as_one_by_one(block: int, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    taken = sum(check(seed, database, monkeypatch) for seed in range(20 * block, 20 * block + 20))
-    assert taken > 10
+def test_many_at_once_are_as_one_by_one(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = sum(check(seed, database, monkeypatch) for seed in range(14))
+    assert taken > 7
 
 
 @pytest.mark.long

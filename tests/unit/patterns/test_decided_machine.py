@@ -385,7 +385,7 @@ def check(seed: int, database: Database) -> None:
 @pytest.mark.parametrize("block", range(3))
 def test_live_is_bounded(block: int, database: Database) -> None:
     first = int(os.environ.get("CEP_SEEDS", "0").split(":")[0])
-    for seed in range(first + 15 * block, first + 15 * block + 15):
+    for seed in range(first + 10 * block, first + 10 * block + 10):
         check(seed, database)
 
 

@@ -51,7 +51,7 @@ OTHERS = (
 def history(values: int) -> Events:
     """Events of which several come at an instant, with pauses, and few or many values besides NULL."""
     rng, ts, events = Random(values), -40, []
-    for _ in range(100):
+    for _ in range(60):
         ts += rng.choice([0, 0, 1, 1, 2, 9])
         columns = [None, 1, 2, 3], [None, *range(values)], [None, 0.0, -0.0, 0.5, 2.0], [None, "x", "X", "x "]
         events.append((tuple(map(rng.choice, columns)), ts))
@@ -68,7 +68,7 @@ def queries() -> dict[str, str]:
 def by_joins(values: int) -> Rows:
     """The results on SQLite, each event joined with the rows of its window."""
     (sqlite,) = (database for database in DATABASES if database.name == "sqlite")
-    return told(sqlite, SCHEMA, queries(), history(values), [1] * 100, Settings(in_process=0))
+    return told(sqlite, SCHEMA, queries(), history(values), [1] * 60, Settings(in_process=0))
 
 
 @contextlib.contextmanager

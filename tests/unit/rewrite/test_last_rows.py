@@ -91,7 +91,7 @@ def history(seed: int) -> Events:
     """Events of which several come at an instant, with values that are NULL."""
     rng = Random(seed)
     values = [None, 0, 1, 2, 3], [None, 1.5, 2.25, 9.0, -1.0], [None, "x", "y"]
-    return [(tuple(map(rng.choice, values)), place // 3 - 20) for place in range(60)]
+    return [(tuple(map(rng.choice, values)), place // 3 - 20) for place in range(42)]
 
 
 @pytest.mark.some_databases(2)

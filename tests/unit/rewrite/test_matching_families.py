@@ -94,7 +94,7 @@ def check(seed: int, url: str, patterns: Sequence[str] = PATTERNS) -> None:
         assert told(url, texts, pushes) == alone, (seed, template)
 
 
-@pytest.mark.some_databases(2)
+@pytest.mark.some_databases(1)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_family_gives_what_its_members_give_alone(seed: int, database: Database) -> None:
     check(seed, database.fresh())
@@ -107,7 +107,7 @@ def test_families_on_many_seeds(start: int, database: Database) -> None:
         check(seed, database.fresh())
 
 
-@pytest.mark.some_databases(2)
+@pytest.mark.some_databases(1)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_patterns_of_one_word(seed: int, database: Database) -> None:
     check(seed, database.fresh(), WORDS)

@@ -42,7 +42,7 @@ QUERIES = (
     "SELECT b, MIN(d) AS low, AVG(c) AS v FROM s WINDOW(RANGE {w} MS) WHERE a > 2 GROUP BY b HAVING COUNT(*) < 3 EMIT ON CHANGE",
 )
 WINDOWS = (3, 20)
-EVENTS = 48
+EVENTS = 36
 SIZES = ((2, 5), (4, 9, 20))
 """How many rows panes have, level by level."""
 

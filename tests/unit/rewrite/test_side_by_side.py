@@ -55,7 +55,7 @@ def history(seed: int) -> list[tuple[tuple[Any, ...], int]]:
     """Events with ties, gaps, keys and values that are NULL."""
     rng, ts, events = Random(seed), -50, []
     values = [None, *range(8)], [None, 1, 2], [None, 0.5, 7.25, -3.1]
-    for _ in range(120):
+    for _ in range(80):
         ts += rng.choice([0, 0, 1, 1, 2, 5, 30 if rng.random() < 0.1 else 1])
         events.append((tuple(map(rng.choice, values)), ts))
     return events

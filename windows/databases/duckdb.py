@@ -15,10 +15,10 @@ import duckdb
 from sqlglot import exp
 
 from windows.arrow import columns_of_rows
-from windows.databases import duckdb_functions
+from windows.databases import duckdb_catalog
 from windows.databases.base import Database, Row
+from windows.databases.duckdb_catalog import find_relation, visible_names
 from windows.databases.duckdb_connection import disable_optimizer, opened, statistics_mislead
-from windows.databases.duckdb_names import find_relation, visible_names
 from windows.databases.json_values import Elements
 from windows.databases.own_types import OwnType, duckdb_type
 from windows.databases.python_aggregates import PythonAggregate, deviation_in_one_pass, median
@@ -353,10 +353,10 @@ class DuckDB(Database):
         return {name: OwnType(f"COLLATE {'.'.join(kind)}") for name, kind in zip(names, kinds, strict=True) if kind}
 
     def is_aggregate(self, function: str) -> bool:
-        return duckdb_functions.is_aggregate(self.connection, function)
+        return duckdb_catalog.is_aggregate(self.connection, function)
 
     def can_aggregate(self, function: str) -> bool:
-        return duckdb_functions.can_aggregate(self.connection, function)
+        return duckdb_catalog.can_aggregate(self.connection, function)
 
     def _insert_bulk(self, table: str, rows: Sequence[Row]) -> None:
         import pyarrow as pa

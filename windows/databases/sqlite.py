@@ -20,10 +20,8 @@ from windows.databases.base import LOCK_TIMEOUT, NESTED_LOOP, Convert
 from windows.databases.own_types import OwnType
 from windows.databases.python_aggregates import PythonAggregate, deviation_in_two_passes
 from windows.databases.refused import OtherBridge, Refused
-from windows.databases.sqlite_decimals import SQLiteDecimals
 from windows.databases.sqlite_functions import create_functions
-from windows.databases.sqlite_json import SQLiteJson
-from windows.databases.sqlite_times import SQLiteTimes
+from windows.databases.sqlite_sql import SQLiteDecimals, SQLiteJson, SQLiteTimes
 from windows.databases.triggers import ChangeTriggers, OutboxColumn, sqlite_triggers
 from windows.nested import call
 from windows.schema import Attribute, Schema, TypeMismatch, decimal_size, relation_schema

@@ -21,17 +21,7 @@ from bridge.frontends.epl.cursor import period, whole
 from bridge.frontends.expressions import Qualifiers, resolve
 from bridge.query.nodes import Filter, Node, Window
 from windows.extent import Extent
-from windows.extents import (
-    FirstRange,
-    FirstRows,
-    Range,
-    Rows,
-    Session,
-    Top,
-    Trailing,
-    Tumbling,
-    Unbounded,
-)
+from windows.extents import FirstRange, FirstRows, Range, Rows, Session, Top, Trailing, Tumbling, Unbounded
 from windows.sql import column, conjuncts
 
 _INSTEAD = {

@@ -15,15 +15,7 @@ from bridge.patterns.arrays import Array, arrow_columns
 from bridge.patterns.conditions import Condition
 from bridge.patterns.evaluate.python import scalar
 from bridge.patterns.task import Task
-from bridge.patterns.values import (
-    Atom,
-    Classifier,
-    MatchAggregate,
-    MatchExpression,
-    MatchNumber,
-    Place,
-    Value,
-)
+from bridge.patterns.values import Atom, Classifier, MatchAggregate, MatchExpression, MatchNumber, Place, Value
 from bridge.query.row_pattern import RowPattern, absent_symbols
 from nfa import skip as modes
 from nfa.arrays.matches import Matches, matches_of

@@ -18,14 +18,12 @@ from bridge.history.pieces import Path
 from bridge.query.nodes import Node
 from bridge.spark.big_partitions import NO_BIG_PARTITIONS, JoinedResults, SlicedQuery, compute_now
 from bridge.spark.columns import ORDER, PIECE, spark_schema
-from bridge.spark.cut import with_piece_numbers
+from bridge.spark.cut import cut_by_key, cut_by_time, events_of_stream, events_of_streams, with_piece_numbers
 from bridge.spark.events import column
 from bridge.spark.file_slices import file_task
 from bridge.spark.first_rows import with_first_row
-from bridge.spark.frames import cut_by_key, cut_by_time, events_of_stream, events_of_streams
-from bridge.spark.groups import QueryGroup
 from bridge.spark.job import Job
-from bridge.spark.plan import Plan
+from bridge.spark.plan import Plan, QueryGroup
 from bridge.spark.task import PieceTask, needed_queries
 from bridge.spark.writes import stores_read
 

@@ -20,11 +20,11 @@ from bridge.engine.watch.batches import RowBatch
 from bridge.engine.watch.changes import NUMBER, add_table_stream, create_triggers, drop_triggers, schema_of_stream
 from bridge.engine.watch.columns import TableColumns
 from bridge.engine.watch.gaps import GAPS, LOWEST, GapChange, Gaps, between
-from bridge.engine.watch.unchanged import Unchanged
 from bridge.engine.watch.watched_table import TableStatus, WatchedTable, next_rows, numbers_of
 from bridge.errors import SchemaError
 from bridge.query.table_source import BEGINNING, NOW, TableSource
 from bridge.query.time_rules import TimeRules
+from windows.databases import Database
 from windows.schema import Schema
 from windows.times import BEGINNING as EARLIEST
 
@@ -258,3 +258,39 @@ class Watcher:
         database = self._runner.database
         text = f"DELETE FROM {self._gaps.text} WHERE {self._gaps.quoted('source')} = {database.placeholder}{condition}"
         database.execute_bound(text, values)
+
+
+LONGEST = 1.0
+"""The seconds after which tables are read again anyway, as the rows of a view may depend on the time."""
+
+
+class Unchanged:
+    """Compares the version of a database with the version before its tables were last read.
+
+    >>> from windows.databases import open_database
+    >>> database = open_database("sqlite://")
+    >>> unchanged = Unchanged(database)
+    >>> unchanged.holds(["orders"]), unchanged.holds(["orders"]), unchanged.holds(["orders", "payments"])
+    (False, True, False)
+    >>> database.execute("CREATE TABLE orders (id INTEGER)")
+    >>> unchanged.holds(["orders", "payments"])
+    False
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._known: Any = None
+        self._at = 0.0
+
+    def holds(self, tables: Sequence[object]) -> bool:
+        """Whether these tables were read after the last commit. If not, the caller reads them now, or calls `end`."""
+        version = self._database.data_version() if tables else None
+        now, known = time.monotonic(), None if version is None else (version, list(map(id, tables)))
+        if known is not None and known == self._known and now - self._at < LONGEST:
+            return True
+        self._known, self._at = known, now
+        return False
+
+    def end(self) -> None:
+        """Notes that the tables were not read to their ends."""
+        self._known = None

@@ -18,7 +18,7 @@ from bridge.engine.single_events.derived_rows import (
     ChosenRows,
     EarlierRows,
     EventRows,
-    LastMatches,
+    LastByKey,
     LastReports,
     Memory,
     Moment,
@@ -295,7 +295,7 @@ class _DerivedRecognition:
 
     def _disjoint(self, mark: DisjointRows, names: Sequence[str]) -> RowSource:
         self._refuse_nested_loops()
-        rows, memory = self._rows(mark.rows), LastMatches(mark.last)
+        rows, memory = self._rows(mark.rows), LastByKey(mark.last)
         self._memories.append(memory)
         _require(rows, [*mark.keys, "seq", "_first"])
         found = RowsWithoutOverlap(rows, memory, mark.keys)

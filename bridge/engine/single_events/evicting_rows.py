@@ -48,6 +48,7 @@ class EvictingRows(StepRows):
     """The number of the newest row."""
 
     def _empty(self) -> None:
+        super()._empty()
         self._windows = collections.defaultdict(lambda: (self._evict.window(), {}))
 
     def _add(self, ts: int, row: Sequence[Any]) -> None:

@@ -17,7 +17,7 @@ from bridge.check.windows import is_known_to_change
 from bridge.errors import QueryError, nearest
 from bridge.query.epl_output import OutputEvery, RStream, Snapshot
 from bridge.query.epl_state import CURRENT, INITIAL, Action, Change, ChangedWindow, ChangeTable, SetVariables
-from windows.sql import column
+from windows.sql import column, column_of, identifier
 from windows.types import List, is_nested, shape
 
 Fields = Sequence[Field]
@@ -74,7 +74,7 @@ def _values(
     seen: set[str] = set()
     listed = action.values
     if action.star:
-        listed = tuple((one.name, exp.column(_quoted(one.name), table=_quoted(change.alias))) for one in event)
+        listed = tuple((one.name, column_of(change.alias, one.name)) for one in event)
     for name, written in listed:
         value = _of_row(written, row, change.row) if action.kind == "update" else written
         column = next((one for one in row if one.name.lower() == name.lower()), None)
@@ -100,7 +100,7 @@ def _of_row(value: exp.Expr, row: Fields, alias: str) -> exp.Expr:
 
     def named(node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Column) and not node.table and node.name.lower() in own:
-            return exp.column(node.this.copy(), table=_quoted(alias))
+            return exp.column(node.this.copy(), table=identifier(alias))
         return node
 
     return value.transform(named)
@@ -115,7 +115,7 @@ def _as_before(value: exp.Expr, before: Mapping[str, exp.Expr], row: str) -> exp
         if node.name in before:
             return exp.paren(before[node.name].copy())
         if node.name.startswith(f"{INITIAL}."):
-            return exp.column(_quoted(f"{row}.{node.name.removeprefix(f'{INITIAL}.')}"))
+            return column(f"{row}.{node.name.removeprefix(f'{INITIAL}.')}")
         return node
 
     return value.transform(was)
@@ -131,10 +131,6 @@ def check_fits(value: exp.Expr, kind: str, column: Field, what: str = "column") 
             f"the {what} {column.name!r} is {column.type}, {value.sql()} is {kind} (cast(…, …) says what is meant)",
             position=place(value),
         )
-
-
-def _quoted(name: str) -> exp.Identifier:
-    return exp.to_identifier(name, quoted=True)
 
 
 @resolve.register

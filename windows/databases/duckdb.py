@@ -26,7 +26,7 @@ from windows.databases.refused import Refused
 from windows.databases.urls import without_password
 from windows.nested import call, is_part
 from windows.schema import Schema, is_storable, relation_schema
-from windows.sql import table_of
+from windows.sql import column_of, number, table_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -249,10 +249,10 @@ class DuckDB(Database):
         return exp.AnonymousAggFunc(this=name, expressions=[value.copy(), place.copy()])
 
     def elements(self, values: exp.Expr, kind: str, alias: str) -> Elements:
-        place_of = call("GENERATE_SUBSCRIPTS", values.copy(), exp.Literal.number(1))
+        place_of = call("GENERATE_SUBSCRIPTS", values.copy(), number(1))
         columns = {"value": call("UNNEST", values), "place": place_of}
         rows = exp.Subquery(this=exp.select(*(exp.alias_(one, name, quoted=True) for name, one in columns.items())))
-        value, place = (exp.column(name, alias, quoted=True) for name in columns)
+        value, place = (column_of(alias, name) for name in columns)
         return Elements(rows.as_(alias, quoted=True), value, place)
 
     def use_schema(self, name: str) -> None:

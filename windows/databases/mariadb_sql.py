@@ -14,7 +14,7 @@ from windows.databases.json_values import Elements, JsonValues
 from windows.databases.refused import Refused
 from windows.nested import FieldValue, NestedPart, call, json_array_text, json_path, json_text, or_null, truth_text
 from windows.schema import Attribute, decimal_size, is_reserved
-from windows.sql import table
+from windows.sql import column_of, identifier, number, table
 from windows.types import is_nested
 
 TEXT_LENGTH = 4_000_000
@@ -89,7 +89,7 @@ def _regexp_like(node: exp.Expr, database: MariaDBSql) -> exp.Expr:
     """Writes REGEXP_INSTR, as MariaDB lacks REGEXP_LIKE."""
     sides = [side.transform(database.adapt) for side in (node.this, node.expression)]
     place = exp.Anonymous(this="REGEXP_INSTR", expressions=sides)
-    return exp.GT(this=place, expression=exp.Literal.number(0))
+    return exp.GT(this=place, expression=number(0))
 
 
 def _windowed(window: exp.Expr, database: MariaDBSql) -> exp.Expr:
@@ -155,7 +155,7 @@ def _created(create: exp.Expr, database: MariaDBSql) -> exp.Expr:
 def _make_nullable(shape: exp.Select) -> None:
     """Makes all columns of a new table nullable, in place: it takes the columns of an outer join."""
     rows = shape.args["from_"].this
-    one = exp.select(exp.alias_(exp.Literal.number(1), "_one", quoted=True)).subquery("_n")
+    one = exp.select(exp.alias_(number(1), "_one", quoted=True)).subquery("_n")
     shape.from_(one, copy=False).join(rows, on=exp.false(), join_type="left", copy=False)
 
 
@@ -165,7 +165,7 @@ def _selected(select: exp.Expr, _: MariaDBSql) -> exp.Expr:
     outputs = {item.alias for item in select.expressions if isinstance(item, exp.Alias)}
     for column in (column for item in select.expressions for column in _columns_over(item)):
         if not column.table and column.name in outputs and source is not None:
-            column.set("table", exp.to_identifier(source.this.alias_or_name, quoted=True))
+            column.set("table", identifier(source.this.alias_or_name))
     return select
 
 
@@ -284,7 +284,7 @@ class MariaDBJson(JsonValues):
         of = (
             "JSON" if is_nested(kind) else "TINYINT" if kind == "BOOLEAN" else self.column_type(Attribute("part", kind))
         )
-        value, place = (exp.to_identifier(name, quoted=True) for name in ("value", "place"))
+        value, place = (identifier(name) for name in ("value", "place"))
         typed = exp.DataType.build(of, dialect="mysql", udt=True)
         columns = [
             exp.JSONColumnDef(this=value, kind=typed, path=exp.Literal.string("$")),
@@ -293,9 +293,7 @@ class MariaDBJson(JsonValues):
         schema = exp.JSONSchema(expressions=columns)
         rows = exp.JSONTable(this=values, schema=schema, path=exp.Literal.string("$[*]"))
         item = exp.alias_(exp.Table(this=rows), alias, table=True, quoted=True)
-        return Elements(
-            item, exp.column(value.copy(), alias, quoted=True), exp.column(place.copy(), alias, quoted=True)
-        )
+        return Elements(item, column_of(alias, "value"), column_of(alias, "place"))
 
     def json_length(self, value: exp.Expr) -> exp.Expr:
         return call("JSON_LENGTH", value)

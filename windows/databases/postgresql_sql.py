@@ -14,7 +14,7 @@ from windows.databases.json_values import Elements, JsonValues
 from windows.databases.refused import Refused
 from windows.nested import FieldValue, NestedPart, call
 from windows.schema import Attribute
-from windows.sql import INDEXED
+from windows.sql import INDEXED, column_of, identifier, number
 from windows.types import is_nested
 
 HELPER = "_helper"
@@ -78,7 +78,7 @@ def _least(call: exp.Expr, _: PostgreSQLSql) -> exp.Expr:
     if not isinstance(call.this, exp.Column) or not call.this.name.startswith(HELPER):
         return call
     values = exp.Paren(this=exp.ArrayAgg(this=call.this.copy()))
-    return exp.Bracket(this=values, expressions=[exp.Literal.number(1)], offset=1)
+    return exp.Bracket(this=values, expressions=[number(1)], offset=1)
 
 
 def _aggregated(call: exp.Expr, database: PostgreSQLSql) -> exp.Expr:
@@ -142,11 +142,11 @@ class PostgreSQLJson(JsonValues):
 
     def elements(self, values: exp.Expr, kind: str, alias: str) -> Elements:
         function = "JSONB_ARRAY_ELEMENTS" if is_nested(kind) else "JSONB_ARRAY_ELEMENTS_TEXT"
-        names = [exp.to_identifier(name, quoted=True) for name in ("value", "place")]
-        named = exp.TableAlias(this=exp.to_identifier(alias, quoted=True), columns=names)
+        names = [identifier(name) for name in ("value", "place")]
+        named = exp.TableAlias(this=identifier(alias), columns=names)
         rows = exp.Table(this=call(function, _as_json(values)), alias=named, ordinality=True)
         value: exp.Expr
-        value, place = (exp.column(name, alias, quoted=True) for name in ("value", "place"))
+        value, place = (column_of(alias, name) for name in ("value", "place"))
         if is_nested(kind):
             value = exp.Nullif(this=value, expression=_as_json(exp.Literal.string("null")))
         elif kind != "VARCHAR":

@@ -14,7 +14,7 @@ from windows.databases.base import Database
 from windows.databases.json_values import Elements, JsonValues
 from windows.nested import FieldValue, NestedPart, call, json_array_text, json_path, json_text, or_null, truth_text
 from windows.schema import Attribute, decimal_size
-from windows.sql import COMPUTED, number
+from windows.sql import COMPUTED, column_of, number
 from windows.types import is_nested, scale_of
 from windows.values import timestamp_text
 
@@ -119,8 +119,8 @@ def adapted_cast(node: exp.Cast) -> exp.Expr | None:
 
 def _with_microseconds(text: exp.Expr) -> exp.Expr:
     """A text of a time as SQLite stores it. Its own functions have no microseconds, which a stored time keeps."""
-    end = call("SUBSTR", text.copy(), exp.Literal.number(20))
-    seconds = call("DATETIME", call("SUBSTR", text.copy(), exp.Literal.number(1), exp.Literal.number(19)))
+    end = call("SUBSTR", text.copy(), number(20))
+    seconds = call("DATETIME", call("SUBSTR", text.copy(), number(1), number(19)))
     in_milliseconds = call("STRFTIME", exp.Literal.string("%Y-%m-%d %H:%M:%f"), text.copy())
     found = exp.Case().when(
         exp.Glob(this=end, expression=_MICROSECONDS.copy()), exp.DPipe(this=seconds, expression=end.copy())
@@ -137,7 +137,7 @@ class SQLiteJson(JsonValues):
 
     def elements(self, values: exp.Expr, kind: str, alias: str) -> Elements:
         rows = exp.alias_(exp.Table(this=call("JSON_EACH", values)), alias, table=True, quoted=True)
-        return Elements(rows, exp.column("value", alias, quoted=True), exp.column("key", alias, quoted=True))
+        return Elements(rows, column_of(alias, "value"), column_of(alias, "key"))
 
     def json_length(self, value: exp.Expr) -> exp.Expr:
         return call("JSON_ARRAY_LENGTH", value)

@@ -36,7 +36,7 @@ from bridge.rewrite.optimize.rule import Facts, OneRow
 from bridge.rewrite.plan import Insert, UpdateRows
 from windows.databases import Database
 from windows.schema import Attribute
-from windows.sql import table_names
+from windows.sql import number, table_names
 
 
 class Unbound(Exception):
@@ -148,7 +148,7 @@ class BoundStatements:
         insertion = insertion_of(tree, place_of_value)
         if insertion is None or insertion.condition is None:
             return insertion
-        select = exp.select(exp.Literal.number(1)).where(insertion.condition.copy())
+        select = exp.select(number(1)).where(insertion.condition.copy())
         is_safe = computed(select, place_of_value, self.types, self.database.python_types) is not None
         return insertion._replace(is_safe=insertion.is_safe and is_safe)
 

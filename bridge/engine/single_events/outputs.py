@@ -21,7 +21,7 @@ from bridge.rewrite.plan import Call, Insert, Operator, OutputInsert, Purge, Row
 from bridge.stores.check import RESULT_ID, RESULT_NUMBER
 from windows.databases import Database
 from windows.schema import Attribute
-from windows.sql import column, number, table, table_names
+from windows.sql import column, identifier, number, table, table_names
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -71,7 +71,7 @@ class TableOutput:
                 continue
             place, kind = {**own, **values}[name.lower()]
             items.append(parameter(place, str(self.database.value_type(Attribute(name, kind))), self.database))
-        names = [exp.to_identifier(name, quoted=True) for name in self.insert.columns]
+        names = [identifier(name) for name in self.insert.columns]
         insert = exp.insert(exp.select(*items), table(self.insert.table), columns=names)
         return marked(self.database.render(insert), self.database.placeholder)
 

@@ -32,7 +32,7 @@ from bridge.rewrite.tables.change import EVENT
 from bridge.rewrite.tables.variables import Assign
 from windows.databases import Database
 from windows.schema import Attribute
-from windows.sql import aliased, bigint_never, bigint_zero, column_of, derived_table, table_names
+from windows.sql import aliased, bigint_never, bigint_zero, column_of, derived_table, number, table_names
 
 
 def plan_with_variables(
@@ -188,7 +188,7 @@ class _Variables:
         constant = constant_of(select.expressions[0].unalias(), kind)
         if constant is None:
             return computed(select, place_of_value, self.types, proven)
-        select.set("expressions", [exp.Literal.number(1)])
+        select.set("expressions", [number(1)])
         holds = computed(select, place_of_value, self.types, proven)
         return None if holds is None or kind not in proven else functools.partial(_constant_where, holds, constant)
 

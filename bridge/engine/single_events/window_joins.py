@@ -19,7 +19,7 @@ from bridge.engine.single_events.window_forms import UnknownFormError, refuse_ot
 from bridge.engine.single_events.window_memory import FilledContent, FilledWindow, WindowMemory
 from bridge.engine.single_events.window_rows import MaintainedRows
 from windows.databases import Database
-from windows.sql import conjuncts
+from windows.sql import conjuncts, number
 
 MOST_JOINED = 4_096
 """The number of rows up to which an event is joined with each of them in Python."""
@@ -303,7 +303,7 @@ class _JoinRecognition:
             exp.alias_(item.transform(marked), f"_{at}", quoted=True)
             for at, item in enumerate([*part.items.values(), *order])
         ]
-        select = exp.select(*(items or [exp.Literal.number(1)]), copy=False)
+        select = exp.select(*(items or [number(1)]), copy=False)
         if part.conditions:
             select.where(exp.and_(*part.conditions).transform(marked), copy=False)
         return select

@@ -37,7 +37,7 @@ from bridge.engine.single_events.window_rows import ExpiringRows
 from bridge.rewrite.aggregates.on_change import ExitReports
 from bridge.rewrite.computable import EDGE
 from windows.databases.python_aggregates import PythonAggregate
-from windows.sql import table_names
+from windows.sql import number, table_names
 
 _NAMES: Mapping[type[exp.Expr], str] = {
     exp.Count: "count",
@@ -297,7 +297,7 @@ class _AggregateRecognition:
                 counted = exp.select(exp.Count(this=exp.Star())).from_(node.this.args["from_"].this)
                 counted.set("where", node.this.args.get("where"))
                 refuse_other_clauses(node.this, ("expressions", "from_", "where"))
-                return exp.GT(this=self._sub_query(counted, alias), expression=exp.Literal.number(0))
+                return exp.GT(this=self._sub_query(counted, alias), expression=number(0))
             if isinstance(node, exp.SubqueryPredicate | exp.In) and node.find(exp.Select) is not None:
                 raise UnknownFormError  # it reads rows, not a value
             return self._sub_query(node.unnest(), alias) if isinstance(node, exp.Subquery) else node

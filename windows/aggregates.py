@@ -28,8 +28,7 @@ class Running:
     """How a search for row patterns updates an aggregate, row by row.
 
     `join` combines the value so far with a row's value; `text` is the same as Python source, of `{0}` and `{1}`. With
-    `is_mean`
-    the result is the joined value divided by the number of values.
+    `is_mean` the result is the joined value divided by the number of values.
     """
 
     join: Callable[[Any, Any], Any]

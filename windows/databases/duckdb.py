@@ -18,7 +18,7 @@ from windows.arrow import columns_of_rows
 from windows.databases import duckdb_catalog
 from windows.databases.base import Database, Row
 from windows.databases.duckdb_catalog import find_relation, visible_names
-from windows.databases.duckdb_connection import disable_optimizer, opened, statistics_mislead
+from windows.databases.duckdb_connection import disable_optimizer, open_connection, statistics_mislead
 from windows.databases.json_values import Elements
 from windows.databases.own_types import OwnType, duckdb_type
 from windows.databases.python_aggregates import PythonAggregate, deviation_in_one_pass, median
@@ -73,7 +73,7 @@ class DuckDB(Database):
         """`place`: the part of a URL after `duckdb:///`, `file?setting=value&…`, or an open connection."""
         self._owned = isinstance(place, str)
         if isinstance(place, str):
-            self.connection, self._shown = opened(place)
+            self.connection, self._shown = open_connection(place)
         else:
             self.connection, self._shown = place, "by a connection"
         self._statements: dict[str, Any] = {}

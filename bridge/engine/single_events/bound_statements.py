@@ -11,7 +11,7 @@ from typing import Protocol
 from sqlglot import exp
 
 from bridge.engine.catalogue import StreamEntry
-from bridge.engine.single_events.computed import KINDS, Compute, computed, has_only_values
+from bridge.engine.single_events.computed import Compute, computed, has_only_values
 from bridge.engine.single_events.marked_values import (
     BoundStatement,
     has_mark,
@@ -37,6 +37,7 @@ from bridge.rewrite.plan import Insert, UpdateRows
 from windows.databases import Database
 from windows.schema import Attribute
 from windows.sql import number, table_names
+from windows.types import PYTHON_TYPES
 
 
 class Unbound(Exception):
@@ -75,7 +76,7 @@ class BoundStatements:
     @functools.cached_property
     def has_known_types(self) -> bool:
         """Whether Python has the values of all attributes."""
-        return KINDS.keys() >= set(self.types[2:])
+        return PYTHON_TYPES.keys() >= set(self.types[2:])
 
     @functools.cached_property
     def are_sums_safe(self) -> bool:

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from bridge.engine.single_events.added_rows import totals_updates
 from bridge.engine.single_events.bound_statements import BoundStatements
-from bridge.engine.single_events.computed import KINDS, Row, computed, is_condition
+from bridge.engine.single_events.computed import Row, computed, is_condition
 from bridge.engine.single_events.derived_results import DerivedResults
 from bridge.engine.single_events.derived_rows import (
     AggregatedRows,
@@ -44,6 +44,7 @@ from bridge.rewrite.computable import COMPUTABLE, AfterPauses, DisjointRows, Lef
 from bridge.rewrite.plan import Insert, Operator
 from windows.databases import Database
 from windows.times import NEVER
+from windows.types import PYTHON_TYPES
 
 
 def derived_results(
@@ -81,7 +82,7 @@ class _DerivedRecognition:
         self._steps = [step for operator in operators for step in operator.steps if isinstance(step, Insert)]
         self._bound, self._filled, self._database = bound, filled, database
         self._totals = totals_updates(operators, bound, ())
-        self._proven = {kind for kind in database.python_types if kind in KINDS}
+        self._proven = {kind for kind in database.python_types if kind in PYTHON_TYPES}
         self._tables: dict[str, RowSource] = {}
         self._memories: list[Memory] = []
         self._aggregates: list[WindowAggregate] = []
@@ -284,7 +285,7 @@ class _DerivedRecognition:
         columns = dict(zip(names, types, strict=False))
         where = exp.and_(*(condition.copy() for condition in mark.conditions)) if mark.conditions else None
         chosen = self._computed(TableRows("", columns), mark.values, where)
-        memory = _leaving(mark, names[len(mark.keys) :], by, [KINDS[kind or ""] for kind in types])
+        memory = _leaving(mark, names[len(mark.keys) :], by, [PYTHON_TYPES[kind or ""] for kind in types])
         self._memories.append(memory)
         return LeftOfWindow(chosen.columns, memory, arrive, functools.partial(_of_row, chosen))
 
@@ -309,7 +310,7 @@ class _DerivedRecognition:
         if list(rows.columns)[:1] != ["ts"] or not self._proven.issuperset(types):
             raise UnknownFormError
         most = max(each.back for each in mark.values.values())
-        kinds = [KINDS[kind or ""] for kind in types]
+        kinds = [PYTHON_TYPES[kind or ""] for kind in types]
         memory = EarlierRows(mark.order, mark.table, list(mark.keys), stored, kinds, None, most)
         self._memories.append(memory)
         return RowsWithEarlier(rows, memory, mark.keys, mark.order, stored, mark.values)

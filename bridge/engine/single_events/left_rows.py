@@ -23,7 +23,7 @@ from windows.databases import Database
 
 
 class LeavingRows(WindowRows, Memory):
-    """The rows of a window in memory, which tells the rows that leave."""
+    """The rows of a window in memory, which returns the rows that leave."""
 
     def _empty(self) -> None:
         super()._empty()

@@ -17,7 +17,7 @@ from sqlglot import exp
 from bridge.engine.catalogue import StreamEntry
 from bridge.engine.results import ResultStatement
 from bridge.engine.single_events.bound_statements import BoundStatements, Unbound
-from bridge.engine.single_events.computed import DIGITS, KINDS, Compute, Row, computed, has_only_values
+from bridge.engine.single_events.computed import DIGITS, Compute, Row, computed, has_only_values
 from bridge.engine.single_events.marked_values import has_mark, parameter, place_of_value
 from bridge.engine.single_events.one_event import OneEventPlan
 from bridge.engine.single_events.one_event_planning import one_event_plan
@@ -33,6 +33,7 @@ from bridge.rewrite.tables.variables import Assign
 from windows.databases import Database
 from windows.schema import Attribute
 from windows.sql import aliased, bigint_never, bigint_zero, column_of, derived_table, number, table_names
+from windows.types import PYTHON_TYPES
 
 
 def plan_with_variables(
@@ -265,7 +266,7 @@ def constant_of(node: exp.Expr, kind: str) -> tuple[Any] | None:
     literal = node.this if isinstance(node, exp.Neg) else node
     if not isinstance(literal, exp.Literal) or (literal.is_string and literal is not node):
         return None
-    wanted, digits = KINDS.get(kind), literal.name.replace(".", "", 1)
+    wanted, digits = PYTHON_TYPES.get(kind), literal.name.replace(".", "", 1)
     if literal.is_string or wanted is str:
         return (literal.name,) if literal.is_string and wanted is str else None
     if not digits.isdecimal() or len(digits) > DIGITS or (wanted is int and digits != literal.name):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from bridge.engine.single_events.computed import KINDS, Compute, computed, has_only_values, is_condition
+from bridge.engine.single_events.computed import Compute, computed, has_only_values, is_condition
 from bridge.engine.single_events.running_totals import RunningTotals
 from bridge.engine.single_events.totals_table import TotalsContent, TotalsUpdate
 from bridge.engine.single_events.window_aggregates import (
@@ -38,6 +38,7 @@ from bridge.rewrite.aggregates.on_change import ExitReports
 from bridge.rewrite.computable import EDGE
 from windows.databases.python_aggregates import PythonAggregate
 from windows.sql import number, table_names
+from windows.types import PYTHON_TYPES
 
 _NAMES: Mapping[type[exp.Expr], str] = {
     exp.Count: "count",
@@ -96,7 +97,7 @@ class AggregateFunctions(NamedTuple):
     def _edge(self, name: str, node: exp.Expr, content: WindowContent, types: Sequence[str]) -> ColumnAggregate:
         """The value of the oldest or the newest row, by the numbers of the rows."""
         inner, place = map(content.name_of, node.expressions)
-        if inner is None or place != "seq" or types[content.place(inner)] not in KINDS.keys() & self.proven:
+        if inner is None or place != "seq" or types[content.place(inner)] not in PYTHON_TYPES.keys() & self.proven:
             raise UnknownFormError
         return ColumnAggregate(name, inner, types[content.place(inner)])
 

@@ -147,7 +147,7 @@ class Watcher:
             self._runner.drop_own(entry.reads.table)
         self._pushes.positions.remove(entry.name)
         if self._gaps.is_made:
-            self._delete("", [entry.name])
+            self._gaps.delete(source=entry.name)
 
     def drop_triggers(self) -> None:
         """Removes the triggers that write to the bridge's tables, before these are dropped."""
@@ -235,11 +235,10 @@ class Watcher:
         if not self._gaps.is_made:
             return
         if change.removed:
-            self._delete(
-                f" AND {self._gaps.quoted('first_one')} IN ({', '.join(map(str, change.removed))})", [table.source]
-            )
+            listed = ", ".join(map(str, change.removed))
+            self._gaps.delete(f"{self._gaps.quoted('first_one')} IN ({listed})", source=table.source)
         if change.added:
-            self._gaps.insert_all([(table.source, first, last) for first, last in change.added])
+            self._gaps.insert(*((table.source, first, last) for first, last in change.added))
 
     def _apply(self, table: WatchedTable, change: GapChange) -> None:
         """Remembers the changes of a table's gaps, after the push has taken effect."""
@@ -253,11 +252,6 @@ class Watcher:
             with self._runner.transaction():
                 self._write(table, forgotten)
             table.gaps.apply(forgotten, time.monotonic())
-
-    def _delete(self, condition: str, values: Sequence[Any]) -> None:
-        database = self._runner.database
-        text = f"DELETE FROM {self._gaps.text} WHERE {self._gaps.quoted('source')} = {database.placeholder}{condition}"
-        database.execute_bound(text, values)
 
 
 LONGEST = 1.0

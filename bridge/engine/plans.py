@@ -294,6 +294,7 @@ class Plans(abc.ABC):
         gone = [made.name for operator in self._forget_unused() for made in operator.tables]
         used = {table for entry in self.catalogue.queries.values() for table in entry.derived}
         gone += self.network.keep_derived(used)
+        self._tables.forget_texts(self.network.operators)
         self._inboxes.forget(gone)
         for name in gone:
             if name in self._tables.names:

@@ -89,8 +89,9 @@ class BoundStatements:
         return self._inlined is not None
 
     def begin(self) -> None:
-        """Begins a plan. A statement that this plan does not ask for is forgotten when the next plan begins."""
-        self._before, self._known = self._known, {}
+        """Begins a plan, or discards all plans. A statement that none asks for is forgotten at the second time."""
+        if self._known:
+            self._before, self._known = self._known, {}
 
     def tables(self, source: object, write: Callable[[], exp.Expr]) -> frozenset[str]:
         """The tables that the statement of `source` names."""

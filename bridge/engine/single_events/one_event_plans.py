@@ -60,6 +60,8 @@ class OneEventPlans:
         self._dormant.clear()
         self._memory.clear()
         self._variables.forget()
+        for _, bound in self._bound.values():
+            bound.begin()
 
     def unbind(self) -> None:
         """Forgets all plans and bound statements, as the database now computes differently."""

@@ -20,15 +20,15 @@ from bridge.engine.single_events.marked_values import (
     parameter,
     place_of_value,
 )
-from bridge.engine.single_events.previous_rows import PreviousRows, previous_rows
-from bridge.engine.single_events.totals_table import TotalsUpdate
-from bridge.engine.single_events.window_aggregates import ForeignAggregate, WindowAggregate
-from bridge.engine.single_events.window_changes import WindowChanges
-from bridge.engine.single_events.window_content import WindowInsertion, arriving_row, insertion_of
-from bridge.engine.single_events.window_forms import UnknownFormError
-from bridge.engine.single_events.window_joins import WindowJoin, window_join
-from bridge.engine.single_events.window_memory import FilledWindow, WindowMemory
-from bridge.engine.single_events.window_recognition import AggregateFunctions, window_aggregate
+from bridge.engine.single_events.memory.previous_rows import PreviousRows, previous_rows
+from bridge.engine.single_events.memory.totals_table import TotalsUpdate
+from bridge.engine.single_events.memory.window_aggregates import ForeignAggregate, WindowAggregate
+from bridge.engine.single_events.memory.window_changes import WindowChanges
+from bridge.engine.single_events.memory.window_content import WindowInsertion, arriving_row, insertion_of
+from bridge.engine.single_events.memory.window_forms import UnknownFormError
+from bridge.engine.single_events.memory.window_joins import WindowJoin, window_join
+from bridge.engine.single_events.memory.window_memory import FilledWindow, WindowMemory
+from bridge.engine.single_events.memory.window_recognition import AggregateFunctions, window_aggregate
 from bridge.patterns.live.statements import Arrivals
 from bridge.rewrite.aggregates.on_change import LEAVING, ExitReports
 from bridge.rewrite.optimize import optimize

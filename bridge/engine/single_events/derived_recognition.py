@@ -11,8 +11,9 @@ from sqlglot import exp
 from bridge.engine.single_events.added_rows import totals_updates
 from bridge.engine.single_events.bound_statements import BoundStatements
 from bridge.engine.single_events.computed import Row, computed, is_condition
-from bridge.engine.single_events.derived_results import DerivedResults
-from bridge.engine.single_events.derived_rows import (
+from bridge.engine.single_events.marked_values import marked_value, place_of_value
+from bridge.engine.single_events.memory.derived_results import DerivedResults
+from bridge.engine.single_events.memory.derived_rows import (
     AggregatedRows,
     ChangedGroups,
     ChosenRows,
@@ -33,13 +34,18 @@ from bridge.engine.single_events.derived_rows import (
     computed_rows,
     values_of,
 )
-from bridge.engine.single_events.left_rows import EvictedByStep, GatheredRows, LeavingRows, LeftOfWindow, QueuedRows
-from bridge.engine.single_events.marked_values import marked_value, place_of_value
-from bridge.engine.single_events.totals_table import TotalsAggregate
-from bridge.engine.single_events.window_aggregates import WindowAggregate
-from bridge.engine.single_events.window_forms import UnknownFormError, has_other_clauses, refuse_other_clauses
-from bridge.engine.single_events.window_memory import FilledWindow
-from bridge.engine.single_events.window_rows import WindowRows
+from bridge.engine.single_events.memory.left_rows import (
+    EvictedByStep,
+    GatheredRows,
+    LeavingRows,
+    LeftOfWindow,
+    QueuedRows,
+)
+from bridge.engine.single_events.memory.totals_table import TotalsAggregate
+from bridge.engine.single_events.memory.window_aggregates import WindowAggregate
+from bridge.engine.single_events.memory.window_forms import UnknownFormError, has_other_clauses, refuse_other_clauses
+from bridge.engine.single_events.memory.window_memory import FilledWindow
+from bridge.engine.single_events.memory.window_rows import WindowRows
 from bridge.rewrite.computable import COMPUTABLE, AfterPauses, DisjointRows, LeftRows, RowsBefore, column_names
 from bridge.rewrite.plan import Insert, Operator
 from windows.databases import Database

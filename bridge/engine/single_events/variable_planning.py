@@ -19,11 +19,11 @@ from bridge.engine.results import ResultStatement
 from bridge.engine.single_events.bound_statements import BoundStatements, Unbound
 from bridge.engine.single_events.computed import DIGITS, Compute, Row, computed, has_only_values
 from bridge.engine.single_events.marked_values import has_mark, parameter, place_of_value
+from bridge.engine.single_events.memory.window_memory import WindowMemory
 from bridge.engine.single_events.one_event import OneEventPlan
 from bridge.engine.single_events.one_event_planning import one_event_plan
 from bridge.engine.single_events.outputs import TableOutput
 from bridge.engine.single_events.variables import Assignment, ComputedInbox, EventVariables, VariableMemory
-from bridge.engine.single_events.window_memory import WindowMemory
 from bridge.rewrite.optimize import optimize
 from bridge.rewrite.optimize.inline import inline_rows
 from bridge.rewrite.optimize.rule import Facts

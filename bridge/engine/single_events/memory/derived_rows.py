@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bridge.engine.single_events.computed import Compute, Row
-from bridge.engine.single_events.window_aggregates import WindowAggregate
-from bridge.engine.single_events.window_changes import EvictionChanges, WindowChanges
-from bridge.engine.single_events.window_rows import MOST_ROWS, SWEEP, WindowRows
+from bridge.engine.single_events.memory.window_aggregates import WindowAggregate
+from bridge.engine.single_events.memory.window_changes import EvictionChanges, WindowChanges
+from bridge.engine.single_events.memory.window_rows import MOST_ROWS, SWEEP, WindowRows
 from bridge.rewrite.computable import AfterPauses, EarlierValue
 from windows.databases import Database
 

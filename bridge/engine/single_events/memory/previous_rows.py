@@ -8,8 +8,8 @@ from typing import Any
 from sqlglot import exp
 
 from bridge.engine.single_events.computed import Compute, Row
-from bridge.engine.single_events.window_memory import FilledWindow
-from bridge.engine.single_events.window_rows import MaintainedRows, WindowRows
+from bridge.engine.single_events.memory.window_memory import FilledWindow
+from bridge.engine.single_events.memory.window_rows import MaintainedRows, WindowRows
 from bridge.patterns.live.statements import Arrivals
 from windows.databases import Database
 from windows.sql import column, table

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bridge.engine.single_events.computed import Compute, Row
-from bridge.engine.single_events.derived_rows import (
+from bridge.engine.single_events.memory.derived_rows import (
     Memory,
     Moment,
     RowSource,
@@ -17,8 +17,8 @@ from bridge.engine.single_events.derived_rows import (
     computed_rows,
     numbered,
 )
-from bridge.engine.single_events.evicting_rows import EvictingRows
-from bridge.engine.single_events.window_rows import MOST_ROWS, WindowRows
+from bridge.engine.single_events.memory.evicting_rows import EvictingRows
+from bridge.engine.single_events.memory.window_rows import MOST_ROWS, WindowRows
 from windows.databases import Database
 
 

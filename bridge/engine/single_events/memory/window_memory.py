@@ -8,10 +8,10 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from bridge.engine.single_events.computed import Compute, Row
-from bridge.engine.single_events.window_changes import WindowChanges
-from bridge.engine.single_events.window_content import WindowContent, WindowInsertion
-from bridge.engine.single_events.window_forms import UnknownFormError
-from bridge.engine.single_events.window_rows import MaintainedRows
+from bridge.engine.single_events.memory.window_changes import WindowChanges
+from bridge.engine.single_events.memory.window_content import WindowContent, WindowInsertion
+from bridge.engine.single_events.memory.window_forms import UnknownFormError
+from bridge.engine.single_events.memory.window_rows import MaintainedRows
 from windows.types import PYTHON_TYPES
 
 

@@ -12,9 +12,9 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from bridge.engine.single_events.computed import has_only_values
-from bridge.engine.single_events.evicting_rows import EvictingRows, TrailingRows
-from bridge.engine.single_events.running_totals import RunningTotals
-from bridge.engine.single_events.window_forms import (
+from bridge.engine.single_events.memory.evicting_rows import EvictingRows, TrailingRows
+from bridge.engine.single_events.memory.running_totals import RunningTotals
+from bridge.engine.single_events.memory.window_forms import (
     SessionForm,
     UnknownFormError,
     has_other_clauses,
@@ -23,7 +23,13 @@ from bridge.engine.single_events.window_forms import (
     refuse_other_clauses,
     session_form,
 )
-from bridge.engine.single_events.window_rows import EvictedKeys, ExpiringRows, LatestRows, SessionRows, WindowRows
+from bridge.engine.single_events.memory.window_rows import (
+    EvictedKeys,
+    ExpiringRows,
+    LatestRows,
+    SessionRows,
+    WindowRows,
+)
 from bridge.rewrite.computable import COMPUTABLE, EvictedRows
 from windows.sql import aliased, conjuncts, table_names
 from windows.times import NEVER

@@ -14,10 +14,10 @@ from typing import TypeAlias
 from sqlglot import exp
 
 from bridge.engine.single_events.computed import Compute, Joined, Row, computed, has_only_values, joined
-from bridge.engine.single_events.window_content import is_window, replace_columns
-from bridge.engine.single_events.window_forms import UnknownFormError, refuse_other_clauses
-from bridge.engine.single_events.window_memory import FilledContent, FilledWindow, WindowMemory
-from bridge.engine.single_events.window_rows import MaintainedRows
+from bridge.engine.single_events.memory.window_content import is_window, replace_columns
+from bridge.engine.single_events.memory.window_forms import UnknownFormError, refuse_other_clauses
+from bridge.engine.single_events.memory.window_memory import FilledContent, FilledWindow, WindowMemory
+from bridge.engine.single_events.memory.window_rows import MaintainedRows
 from windows.databases import Database
 from windows.sql import conjuncts, number
 from windows.types import PYTHON_TYPES

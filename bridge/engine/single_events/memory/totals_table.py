@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from sqlglot import exp
 
 from bridge.engine.single_events.computed import Compute, Row
-from bridge.engine.single_events.running_totals import EXACT
-from bridge.engine.single_events.window_aggregates import WindowAggregate
-from bridge.engine.single_events.window_forms import UnknownFormError
-from bridge.engine.single_events.window_rows import MOST_ROWS, WindowRows
+from bridge.engine.single_events.memory.running_totals import EXACT
+from bridge.engine.single_events.memory.window_aggregates import WindowAggregate
+from bridge.engine.single_events.memory.window_forms import UnknownFormError
+from bridge.engine.single_events.memory.window_rows import MOST_ROWS, WindowRows
 from bridge.rewrite.aggregates.totals import CALLS
 from windows.databases import Database
 from windows.sql import column, conjuncts, table

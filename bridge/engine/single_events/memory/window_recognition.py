@@ -13,9 +13,9 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from bridge.engine.single_events.computed import Compute, computed, has_only_values, is_condition
-from bridge.engine.single_events.running_totals import RunningTotals
-from bridge.engine.single_events.totals_table import TotalsContent, TotalsUpdate
-from bridge.engine.single_events.window_aggregates import (
+from bridge.engine.single_events.memory.running_totals import RunningTotals
+from bridge.engine.single_events.memory.totals_table import TotalsContent, TotalsUpdate
+from bridge.engine.single_events.memory.window_aggregates import (
     EDGES,
     ONLY,
     ColumnAggregate,
@@ -23,17 +23,17 @@ from bridge.engine.single_events.window_aggregates import (
     RunningAggregate,
     WindowAggregate,
 )
-from bridge.engine.single_events.window_changes import EvictionChanges, ExpiryChanges
-from bridge.engine.single_events.window_content import (
+from bridge.engine.single_events.memory.window_changes import EvictionChanges, ExpiryChanges
+from bridge.engine.single_events.memory.window_content import (
     WindowContent,
     WindowInsertion,
     arriving_row,
     is_window,
     replace_columns,
 )
-from bridge.engine.single_events.window_forms import UnknownFormError, refuse_other_clauses
-from bridge.engine.single_events.window_memory import FilledContent, WindowMemory
-from bridge.engine.single_events.window_rows import ExpiringRows
+from bridge.engine.single_events.memory.window_forms import UnknownFormError, refuse_other_clauses
+from bridge.engine.single_events.memory.window_memory import FilledContent, WindowMemory
+from bridge.engine.single_events.memory.window_rows import ExpiringRows
 from bridge.rewrite.aggregates.on_change import ExitReports
 from bridge.rewrite.computable import EDGE
 from windows.databases.python_aggregates import PythonAggregate

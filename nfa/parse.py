@@ -31,11 +31,7 @@ def _as_written(name: str) -> str:
 
 
 def parse_pattern(
-    text: str,
-    *,
-    names: Collection[str] | None = None,
-    offset: int = 0,
-    fold: Callable[[str], str] = _as_written,
+    text: str, *, names: Collection[str] | None = None, offset: int = 0, fold: Callable[[str], str] = _as_written
 ) -> Pattern:
     """Read the text inside `PATTERN ( … )`.
 
@@ -198,10 +194,7 @@ class _Parser:
 
     def exclusion(self, opening: _Token) -> Pattern:
         if self.excluding:
-            self.fail(
-                "an exclusion cannot stand inside an exclusion: leave the inner {- -} out",
-                opening.position,
-            )
+            self.fail("an exclusion cannot stand inside an exclusion: leave the inner {- -} out", opening.position)
         self.excluding = True
         tree = Exclusion(self.inside(opening, "-}"))
         self.excluding = False

@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from windows.sql import cast_to
+from windows.sql import cast_to, number
 
 ARGUMENT = "argument"
 """A value of `AggregateFunction.result`: the result has the type of the argument."""
@@ -28,8 +28,7 @@ class Running:
     """How a search for row patterns updates an aggregate, row by row.
 
     `join` combines the value so far with a row's value; `text` is the same as Python source, of `{0}` and `{1}`. With
-    `is_mean`
-    the result is the joined value divided by the number of values.
+    `is_mean` the result is the joined value divided by the number of values.
     """
 
     join: Callable[[Any, Any], Any]
@@ -106,7 +105,7 @@ class AggregateFunction:
 
     def over_nothing(self) -> exp.Expr:
         """Its value over no rows."""
-        return exp.null() if self.empty is None else cast_to(exp.Literal.number(self.empty), "BIGINT")
+        return exp.null() if self.empty is None else cast_to(number(self.empty), "BIGINT")
 
 
 def _least(left: Any, right: Any) -> Any:
@@ -135,7 +134,7 @@ def _sum(left: exp.Expr, right: exp.Expr) -> exp.Expr:
 
 
 def _mean(total: exp.Expr, count: exp.Expr) -> exp.Expr:
-    some = exp.Nullif(this=count, expression=exp.Literal.number(0))
+    some = exp.Nullif(this=count, expression=number(0))
     return exp.Div(this=cast_to(total, "DOUBLE"), expression=cast_to(some, "DOUBLE"))
 
 
@@ -274,6 +273,6 @@ def filtered(call: exp.Expr, condition: exp.Expr) -> exp.Expr:
     """
 
     def chosen(value: exp.Expr) -> exp.Expr:
-        return exp.Case().when(condition.copy(), exp.Literal.number(1) if isinstance(value, exp.Star) else value)
+        return exp.Case().when(condition.copy(), number(1) if isinstance(value, exp.Star) else value)
 
     return with_arguments(call, chosen)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
+from windows.sql import identifier, number
 from windows.types import List, MapType, Struct, canonical_type, shape
 
 Step = str | int
@@ -36,7 +37,7 @@ def step_into(base: exp.Expr, kind: str, step: Step) -> tuple[exp.Expr, str] | N
         return named and (exp.StructExtract(this=base, expression=exp.Literal.string(named[0])), named[1])
     if isinstance(found, MapType):
         return (exp.Bracket(this=base, expressions=[exp.Literal.string(step)]), found.value) if step != "" else None
-    return exp.Bracket(this=base, expressions=[_place(int(step))], offset=1), found.element
+    return exp.Bracket(this=base, expressions=[list_place(int(step))], offset=1), found.element
 
 
 def with_type(value: exp.Expr, kind: str) -> exp.Expr:
@@ -104,8 +105,9 @@ def _data_type(kind: str) -> exp.DataType:
     return found
 
 
-def _place(step: int) -> exp.Expr:
-    return exp.Literal.number(step + 1) if step >= 0 else exp.Neg(this=exp.Literal.number(-step))
+def list_place(step: int) -> exp.Expr:
+    """A place in a list as in SQL, where the first element is 1 and the last one -1."""
+    return number(step + 1 if step >= 0 else step)
 
 
 def _step(node: exp.Expr) -> Step:
@@ -141,7 +143,7 @@ def object_of(fields: Iterable[FieldValue]) -> exp.Expr:
     "CAST({'a': x} AS STRUCT(a INT))"
     """
     found = list(fields)
-    parts = [exp.PropertyEQ(this=exp.to_identifier(name, quoted=True), expression=value) for name, value, _ in found]
+    parts = [exp.PropertyEQ(this=identifier(name), expression=value) for name, value, _ in found]
     return with_type(exp.Struct(expressions=parts), str(Struct(tuple((name, kind) for name, _, kind in found))))
 
 

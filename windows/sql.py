@@ -249,19 +249,13 @@ def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
 
 
 def over(
-    function: exp.Expr,
-    partition: Iterable[exp.Expr],
-    order: Iterable[exp.Expr],
-    spec: exp.WindowSpec | None = None,
+    function: exp.Expr, partition: Iterable[exp.Expr], order: Iterable[exp.Expr], spec: exp.WindowSpec | None = None
 ) -> exp.Window:
     """`function OVER (PARTITION BY … ORDER BY … spec)`, with copies of the partition and order expressions."""
     keys = [expression.copy() for expression in partition]
     ordered = [ascending(expression) for expression in order]
     return exp.Window(
-        this=function,
-        partition_by=keys or None,
-        order=exp.Order(expressions=ordered) if ordered else None,
-        spec=spec,
+        this=function, partition_by=keys or None, order=exp.Order(expressions=ordered) if ordered else None, spec=spec
     )
 
 

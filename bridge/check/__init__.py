@@ -4,9 +4,7 @@
 """
 
 from bridge.check import correlate as correlate
-from bridge.check import epl_columns as epl_columns
-from bridge.check import epl_output as epl_output
-from bridge.check import epl_state as epl_state
+from bridge.check import epl as epl
 from bridge.check import match as match
 from bridge.check import row_pattern as row_pattern
 from bridge.check import select as select

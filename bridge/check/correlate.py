@@ -48,7 +48,7 @@ def _with_windows(
             continue
         lifetime = known.get(alias.lower())
         if lifetime is None:
-            message = no_window("a correlation", part.node, alias)
+            message = no_window(part.node, alias)
             raise QueryError(message, words=_words_of(part.node, alias))
         window = query.Window(part.node, Range(lifetime))
         found.append((alias, dataclasses.replace(part, node=window, windowed=True, expiring=True)))

@@ -13,6 +13,7 @@ from bridge.check.paths import SOURCE_TEXT
 from bridge.check.types import UNKNOWN, place
 from bridge.errors import QueryError
 from windows.nested import FieldValue, array_of, is_array, is_list, is_object, list_of, object_of
+from windows.sql import identifier
 from windows.types import Struct, TypeMismatch, canonical_type
 
 Columns = Callable[[str], Sequence[tuple[str, str]]]
@@ -84,7 +85,7 @@ def _row(node: exp.Expr, columns: Columns) -> exp.Expr:
     qualifier = node.args.get("table") if isinstance(node, exp.Column) else None
 
     def column(name: str) -> exp.Expr:
-        found = exp.column(exp.to_identifier(name, quoted=True), table=qualifier and qualifier.copy())
+        found = exp.column(identifier(name), table=qualifier and qualifier.copy())
         found.this.meta.update((node if qualifier is None else qualifier).meta)
         return found
 

@@ -12,7 +12,7 @@ from typing import cast
 from sqlglot import exp
 
 from bridge.errors import QueryError, nearest
-from windows.nested import is_part, kind_of, step_into, with_type
+from windows.nested import is_part, kind_of, list_place, step_into, with_type
 from windows.types import List, Struct, shape
 
 Step = str | int
@@ -40,8 +40,7 @@ def path(base: exp.Expr, *steps: Step) -> exp.Expr:
     """
     for step in steps:
         if isinstance(step, int):
-            number = exp.Literal.number(step + 1) if step >= 0 else exp.Neg(this=exp.Literal.number(-step))
-            base = exp.Bracket(this=base, expressions=[number])
+            base = exp.Bracket(this=base, expressions=[list_place(step)])
         else:
             base = exp.Dot(this=base, expression=exp.to_identifier(step))
     return base

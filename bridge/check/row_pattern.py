@@ -26,6 +26,7 @@ from bridge.query.row_pattern import NAVIGATION, SEMANTICS, PerMatch, RowPattern
 from nfa.pattern import Alternation, Concatenation, Exclusion, Pattern, Quantified, parts
 from windows.extents import Rows
 from windows.schema import is_reserved
+from windows.sql import identifier, number
 
 
 @resolve.register
@@ -43,11 +44,7 @@ def _(node: query.MatchRecognize, names: Namespace) -> ResolvedNode:
     if clause.timed_out and clause.within is None:
         raise QueryError("WITH TIMED OUT MATCHES needs WITHIN: without it no time is ever over")
     _warn_of_unbounded_state(clause)
-    clause = with_checked_scalars(clause, lambda c: types[c.name])
-    _check_keys(clause, types)
-    refuse_missing(_expressions(clause), names.store(None))
-    refuse_set_functions(_expressions(clause), names.store(None))
-    measures = [Field(m.alias, type_of(plain(m.this), lambda c: types[c.name])) for m in clause.measures]
+    clause, measures = _with_measures(clause, types, names)
     keys = [Field(key.name, types[key.name]) for key in clause.partition_by]
     rest: list[Field] = []
     if clause.per_match is not PerMatch.ONE_ROW:
@@ -72,11 +69,7 @@ def _(node: query.EagerMatch, names: Namespace) -> ResolvedNode:
     fields = [field for field in below.fields if not field.hidden]
     types = {field.name: field.type for field in fields} | {"ts": "BIGINT"}
     pattern = with_paths(spelled(node.pattern, list(types)), types)
-    pattern = with_checked_scalars(pattern, lambda c: types[c.name])
-    _check_keys(pattern, types)
-    refuse_missing(_expressions(pattern), names.store(None))
-    refuse_set_functions(_expressions(pattern), names.store(None))
-    measures = tuple(Field(m.alias, type_of(plain(m.this), lambda c: types[c.name])) for m in pattern.measures)
+    pattern, measures = _with_measures(pattern, types, names)
     check_measures(measures, pattern)
     source = below.node
     if deleting is not None:
@@ -130,7 +123,7 @@ def spelled(clause: RowPattern, fields: Sequence[str]) -> RowPattern:
             return node
         if isinstance(node.parent, exp.Anonymous) and node.parent.name == "CLASSIFIER":
             return node
-        found = exp.column(exp.to_identifier(field_of(node, fields), quoted=True), table=node.args.get("table"))
+        found = exp.column(identifier(field_of(node, fields)), table=node.args.get("table"))
         found.this.meta.update(node.this.meta)
         return found
 
@@ -143,9 +136,17 @@ def spelled(clause: RowPattern, fields: Sequence[str]) -> RowPattern:
     )
 
 
-def _check_keys(clause: RowPattern, types: Mapping[str, str]) -> None:
+def _with_measures(
+    clause: RowPattern, types: Mapping[str, str], names: Namespace
+) -> tuple[RowPattern, tuple[Field, ...]]:
+    """The clause with checked keys, conditions and measures, and the columns of the measures."""
+    clause = with_checked_scalars(clause, lambda c: types[c.name])
     for key in clause.partition_by:
         refuse_nested_key(key, types[key.name])
+    scalars = [*(condition for _, condition in clause.define), *clause.measures]
+    refuse_missing(scalars, names.store(None))
+    refuse_set_functions(scalars, names.store(None))
+    return clause, tuple(Field(m.alias, type_of(plain(m.this), lambda c: types[c.name])) for m in clause.measures)
 
 
 def with_paths(clause: RowPattern, types: Mapping[str, str]) -> RowPattern:
@@ -188,7 +189,7 @@ def plain(expression: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Anonymous) and node.name == "CLASSIFIER":
             return exp.cast(exp.Literal.string(""), "VARCHAR")
         if isinstance(node, exp.Anonymous) and node.name == "MATCH_NUMBER":
-            return exp.cast(exp.Literal.number(0), "BIGINT")
+            return exp.cast(number(0), "BIGINT")
         if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
             return exp.Star()
         return exp.column(node.this.copy()) if isinstance(node, exp.Column) else node
@@ -236,10 +237,6 @@ def with_checked_scalars(clause: RowPattern, column_type: TypeOf) -> RowPattern:
         define=tuple((symbol, marked(condition)) for symbol, condition in clause.define),
         measures=tuple(cast("exp.Alias", marked(measure)) for measure in clause.measures),
     )
-
-
-def _expressions(clause: RowPattern) -> list[exp.Expr]:
-    return [*(condition for _, condition in clause.define), *clause.measures]
 
 
 def check_measures(fields: Sequence[Field], clause: RowPattern) -> None:

@@ -18,7 +18,7 @@ from bridge.errors import QueryError, nearest, nearest_quoted
 from bridge.query.epl_state import CURRENT
 from bridge.query.row_pattern import NAMED_AS_VARIABLE
 from windows.schema import is_reserved
-from windows.sql import column
+from windows.sql import column, identifier
 
 VOLATILE = frozenset(
     (
@@ -162,7 +162,7 @@ def columns_of(columns: Sequence[exp.Expr], scope: Scope) -> tuple[exp.Alias, ..
         if name.lower() in [other.alias.lower() for other in result]:
             raise QueryError(f"two columns are called {name!r}: rename one with AS", position=place(item))
         value = item.this if isinstance(item, exp.Alias) else item
-        result.append(exp.Alias(this=scalar(value, scope, aggregates=True), alias=exp.to_identifier(name, quoted=True)))
+        result.append(exp.Alias(this=scalar(value, scope, aggregates=True), alias=identifier(name)))
     return tuple(result)
 
 

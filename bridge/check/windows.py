@@ -1,4 +1,4 @@
-"""Resolves windows over streams, and tells what is known of the rows that leave them (section W)."""
+"""Resolves windows over streams, and determines what is known of the rows that leave them (section W)."""
 
 from __future__ import annotations
 
@@ -65,9 +65,10 @@ def _milliseconds(of: exp.Expr, scope: Scope) -> exp.Expr:
     return found
 
 
-def no_window(what: str, node: Node, alias: str | None = None) -> str:
+def no_window(node: Node, alias: str | None) -> str:
+    """The message for an input of a correlation that has no window."""
     name = query.source_name(node) or alias or "its input"
-    return f"{what} needs a window: write {name} {WINDOWS}"
+    return f"a correlation needs a window: write {name} {WINDOWS}"
 
 
 def is_known_to_end(node: Node) -> bool:

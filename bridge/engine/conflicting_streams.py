@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterable, Mapping
 
 from bridge.engine.catalogue import QueryEntry
-from bridge.rewrite.conflicts import conflicts, touched_tables
+from bridge.rewrite.conflicts import conflicts, used_tables
 from windows.databases import Database
 
 
@@ -38,6 +38,6 @@ class ConflictingStreams:
         names = frozenset(streams)
         if names not in self._known:
             concerned = [each for each in self._entries.values() if each.timed or not names.isdisjoint(each.sources)]
-            touched = (touched_tables(each.resolved.node, self._database) for each in concerned)
-            self._known[names] = self.tables.intersection(*[frozenset[str]().union(*touched)])
+            used = (used_tables(each.resolved.node, self._database) for each in concerned)
+            self._known[names] = self.tables.intersection(*[frozenset[str]().union(*used)])
         return self._known[names]

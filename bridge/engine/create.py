@@ -38,7 +38,7 @@ from bridge.query.nodes import Node
 from bridge.query.notation import notation
 from bridge.query.scripts import MultiFilter, Script, into_table
 from bridge.query.scripts import Statement as Output
-from bridge.rewrite.conflicts import met, written_tables
+from bridge.rewrite.conflicts import conflicting_table, written_tables
 from windows.schema import Schema
 
 LANGUAGES = ("sql", "epl", "cpl")
@@ -177,7 +177,7 @@ def _refuse_late_writes(script: Script, runner: Runner) -> None:
         return
     before = (node for entry in runner.catalogue.queries.values() for node in objects.walk(entry.resolved.node))
     late = [node for node in before if node in runner.network.read_late]
-    table = met(script.queries.values(), late, runner.database) if late else None
+    table = conflicting_table(script.queries.values(), late, runner.database) if late else None
     if table is not None:
         raise QueryError(
             f"this writes {table!r}, which an earlier query reads: create the query that writes first, or both in "

@@ -146,16 +146,11 @@ class SourcePositions:
         """Stores the state of a source, inside the transaction of its push."""
         if not self._table.is_made:
             return
-        database = self._runner.database
-        names = [database.quoted(name) for name in ("position", "pending", "done", "source")]
-        values = [json.dumps(state.position), json.dumps(state.pending), state.done, source]
+        values = {"position": json.dumps(state.position), "pending": json.dumps(state.pending), "done": state.done}
         if source in self._known:
-            marks = ", ".join(f"{name} = {database.placeholder}" for name in names[:-1])
-            database.execute_bound(
-                f"UPDATE {self._table.text} SET {marks} WHERE {names[-1]} = {database.placeholder}", values
-            )
+            self._table.update(values, source=source)
         else:
-            self._table.insert((source, *values[:-1]))
+            self._table.insert((source, *values.values()))
 
     def remove(self, source: str) -> None:
         """Removes the state of a source, inside a transaction."""
@@ -163,9 +158,7 @@ class SourcePositions:
         if known is not None:
             self._runner.restored_by(functools.partial(self.set, source, known))
         if known is not None and self._table.is_made:
-            database = self._runner.database
-            text = f"DELETE FROM {self._table.text} WHERE {database.quoted('source')} = {database.placeholder}"
-            database.execute_bound(text, [source])
+            self._table.delete(source=source)
 
     def set(self, source: str, state: SourceState) -> None:
         """Remembers the state of a source after its push has taken effect."""

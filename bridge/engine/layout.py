@@ -22,7 +22,7 @@ _JOINS = frozenset(("ANTI", "ASOF", "CROSS", "FULL", "INNER", "LEFT", "OUTER", "
 """Words before JOIN. If there is one, it begins the line instead of JOIN."""
 
 
-def laid_out(sql: str, dialect: str, indent: int = 0) -> str:
+def laid_out(sql: str, dialect: str) -> str:
     """The statement on several lines, otherwise unchanged.
 
     >>> print(laid_out("SELECT a FROM t WHERE a > 1", "duckdb"))
@@ -35,7 +35,7 @@ def laid_out(sql: str, dialect: str, indent: int = 0) -> str:
     ORDER BY a
     """
     tokens = Dialect.get_or_raise(dialect).tokenize(sql)
-    lines = _Text(sql, tokens).block(0, len(tokens), indent) if tokens else [sql]
+    lines = _Text(sql, tokens).block(0, len(tokens), 0) if tokens else [sql]
     return "\n".join(lines)
 
 

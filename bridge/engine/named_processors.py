@@ -110,7 +110,7 @@ class NamedProcessors:
             self._runner.restored_by(self._remember(stored))
             stored.positions.pop(name)
             stored.processors.pop(name, None)
-            self._execute(f"DELETE FROM {self._table.text} WHERE {self._same}", [query.lower(), name])
+            self._table.delete(query=query.lower(), name=name)
             if not stored.positions:
                 self.forget(query)
 
@@ -165,9 +165,7 @@ class NamedProcessors:
                 self._runner.restored_by(self._remember(stored))
                 del self._stored[query.lower()]
                 self._runner.remove_query(self._runner.catalogue.query_entry(stored.query), logged=stored.query)
-                self._execute(
-                    f"DELETE FROM {self._table.text} WHERE {self._quoted('query')} = {self._mark}", [query.lower()]
-                )
+                self._table.delete(query=query.lower())
                 self._runner.drop_own(stored.table)
 
     # Results ------------------------------------------------------------------------------------------------------------
@@ -231,8 +229,7 @@ class NamedProcessors:
         least = min(stored.positions.values())
         with self._runner.transaction():
             for name, number in moved.items():
-                text = f"UPDATE {self._table.text} SET {self._quoted('number')} = {self._mark} WHERE {self._same}"
-                self._execute(text, [number, stored.entry.name.lower(), name])
+                self._table.update({"number": number}, query=stored.entry.name.lower(), name=name)
             if least - stored.removed >= AT_ONCE:  # the newest row stays, as later rows are numbered after it
                 table, column = self._quoted(stored.table), self._quoted(RESULT_NUMBER)
                 self._runner.database.execute(f"DELETE FROM {table} WHERE {column} < {least}")
@@ -289,10 +286,7 @@ class NamedProcessors:
     def _begin_again(self, stored: StoredResults, before: StoredResults) -> None:
         """Numbers the results from 1 again, in a new table."""
         stored.positions = dict.fromkeys(before.positions, 0)
-        text = (
-            f"UPDATE {self._table.text} SET {self._quoted('number')} = 0 WHERE {self._quoted('query')} = {self._mark}"
-        )
-        self._execute(text, [stored.entry.name.lower()])
+        self._table.update({"number": 0}, query=stored.entry.name.lower())
         self._runner.drop_own(before.table)
 
     def _remember(self, stored: StoredResults) -> Callable[[], None]:
@@ -325,7 +319,7 @@ class NamedProcessors:
         newest = 0
         if after is not None:
             number, table = self._quoted(RESULT_NUMBER), self._quoted(stored.table)
-            sql = f"SELECT {number} FROM {table} WHERE {self._quoted(RESULT_ID)} = {self._mark}"
+            sql = f"SELECT {number} FROM {table} WHERE {self._quoted(RESULT_ID)} = {self._runner.database.placeholder}"
             newest = max((int(found) for (found,) in self._runner.database.fetch_bound(sql, [after])), default=0)
         rows = self._rows(stored, newest, None)
         return [_result(stored.entry, name, ts, values) for _, name, ts, *values in rows]
@@ -335,23 +329,12 @@ class NamedProcessors:
         sql = f"SELECT COALESCE(MAX({self._quoted(RESULT_NUMBER)}), 0) FROM {self._quoted(stored.table)}"
         ((newest,),) = self._runner.database.fetch(sql)
         with self._runner.transaction():
-            self._execute(f"DELETE FROM {self._table.text} WHERE {self._same}", [stored.entry.name.lower(), name])
+            self._table.delete(query=stored.entry.name.lower(), name=name)
             self._table.insert((stored.entry.name.lower(), name, int(newest)))
         stored.positions[name] = int(newest)
 
-    @property
-    def _same(self) -> str:
-        return f"{self._quoted('query')} = {self._mark} AND {self._quoted('name')} = {self._mark}"
-
-    @property
-    def _mark(self) -> str:
-        return self._runner.database.placeholder
-
     def _quoted(self, name: str) -> str:
         return self._runner.database.quoted(name)
-
-    def _execute(self, sql: str, values: list[Any]) -> None:
-        self._runner.database.execute_bound(sql, values)
 
 
 def table_of_results(entry: QueryEntry) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bridge.engine.runner import Runner
@@ -33,13 +34,22 @@ class OwnTable:
         columns = ", ".join(map(self.quoted, self._schema.names))
         return self._runner.database.fetch(f"SELECT {columns} FROM {self.text}")
 
-    def insert(self, row: tuple[Any, ...]) -> None:
-        """Adds a row, inside a transaction."""
-        self._runner.database.insert(self.text, len(row), [row])
-
-    def insert_all(self, rows: list[tuple[Any, ...]]) -> None:
+    def insert(self, *rows: tuple[Any, ...]) -> None:
         """Adds rows, inside a transaction."""
         self._runner.database.insert(self.text, len(rows[0]), rows)
+
+    def update(self, values: Mapping[str, Any], **key: Any) -> None:
+        """Sets columns of the rows with this key, inside a transaction."""
+        text = f"UPDATE {self.text} SET {', '.join(self._equations(values))} WHERE {' AND '.join(self._equations(key))}"
+        self._runner.database.execute_bound(text, [*values.values(), *key.values()])
+
+    def delete(self, also: str = "", **key: Any) -> None:
+        """Deletes the rows with this key, inside a transaction. `also`: a further condition in the database's SQL."""
+        conditions = " AND ".join([*self._equations(key), *filter(None, [also])])
+        self._runner.database.execute_bound(f"DELETE FROM {self.text} WHERE {conditions}", list(key.values()))
+
+    def _equations(self, columns: Iterable[str]) -> list[str]:
+        return [f"{self.quoted(column)} = {self._runner.database.placeholder}" for column in columns]
 
     def quoted(self, column: str) -> str:
         """A column, quoted as in the database's SQL."""

@@ -34,7 +34,7 @@ from bridge.rewrite.variants import Variants
 from windows.databases import Database
 from windows.databases.base import PREFIX
 from windows.schema import Attribute, Reader, Schema
-from windows.sql import aliased, ascending, table
+from windows.sql import aliased, ascending, column, table
 from windows.times import BEGINNING
 
 
@@ -294,6 +294,7 @@ class Plans(abc.ABC):
         gone = [made.name for operator in self._forget_unused() for made in operator.tables]
         used = {table for entry in self.catalogue.queries.values() for table in entry.derived}
         gone += self.network.keep_derived(used)
+        self._tables.forget_texts(self.network.operators)
         self._inboxes.forget(gone)
         for name in gone:
             if name in self._tables.names:
@@ -326,10 +327,10 @@ class Plans(abc.ABC):
     def _result_queries(self, flow: Flow, fields: Sequence[Field], computes: bool) -> Variants[ResultQuery]:
         """The statements that read the results of a flow. `computes`: whether integers may be results of arithmetic."""
         names, types = [field.name for field in fields], tuple(field.type for field in fields)
-        order = [ascending(exp.column(c, quoted=True)) for c in ("ts", "seq", *flow.order)]
-        columns: list[exp.Expr] = [exp.column(c, quoted=True) for c in self.leading_columns]
+        order = [ascending(column(c)) for c in ("ts", "seq", *flow.order)]
+        columns: list[exp.Expr] = [column(c) for c in self.leading_columns]
         for name, kind in zip(names, types, strict=True):
-            value = exp.column(name, quoted=True)
+            value = column(name)
             exact = self.database.exact(value, kind) if computes else value
             columns.append(value if exact is value else aliased(exact, name))
 

@@ -17,14 +17,14 @@ BUFFER = "buffer"
 
 
 def stored_events(table: str, own: int, stream: StreamEntry, database: Database) -> Iterator[tuple[Any, ...]]:
-    """The rows of such a table: its first `own` columns, which are whole numbers, and the values of the stream's inbox."""
+    """The rows of a table of events: its first `own` columns, which are whole numbers, and the values of the stream's inbox."""
     decoders = [database.decoder(attribute.type) for attribute in stream.schema]
     for row in database.fetch(f"SELECT * FROM {table}"):
         yield *map(int, row[:own]), *converted(converted(row[own:], decoders), stream.encoders)
 
 
 class StreamTables:
-    """Creates such tables when they are first needed, and drops them with their stream."""
+    """Creates tables of events when they are first needed, and drops them with their stream."""
 
     def __init__(self, tables: Tables, names: TableNames, catalogue: Catalogue) -> None:
         self._tables, self._names, self._catalogue = tables, names, catalogue

@@ -191,9 +191,11 @@ class Tables:
         if (id(step), variant) not in self._texts:
             self._database.prepare(self.text(step, push))
 
-    def forget_texts(self) -> None:
-        """Forgets all texts, as steps were undone."""
-        self._texts.clear()
+    def forget_texts(self, operators: Iterable[Operator] = ()) -> None:
+        """Forgets the texts of all steps but those of these operators, as others were undone or removed."""
+        steps = [step for each in operators for step in (*each.steps, *each.purges, *each.pane_inserts, each.row_count)]
+        kept = set(map(id, steps))
+        self._texts = {key: known for key, known in self._texts.items() if key[0] in kept}
 
     def _emptying(self, name: str, many: bool = False) -> str:
         """TRUNCATE takes the same time for any number of rows, but waits for readers such as pg_dump."""

@@ -81,9 +81,8 @@ def file_sink(path: str | os.PathLike[str]) -> FileSink:
 
     Returns:
         A function that takes Arrow tables, and a context manager that closes the file. A CSV or NDJSON file has the
-        results of
-        each push as soon as the push is done; a Parquet file is complete after `close`. Without results there is no
-        file.
+        results of each push as soon as the push is done; a Parquet file is complete after `close`. Without results
+        there is no file.
 
     Raises:
         SourceError: The ending is another one, or the file cannot be written.

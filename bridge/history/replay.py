@@ -14,13 +14,7 @@ from bridge.engine.bridge import Bridge
 from bridge.engine.connect import IN_MEMORY, connect
 from bridge.engine.session import session_of
 from bridge.errors import BridgeError, SourceError, quantity
-from bridge.history.script import (
-    ReplayScript,
-    inferred_schemas,
-    refuse_unknown,
-    schema_for,
-    sources_of,
-)
+from bridge.history.script import ReplayScript, inferred_schemas, refuse_unknown, schema_for, sources_of
 from bridge.sources.arrow import milliseconds
 
 if TYPE_CHECKING:

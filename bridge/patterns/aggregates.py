@@ -16,7 +16,7 @@ from bridge.patterns.values import MatchAggregate
 from windows.aggregates import aggregate_of
 from windows.databases import Database
 from windows.nested import is_list
-from windows.sql import column, running_frame, table
+from windows.sql import column, number, running_frame, table
 
 
 class Columns(Protocol):
@@ -213,7 +213,7 @@ def _once(
     ranked = _over(exp.RowNumber(), match_aggregate, [counted.copy()])
     place, once = map(match_aggregate.own, ("_place", "_once"))
     inner = exp.select(exp.Star(), exp.alias_(ranked, place, quoted=True), exp.alias_(counted, once, quoted=True))
-    is_first = exp.EQ(this=column(place), expression=exp.Literal.number(1))
+    is_first = exp.EQ(this=column(place), expression=number(1))
     call.set("this", exp.Case().when(is_first, column(once)))
     return inner.from_(source).subquery("d"), call
 

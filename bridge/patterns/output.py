@@ -23,16 +23,7 @@ from bridge.patterns.planner import choose_for_rows, run
 from bridge.patterns.rows import SortedRows, Source
 from bridge.patterns.strategies import offsets
 from bridge.patterns.task import Task
-from bridge.patterns.values import (
-    Atom,
-    Classifier,
-    MatchAggregate,
-    MatchExpression,
-    MatchNumber,
-    Value,
-    as_type,
-    read,
-)
+from bridge.patterns.values import Atom, Classifier, MatchAggregate, MatchExpression, MatchNumber, Value, as_type, read
 from bridge.query.row_pattern import PerMatch, RowPattern
 from nfa.arrays.matches import Matches
 from nfa.errors import BudgetError, SkipError

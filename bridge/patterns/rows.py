@@ -27,7 +27,7 @@ from bridge.patterns.partitions import (
 from bridge.patterns.values import as_type, lag_or_lead, shift_of
 from bridge.query.row_pattern import PatternTable, RowPattern
 from windows.databases import Database
-from windows.sql import aliased_table, column, column_of, lexicographically_before, over, table, unused
+from windows.sql import aliased_table, column, column_of, identifier, lexicographically_before, over, table, unused
 
 SOURCE, ROWS = "_cep_source", "r"
 """The placeholder of the input in a statement, and the alias of its rows."""
@@ -134,9 +134,7 @@ class SortedRows:
         """The input with a number for each row, which breaks ties, as the sort itself is not stable."""
         names = self._names()
         number = exp.alias_(exp.Window(this=exp.RowNumber()), self._row_number(), quoted=True)
-        return (
-            exp.select(*map(column, names), number).from_(table(SOURCE)).subquery(exp.to_identifier(ROWS, quoted=True))
-        )
+        return exp.select(*map(column, names), number).from_(table(SOURCE)).subquery(identifier(ROWS))
 
     def _tie_breaker(self) -> exp.Ordered:
         return exp.Ordered(this=column_of(ROWS, self._row_number()))

@@ -21,7 +21,7 @@ from nfa.arrays.deadlines import deadlines
 from nfa.arrays.matches import SymbolSets
 from nfa.program import MatchSymbol, Program
 from windows.databases import Database
-from windows.sql import column
+from windows.sql import column, number
 
 _NARROW = {"uint8": exp.DataType.Type.SMALLINT, "uint16": exp.DataType.Type.INT}
 
@@ -136,10 +136,10 @@ def symbol_set(conditions: Sequence[Condition]) -> exp.Expr:
     if len(conditions) > MOST_SYMBOLS:
         raise QueryError(f"a pattern may have {MOST_SYMBOLS} symbols, not {len(conditions)}: join some with OR")
     always = sum(1 << place for place, condition in enumerate(conditions) if condition.row is None)
-    total: exp.Expr = exp.Literal.number(always)
+    total: exp.Expr = number(always)
     for place, condition in enumerate(conditions):
         if condition.row is not None:
-            bit = exp.Case().when(condition.row.copy(), exp.Literal.number(1 << place)).else_(exp.Literal.number(0))
+            bit = exp.Case().when(condition.row.copy(), number(1 << place)).else_(number(0))
             total = exp.Add(this=total, expression=bit)
     return total
 

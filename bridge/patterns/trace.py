@@ -27,7 +27,7 @@ from nfa.threads.machine import InputRow, Machine
 from nfa.threads.trace import RunTrace, Tracer, candidates
 from nfa.threads.transitions import Transitions
 from windows.databases import Database
-from windows.sql import column, column_of
+from windows.sql import column, column_of, number
 
 BUDGET = 50_000
 """The greatest number of moves for following runs to the row."""
@@ -45,7 +45,7 @@ def why(database: Database, given: Input, row: Mapping[str, Any], ts: Any, runs:
         raise QueryError(f"{more} {pairs}; columns are {', '.join(given.fields)}")
     source = _partition(database, given.source, prepared, condition)
     with SortedRows(database, source, prepared.clause, list(given.fields), prepared.leave_as) as rows:
-        (hits,) = rows.columns([exp.Case().when(condition, exp.Literal.number(1)).else_(exp.Literal.number(0))])
+        (hits,) = rows.columns([exp.Case().when(condition, number(1)).else_(number(0))])
         place = int(np.flatnonzero(np.asarray(hits) == 1)[0])
         try:
             return _RowExplanation(prepared, prepared.task(rows), place).why(runs)

@@ -9,7 +9,7 @@ from sqlglot import exp
 from bridge.query.epl_columns import SubqueryColumn
 from bridge.query.nodes import Composite, Correlate, Node, Relation
 from windows.schema import Attribute, Schema
-from windows.sql import column
+from windows.sql import column, identifier
 
 INITIAL = "initial"
 """The qualifier of a row's columns as they were before an update."""
@@ -240,7 +240,7 @@ def with_variable(node: Node, name: str, early: bool = False) -> SubqueryColumn:
     SELECT * FROM S WITH "variable.most" ("variable.most".most OF most)
     """
     called = (EARLY if early else CURRENT) + name
-    value = exp.column(name, table=exp.to_identifier(called, quoted=True))
+    value = exp.column(name, table=identifier(called))
     return SubqueryColumn(node, called, Relation(name), None, value, early=early)
 
 

@@ -14,6 +14,7 @@ from bridge.query.expression_text import name_text, scalar_text
 from bridge.query.words import ROW_PATTERN_WORDS
 from nfa import pattern
 from nfa.pattern import Concatenation, Pattern, Quantified, Symbol
+from windows.sql import identifier
 
 NAMED_AS_VARIABLE = "named_as_variable"
 """Marks a column without a variable whose name is that of a variable, which may be what is meant."""
@@ -155,7 +156,7 @@ def _is_true(condition: exp.Expr) -> exp.Expr:
 
 def _renamed(node: exp.Expr, old: str, new: str) -> exp.Expr:
     if isinstance(node, exp.Column) and node.table == old:
-        node.set("table", exp.to_identifier(new, quoted=True))
+        node.set("table", identifier(new))
     return node
 
 

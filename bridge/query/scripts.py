@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from bridge.errors import QueryError
 from bridge.query.expressions import scalar, scalars
-from bridge.query.nodes import Filter, Node, Union
+from bridge.query.nodes import Filter, Node, Union, set_fields
 from windows.schema import Schema
 from windows.times import duration
 
@@ -41,7 +41,7 @@ class MultiFilter(Node):
 
     def __post_init__(self) -> None:
         pairs = self.outputs.items() if isinstance(self.outputs, Mapping) else self.outputs
-        _set(self, outputs=tuple((name, scalar(condition)) for name, condition in pairs))
+        set_fields(self, outputs=tuple((name, scalar(condition)) for name, condition in pairs))
         if not self.outputs:
             raise QueryError("a multi-filter has at least one output")
 
@@ -83,7 +83,7 @@ class ReadSQL(Node):
     def __post_init__(self) -> None:
         pairs = self.columns.items() if isinstance(self.columns, Mapping) else map(_column, self.columns)
         cache = None if self.cache is None else duration(self.cache)
-        _set(self, parameters=scalars(self.parameters), columns=tuple(pairs), cache=cache)
+        set_fields(self, parameters=scalars(self.parameters), columns=tuple(pairs), cache=cache)
 
     @property
     def typed(self) -> list[tuple[str, str]]:
@@ -118,7 +118,7 @@ class UpdateSQL(Node):
     position: int | None = dataclasses.field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        _set(self, parameters=scalars(self.parameters))
+        set_fields(self, parameters=scalars(self.parameters))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,7 +152,7 @@ class IntoTable(Node):
     reads: str = ""
 
     def __post_init__(self) -> None:
-        _set(self, keep=None if self.keep is None else duration(self.keep))
+        set_fields(self, keep=None if self.keep is None else duration(self.keep))
 
 
 def into_table(node: Node, query: str, table: str, keep: Any = None) -> IntoTable:
@@ -228,11 +228,6 @@ def _signed(node: Node, name: str) -> Node:
 
 def _column(item: Any) -> tuple[str, str | None]:
     return (item, None) if isinstance(item, str) else item
-
-
-def _set(node: object, **values: object) -> None:
-    for name, value in values.items():
-        object.__setattr__(node, name, value)
 
 
 __all__ = ["IntoTable", "MultiFilter", "ReadSQL", "Script", "Statement", "UpdateSQL"]

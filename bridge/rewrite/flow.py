@@ -275,15 +275,13 @@ def valid(
     return conditions
 
 
-def arrived_and_valid(
-    row: str, at: str, flow: Flow, timed: bool, strictly: bool = False, bounded: bool = False
-) -> list[exp.Expr]:
+def arrived_and_valid(row: str, at: str, flow: Flow, timed: bool) -> list[exp.Expr]:
     """The conditions under which a row of another window (`row`) has arrived before the row `at` and has not expired.
 
-    Rows of the same event count unless `strictly`. A `late` window is seen as it was before the event.
+    Rows of the same event count. A `late` window is seen as it was before the event.
     """
     if not flow.late:
-        return [not_later(row, at, (), timed, strictly), *valid(row, at, flow, timed=timed, bounded=bounded)]
+        return [not_later(row, at, (), timed), *valid(row, at, flow, timed=timed)]
     pairs = [("ts", "_out_ts"), ("seq", "_out")] if timed else [("seq", "_out")]
     gone = lexicographically_before([(column_of(row, its), column_of(at, mine)) for mine, its in pairs])
     return [not_later(row, at, (), timed, strictly=True), exp.Not(this=exp.paren(gone))]

@@ -17,7 +17,7 @@ from bridge.rewrite.flow import Boundaries, Flow
 from bridge.rewrite.stored_state import StoredState
 from bridge.rewrite.variants import StatementWriter, Variants
 from windows.databases import Database
-from windows.sql import aliased, aliased_table, cast_to, column, derived_table, identifier, table
+from windows.sql import aliased, aliased_table, cast_to, column, derived_table, identifier, number, table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,7 +50,7 @@ class PlannedTable:
 
 def indexing(name: str, of: str, columns: Sequence[str]) -> exp.Expr:
     """`CREATE INDEX name` over these columns of a table."""
-    params = exp.IndexParameters(columns=[exp.column(c, quoted=True) for c in columns])
+    params = exp.IndexParameters(columns=[column(c) for c in columns])
     return exp.Create(kind="INDEX", this=exp.Index(this=identifier(name), table=table(of), params=params))
 
 
@@ -124,7 +124,7 @@ class InsertMissing(Insert):
     own: str = ""
 
     def statement(self, push: str = "any") -> exp.Expr:
-        there = exp.select(exp.Literal.number(1)).from_(aliased_table(self.table, self.own))
+        there = exp.select(number(1)).from_(aliased_table(self.table, self.own))
         there = there.where(*(each.copy() for each in self.matches))
         rows = self.variants.of(push)()
         assert isinstance(rows, exp.Select)
@@ -151,7 +151,7 @@ class RowCountProbe:
 
     def statement(self) -> exp.Expr:
         """A SELECT that gives one row or none, and reads no more rows than necessary."""
-        return exp.select(exp.Literal.number(1)).from_(table(self.table)).limit(1).offset(self.rows)
+        return exp.select(number(1)).from_(table(self.table)).limit(1).offset(self.rows)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,7 +166,7 @@ class Purge:
         """Removes the rows of a table, identified by `key`, whose `place` (a window function) is above `count`."""
         row = [exp.column(column, quoted=True) for column in key]
         ranked = exp.select(*row, exp.alias_(place, "_n", quoted=True)).from_(table(name))
-        near = exp.LTE(this=exp.column("_n", quoted=True), expression=exp.Literal.number(count))
+        near = exp.LTE(this=exp.column("_n", quoted=True), expression=number(count))
         left = exp.select(*row).from_(derived_table(ranked, "o")).where(near)  # databases stop at this place
         sought = exp.Tuple(expressions=row) if len(row) > 1 else row[0]
         return cls(name, exp.Not(this=exp.In(this=sought, query=exp.Subquery(this=left))))

@@ -16,7 +16,7 @@ from bridge.check.scope import Field, Scope
 from bridge.check.types import type_of
 from bridge.query.nodes import Node, walk
 from bridge.query.scripts import IntoTable, ReadSQL, UpdateSQL
-from bridge.rewrite.conflicts import set_by
+from bridge.rewrite.conflicts import set_columns
 from bridge.rewrite.flow import Flow, Need
 from bridge.rewrite.network import Network, rewrite
 from bridge.stores import statement
@@ -110,7 +110,7 @@ def counts_by_itself(node: UpdateSQL, database: Database) -> bool:
     if not isinstance(tree, exp.Update) or any(tree.find_all(exp.Subquery, exp.Join, exp.From)):
         return False
     read = {found.name.lower() for found in where.find_all(exp.Column)} if where is not None else set()
-    return read.isdisjoint(set_by(sql) or ())
+    return read.isdisjoint(set_columns(sql) or ())
 
 
 def in_dialect(node: Node, theirs: Database, ours: Database) -> Node:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyarrow import csv
-from sqlglot import exp
 
 from bridge.errors import DatabaseError, SourceError
 from bridge.sources.arrow import as_arrow
@@ -21,6 +20,7 @@ from bridge.sources.tables import ParquetReader
 from windows.arrow import arrow_type, values_of
 from windows.databases import Database, Refused
 from windows.schema import Attribute, Schema, TypeMismatch, relation_schema, type_of_arrow
+from windows.sql import identifier
 
 NULLS = tuple(csv.ConvertOptions().null_values or ())
 """The words for NULL in a relation's columns that are not text, such as NA."""
@@ -134,4 +134,4 @@ def _fill(database: Database, table: str, schema: Schema, rows: pa.Table) -> Non
 
 
 def _quoted(database: Database, name: str) -> str:
-    return exp.to_identifier(name, quoted=True).sql(database.dialect)
+    return identifier(name).sql(database.dialect)

@@ -23,9 +23,9 @@ from bridge.sources.in_place import NotInPlaceError, ParquetFile, ParquetInPlace
 from bridge.sources.infer import common_types
 from bridge.sources.layout import Layout, Note, layout_of
 from bridge.sources.mappings import is_mapping, table_of_mappings
+from bridge.sources.merge import sort_by_time
 from bridge.sources.options import DEFAULTS, ReadOptions
 from bridge.sources.rejects import Checker, Rejects
-from bridge.sources.sort import sort_by_time
 from bridge.sources.tables import ROWS, PairsReader, ParquetReader, TableReader
 from bridge.sources.text import ENDINGS as COMPRESSED
 from bridge.sources.text import Bytes

@@ -37,9 +37,7 @@ _COMPRESSED: dict[bytes, tuple[str, Callable[[Any], Any]]] = {
 }  # fmt: skip
 """The first bytes of compressed files, with the kind and the reader of each."""
 
-_ARCHIVES = {
-    b"PK\x03\x04": "a zip archive or a workbook: unpack it, or save it as CSV",
-}
+_ARCHIVES = {b"PK\x03\x04": "a zip archive or a workbook: unpack it, or save it as CSV"}
 ENDINGS = (".gz", ".bz2", ".xz", ".zst")
 """The endings of compressed files."""
 

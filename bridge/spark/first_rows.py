@@ -11,7 +11,7 @@ from bridge.history.pieces import is_stateless
 from bridge.query.nodes import Node
 from bridge.query.row_pattern import PerMatch
 from bridge.spark.columns import EVENT_ID, FIRST_ID
-from windows.sql import column
+from windows.sql import column, identifier
 
 
 def with_first_row(node: Node) -> Node | None:
@@ -33,7 +33,7 @@ def with_first_row(node: Node) -> Node | None:
     if not isinstance(node, query.MatchRecognize) or not is_stateless(node.input):
         return None
     first = [
-        exp.Alias(this=exp.First(this=column(of)), alias=exp.to_identifier(name, quoted=True))
+        exp.Alias(this=exp.First(this=column(of)), alias=identifier(name))
         for of, name in zip(EVENT_ID, FIRST_ID, strict=True)
     ]
     pattern = dataclasses.replace(node.pattern, measures=(*node.pattern.measures, *first))
@@ -57,4 +57,4 @@ def _with_event_id(node: Node) -> Node:
 
 
 def _as(name: str) -> exp.Alias:
-    return exp.Alias(this=column(name), alias=exp.to_identifier(name, quoted=True))
+    return exp.Alias(this=column(name), alias=identifier(name))

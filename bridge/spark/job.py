@@ -24,9 +24,8 @@ from bridge.spark.bounded import BoundedQuery, bounded_query
 from bridge.spark.columns import EVENT_ID, MOST_STREAMS, TIME, as_table, result_schema
 from bridge.spark.cut import History, history_of, with_quantiles
 from bridge.spark.events import Events, open_events
-from bridge.spark.executors import check_executors
 from bridge.spark.file_slices import history_of_files
-from bridge.spark.sessions import session
+from bridge.spark.sessions import check_executors, session
 from bridge.spark.task import StreamFeed, needed_queries
 from bridge.spark.writes import NO_WRITES, ScriptWrites, check_stores, is_serial, with_own_tables
 from windows.schema import Attribute, Schema

@@ -19,8 +19,8 @@ from bridge.history.results import refuse_equal_files
 from bridge.spark.big_partitions import NO_BIG_PARTITIONS
 from bridge.spark.columns import spark_schema
 from bridge.spark.events import column
-from bridge.spark.groups import QueryGroup
 from bridge.spark.piecewise import Replay
+from bridge.spark.plan import QueryGroup
 from bridge.spark.task import PieceWriter, folder_of
 from bridge.spark.write_back import write as write_back
 from bridge.spark.writes import run_name

@@ -18,14 +18,12 @@ from bridge.history.pieces import Path
 from bridge.query.nodes import Node
 from bridge.spark.big_partitions import NO_BIG_PARTITIONS, JoinedResults, SlicedQuery, compute_now
 from bridge.spark.columns import ORDER, PIECE, spark_schema
-from bridge.spark.cut import with_piece_numbers
+from bridge.spark.cut import cut_by_key, cut_by_time, events_of_stream, events_of_streams, with_piece_numbers
 from bridge.spark.events import column
 from bridge.spark.file_slices import file_task
 from bridge.spark.first_rows import with_first_row
-from bridge.spark.frames import cut_by_key, cut_by_time, events_of_stream, events_of_streams
-from bridge.spark.groups import QueryGroup
 from bridge.spark.job import Job
-from bridge.spark.plan import Plan
+from bridge.spark.plan import Plan, QueryGroup
 from bridge.spark.task import PieceTask, needed_queries
 from bridge.spark.writes import stores_read
 
@@ -74,11 +72,15 @@ class Replay:
             if parts is not None:
                 return self.combine(group, name, [part.frame for part in parts])
             group = dataclasses.replace(group, big=NO_BIG_PARTITIONS)
-        task, pieces = self.task(dataclasses.replace(group, names=(name,)))
-        frame = pieces.mapInArrow(task.frame(name), spark_schema(task.schemas[name]))
-        if task.in_order:
+        frame, in_order = self._computed(group, name)
+        if in_order:
             return frame
         return self.plan.in_order(frame).select(*map(column, self.job.schemas[name].names))
+
+    def _computed(self, group: QueryGroup, name: str) -> tuple[DataFrame, bool]:
+        """The results of a query over the pieces, and whether they are in order."""
+        task, pieces = self.task(dataclasses.replace(group, names=(name,)))
+        return pieces.mapInArrow(task.frame(name), spark_schema(task.schemas[name])), task.in_order
 
     def joined_results(self, group: QueryGroup, name: str) -> list[JoinedResults] | None:
         """The results of each big partition; None if the slices of one cannot be joined."""
@@ -110,8 +112,7 @@ class Replay:
         for other in parts[1:]:
             whole = whole.unionByName(other)
         if group.big.has_others:
-            task, pieces = self.task(dataclasses.replace(group, names=(name,)))
-            others = pieces.mapInArrow(task.frame(name), spark_schema(task.schemas[name]))
+            others, _ = self._computed(group, name)
             whole = whole.unionByName(compute_now(others))
         return self.plan.in_order(whole).select(*names)
 

@@ -15,6 +15,7 @@ from bridge.query.nodes import Union
 from bridge.query.scripts import EqualUnion, IntoTable, ReadSQL, UpdateSQL
 from bridge.stores import statement
 from windows.schema import is_reserved
+from windows.sql import column
 from windows.types import scale_of
 
 RESULT_ID = "result_id"
@@ -94,7 +95,7 @@ def parameter_of(parameter: exp.Expr, fields: Sequence[Field]) -> exp.Expr:
     """A parameter of an UpdateSQL in normal form: an expression over the row, or the id of the result."""
     is_id = isinstance(parameter, exp.Column) and parameter.name.lower() == RESULT_ID
     if is_id and RESULT_ID not in {field.name.lower() for field in fields}:
-        return exp.column(RESULT_ID, quoted=True)
+        return column(RESULT_ID)
     return scalar(parameter, Scope(tuple(fields)))
 
 

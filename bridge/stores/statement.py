@@ -19,7 +19,7 @@ from bridge.query.expressions import NOT_UNDERSTOOD, syntax_error
 from windows.databases import Database
 from windows.databases.base import PARAMETER
 from windows.schema import TypeMismatch, canonical_type
-from windows.sql import aliased, column_of, conjuncts, qualify_columns
+from windows.sql import aliased, column, column_of, conjuncts, qualify_columns
 
 _CHANGES = (exp.Insert, exp.Update, exp.Delete, exp.Merge)
 _NOT_ALONE = (
@@ -255,12 +255,7 @@ def joins(sql: Sql, left: bool) -> bool:
 
 
 def joined(
-    sql: Sql,
-    requested: Sequence[str],
-    values: exp.Expr,
-    alias: str,
-    database: Database,
-    left: bool,
+    sql: Sql, requested: Sequence[str], values: exp.Expr, alias: str, database: Database, left: bool
 ) -> exp.Select:
     """The SELECT joined with an item of FROM, `alias`, that has the values as columns `PARAMETER…`.
 
@@ -303,7 +298,7 @@ def _expanded(tree: exp.Select, scope: StatementTables) -> exp.Select:
     for item in tree.expressions:
         if item.is_star:
             alias = item.table if isinstance(item, exp.Column) else ""
-            listed += [exp.column(exp.to_identifier(name, quoted=True)) for name in scope.every(alias)]
+            listed += [column(name) for name in scope.every(alias)]
         else:
             listed.append(item)
     tree.set("expressions", listed)

@@ -14,7 +14,7 @@ from bridge.stores.statement import Sql, joined, places, without_values
 from windows.databases import Database, Refused, open_database
 from windows.databases.base import PARAMETER
 from windows.schema import is_storable
-from windows.sql import aliased, column_of
+from windows.sql import aliased, column_of, identifier
 
 FIRST_WAIT, LONGEST_WAIT = 0.1, 30.0
 """The seconds until a store that does not answer is tried again; they double each time."""
@@ -188,7 +188,7 @@ class Question:
 
     @staticmethod
     def _joined(sql: Sql, names: Sequence[str], database: Database) -> exp.Select:
-        values = exp.alias_(exp.to_table(exp.Table(this=exp.to_identifier(_VALUES, quoted=True))), "v", table=True)
+        values = exp.alias_(exp.to_table(exp.Table(this=identifier(_VALUES))), "v", table=True)
         select = joined(sql, names, values, "v", database, left=False)
         select.set("expressions", [aliased(column_of("v", "cep_number"), "cep_number"), *select.expressions])
         return select

@@ -15,7 +15,7 @@ from bridge.stores.outbox import Outbox
 from bridge.stores.statement import Convert, converted, dumped
 from windows.databases import Database
 from windows.schema import Attribute
-from windows.sql import table
+from windows.sql import identifier, table
 from windows.times import NEVER
 
 
@@ -117,7 +117,7 @@ def ensure_table(name: str, kinds: Mapping[str, str], database: Database) -> lis
         if kind == UNKNOWN:
             raise QueryError(f"the type of {column!r} is not known: CAST({column} AS …) says it", words=[column])
         typed = exp.DataType.build(database.result_type(Attribute("column", kind)), dialect=database.dialect, udt=True)
-        columns.append(exp.ColumnDef(this=exp.to_identifier(column, quoted=True), kind=typed))
+        columns.append(exp.ColumnDef(this=identifier(column), kind=typed))
     create = exp.Create(kind="TABLE", this=exp.Schema(this=table(name), expressions=columns))
     database.execute(database.render(create))
     return list(kinds)

@@ -58,7 +58,9 @@ class State:
         raise NotImplementedError
 
     def false(self, state: State) -> None:
-        raise NotImplementedError
+        """Ends the instance, which cannot turn true without this part."""
+        self.quit()
+        self.parent.false(self)
 
     def dump(self) -> Lines:
         raise NotImplementedError
@@ -79,6 +81,10 @@ class SinglePartState(State):
     def quit(self) -> None:
         self.alive = False
         self.part.quit()
+
+    def false(self, state: State) -> None:
+        self.alive = False
+        self.parent.false(self)
 
     def dump(self) -> Lines:
         return [self.place, self.part.dump() if self.part.alive else []]

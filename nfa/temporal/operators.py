@@ -208,10 +208,6 @@ class BothState(MultiPartState):
         for one in found:
             self.parent.true(one, self, over)
 
-    def false(self, state: State) -> None:
-        self.quit()
-        self.parent.false(self)
-
     def dump(self) -> Lines:
         return [*super().dump(), [[bound_to_lines(bound) for bound in latched] for latched in self.latched]]
 

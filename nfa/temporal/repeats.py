@@ -80,10 +80,6 @@ class RepeatState(State):
         else:
             self.parent.true({**bound, **self.found}, self, True)
 
-    def false(self, state: State) -> None:
-        self.quit()
-        self.parent.false(self)
-
     def quit(self) -> None:
         self.alive = False
         for state in (self.part, self.until):
@@ -176,7 +172,3 @@ class WhileState(SinglePartState):
         elif holds is not None:
             self.quit()
             self.parent.false(self)
-
-    def false(self, state: State) -> None:
-        self.alive = False
-        self.parent.false(self)

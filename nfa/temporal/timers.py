@@ -51,10 +51,6 @@ class WithinState(TimedState, SinglePartState):
         self.alive = not ended
         self.parent.true(bound, self, ended)
 
-    def false(self, state: State) -> None:
-        self.alive = False
-        self.parent.false(self)
-
     def dump(self) -> Lines:
         return [self.place, self.due, self.at, self.times, self.part.dump()]
 

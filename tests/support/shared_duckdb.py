@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import duckdb
 
 from windows.databases import duckdb as product
-from windows.databases.duckdb_connection import opened
+from windows.databases.duckdb_connection import open_connection
 
 
 class SharedInstance(NamedTuple):
@@ -27,7 +27,7 @@ class SharedInstance(NamedTuple):
     @classmethod
     def made(cls, place: str) -> SharedInstance:
         """A new instance with the settings that `place` has after its `?`."""
-        connection = opened(place)[0]
+        connection = open_connection(place)[0]
         connection.execute("PREPARE settings AS SELECT name, value FROM duckdb_settings()")
         return cls(connection, _settings_of(connection), _databases_of(connection))
 
@@ -59,11 +59,11 @@ class SharedInstances:
         self._tests: dict[str, str] = {}
         """The last test that has used each instance: its first database found the settings unchanged."""
 
-    def opened(self, place: str) -> tuple[duckdb.DuckDBPyConnection, str]:
-        """As `opened` of the product, which opens files."""
+    def open_connection(self, place: str) -> tuple[duckdb.DuckDBPyConnection, str]:
+        """As `open_connection` of the product, which opens files."""
         file, _, settings = place.partition("?")
         if file:
-            return opened(place)
+            return open_connection(place)
         with self._lock:
             instance = self._instances.get(settings)
             test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]
@@ -95,5 +95,5 @@ def share_instances() -> None:
         if self._owned:
             shared.closed(self.connection)
 
-    vars(product)["opened"] = shared.opened
+    vars(product)["open_connection"] = shared.open_connection
     product.DuckDB.close = close_and_detach  # type: ignore[method-assign]

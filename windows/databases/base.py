@@ -18,7 +18,7 @@ from windows.databases.own_types import OwnType
 from windows.databases.refused import Refused
 from windows.databases.triggers import ChangeOutbox, ChangeTriggers, OutboxColumn
 from windows.schema import Attribute, Schema, type_of_arrow
-from windows.sql import neutralize, table_of
+from windows.sql import identifier, neutralize, table_of
 from windows.types import is_nested
 
 if TYPE_CHECKING:
@@ -271,14 +271,14 @@ class Database(Capabilities, JsonValues, abc.ABC):
         if self.nested_type is not None and (found := self._nested(node)) is not None:
             return found
         if self.owner and isinstance(node, exp.Table) and node.name == CLOCK:
-            return exp.table_(exp.to_identifier(self.own_name(CLOCK), quoted=True), alias=node.args.get("alias"))
+            return exp.table_(identifier(self.own_name(CLOCK)), alias=node.args.get("alias"))
         if isinstance(node, exp.Ordered) and node.args.get("nulls_first") is None:
             node.set("nulls_first", self._null_order[bool(node.args.get("desc"))])
         return neutralize(node)
 
     def quoted(self, name: str) -> str:
         """A name, quoted, in the database's SQL."""
-        return self.render(exp.to_identifier(name, quoted=True))
+        return self.render(identifier(name))
 
     @functools.cached_property
     def _null_order(self) -> tuple[bool, bool]:

@@ -15,10 +15,10 @@ import duckdb
 from sqlglot import exp
 
 from windows.arrow import columns_of_rows
-from windows.databases import duckdb_functions
+from windows.databases import duckdb_catalog
 from windows.databases.base import Database, Row
-from windows.databases.duckdb_connection import disable_optimizer, opened, statistics_mislead
-from windows.databases.duckdb_names import find_relation, visible_names
+from windows.databases.duckdb_catalog import find_relation, visible_names
+from windows.databases.duckdb_connection import disable_optimizer, open_connection, statistics_mislead
 from windows.databases.json_values import Elements
 from windows.databases.own_types import OwnType, duckdb_type
 from windows.databases.python_aggregates import PythonAggregate, deviation_in_one_pass, median
@@ -26,7 +26,7 @@ from windows.databases.refused import Refused
 from windows.databases.urls import without_password
 from windows.nested import call, is_part
 from windows.schema import Schema, is_storable, relation_schema
-from windows.sql import table_of
+from windows.sql import column_of, number, table_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,7 +73,7 @@ class DuckDB(Database):
         """`place`: the part of a URL after `duckdb:///`, `file?setting=value&…`, or an open connection."""
         self._owned = isinstance(place, str)
         if isinstance(place, str):
-            self.connection, self._shown = opened(place)
+            self.connection, self._shown = open_connection(place)
         else:
             self.connection, self._shown = place, "by a connection"
         self._statements: dict[str, Any] = {}
@@ -249,10 +249,10 @@ class DuckDB(Database):
         return exp.AnonymousAggFunc(this=name, expressions=[value.copy(), place.copy()])
 
     def elements(self, values: exp.Expr, kind: str, alias: str) -> Elements:
-        place_of = call("GENERATE_SUBSCRIPTS", values.copy(), exp.Literal.number(1))
+        place_of = call("GENERATE_SUBSCRIPTS", values.copy(), number(1))
         columns = {"value": call("UNNEST", values), "place": place_of}
         rows = exp.Subquery(this=exp.select(*(exp.alias_(one, name, quoted=True) for name, one in columns.items())))
-        value, place = (exp.column(name, alias, quoted=True) for name in columns)
+        value, place = (column_of(alias, name) for name in columns)
         return Elements(rows.as_(alias, quoted=True), value, place)
 
     def use_schema(self, name: str) -> None:
@@ -353,10 +353,10 @@ class DuckDB(Database):
         return {name: OwnType(f"COLLATE {'.'.join(kind)}") for name, kind in zip(names, kinds, strict=True) if kind}
 
     def is_aggregate(self, function: str) -> bool:
-        return duckdb_functions.is_aggregate(self.connection, function)
+        return duckdb_catalog.is_aggregate(self.connection, function)
 
     def can_aggregate(self, function: str) -> bool:
-        return duckdb_functions.can_aggregate(self.connection, function)
+        return duckdb_catalog.can_aggregate(self.connection, function)
 
     def _insert_bulk(self, table: str, rows: Sequence[Row]) -> None:
         import pyarrow as pa

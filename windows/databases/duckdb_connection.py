@@ -13,7 +13,7 @@ from windows.databases.urls import hidden, without_password
 from windows.sql import is_constant_text
 
 
-def opened(place: str) -> tuple[duckdb.DuckDBPyConnection, str]:
+def open_connection(place: str) -> tuple[duckdb.DuckDBPyConnection, str]:
     """A new connection, and the text that shows its place.
 
     Args:
@@ -22,7 +22,7 @@ def opened(place: str) -> tuple[duckdb.DuckDBPyConnection, str]:
     Raises:
         Refused: The file cannot be opened, or a setting is wrong.
 
-    >>> opened("?threads=1")[0].sql("SELECT current_setting('threads')").fetchall()
+    >>> open_connection("?threads=1")[0].sql("SELECT current_setting('threads')").fetchall()
     [(1,)]
     """
     file, mark, settings = place.partition("?")

@@ -14,8 +14,7 @@ from sqlglot.dialects.mysql import MySQL as _MySQL
 
 from windows.databases.alchemy import standard_type
 from windows.databases.base import LOCK_TIMEOUT, Convert
-from windows.databases.mariadb_json import MariaDBJson
-from windows.databases.mariadb_sql import MariaDBSql, cast_type, in_utf8
+from windows.databases.mariadb_sql import MariaDBJson, MariaDBSql, cast_type, in_utf8
 from windows.databases.own_types import OwnType, is_mariadb_binary, mariadb_types
 from windows.databases.refused import ConnectionLost, OtherBridge, Refused
 from windows.databases.triggers import ChangeTriggers, OutboxColumn, mariadb_triggers

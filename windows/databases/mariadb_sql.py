@@ -1,19 +1,24 @@
-"""Statements as MariaDB and MySQL want them: each kind of node that they spell in another way."""
+"""Statements as MariaDB and MySQL want them: the kinds of nodes that they spell in another way, and nested values as JSON."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar
 
 from sqlglot import exp
 
 from windows.aggregates import filtered
 from windows.databases.alchemy import Server, aggregate_doubles, as_double
-from windows.databases.mariadb_json import TEXT_LENGTH
+from windows.databases.json_values import Elements, JsonValues
 from windows.databases.refused import Refused
-from windows.schema import is_reserved
-from windows.sql import table
+from windows.nested import FieldValue, NestedPart, call, json_array_text, json_path, json_text, or_null, truth_text
+from windows.schema import Attribute, decimal_size, is_reserved
+from windows.sql import column_of, identifier, number, table
+from windows.types import is_nested
+
+TEXT_LENGTH = 4_000_000
+"""The length of texts made by CAST: a recursive statement truncates its texts to the length of the first one."""
 
 _NAME = re.compile(r"(?!\s)[^\0\U00010000-\U0010ffff]{1,64}(?<!\s)")
 
@@ -84,7 +89,7 @@ def _regexp_like(node: exp.Expr, database: MariaDBSql) -> exp.Expr:
     """Writes REGEXP_INSTR, as MariaDB lacks REGEXP_LIKE."""
     sides = [side.transform(database.adapt) for side in (node.this, node.expression)]
     place = exp.Anonymous(this="REGEXP_INSTR", expressions=sides)
-    return exp.GT(this=place, expression=exp.Literal.number(0))
+    return exp.GT(this=place, expression=number(0))
 
 
 def _windowed(window: exp.Expr, database: MariaDBSql) -> exp.Expr:
@@ -150,7 +155,7 @@ def _created(create: exp.Expr, database: MariaDBSql) -> exp.Expr:
 def _make_nullable(shape: exp.Select) -> None:
     """Makes all columns of a new table nullable, in place: it takes the columns of an outer join."""
     rows = shape.args["from_"].this
-    one = exp.select(exp.alias_(exp.Literal.number(1), "_one", quoted=True)).subquery("_n")
+    one = exp.select(exp.alias_(number(1), "_one", quoted=True)).subquery("_n")
     shape.from_(one, copy=False).join(rows, on=exp.false(), join_type="left", copy=False)
 
 
@@ -160,7 +165,7 @@ def _selected(select: exp.Expr, _: MariaDBSql) -> exp.Expr:
     outputs = {item.alias for item in select.expressions if isinstance(item, exp.Alias)}
     for column in (column for item in select.expressions for column in _columns_over(item)):
         if not column.table and column.name in outputs and source is not None:
-            column.set("table", exp.to_identifier(source.this.alias_or_name, quoted=True))
+            column.set("table", identifier(source.this.alias_or_name))
     return select
 
 
@@ -255,3 +260,67 @@ _CHANGES: dict[type[exp.Expr], Callable[[Any, MariaDBSql], exp.Expr]] = {
     exp.CTE: _cte, exp.Collate: _collated, exp.NullSafeEQ: _null_safe,
     exp.Delete: _deleted,
 }  # fmt: skip
+
+
+class MariaDBJson(JsonValues):
+    """Nested values as JSON: texts, read by JSON functions and written by concatenation."""
+
+    collation: str
+
+    nested_type: ClassVar[str | None] = "LONGTEXT"
+
+    def json_part(self, part: NestedPart) -> exp.Expr:
+        """JSON_VALUE reads scalar values, JSON_QUERY objects and lists."""
+        path = json_path(part.steps, lambda step: str(step))
+        if is_nested(part.kind):
+            return call("JSON_QUERY", part.base, path)
+        text = call("JSON_VALUE", part.base, path)
+        if part.kind == "BOOLEAN":
+            return exp.EQ(this=text, expression=exp.Literal.string("1"))
+        return self.adapt(exp.Cast(this=text, to=exp.DataType.build(part.kind)))
+
+    def elements(self, values: exp.Expr, kind: str, alias: str) -> Elements:
+        """Nested elements are JSON, booleans 1 or 0."""
+        of = (
+            "JSON" if is_nested(kind) else "TINYINT" if kind == "BOOLEAN" else self.column_type(Attribute("part", kind))
+        )
+        value, place = (identifier(name) for name in ("value", "place"))
+        typed = exp.DataType.build(of, dialect="mysql", udt=True)
+        columns = [
+            exp.JSONColumnDef(this=value, kind=typed, path=exp.Literal.string("$")),
+            exp.JSONColumnDef(this=place, ordinality=True),
+        ]
+        schema = exp.JSONSchema(expressions=columns)
+        rows = exp.JSONTable(this=values, schema=schema, path=exp.Literal.string("$[*]"))
+        item = exp.alias_(exp.Table(this=rows), alias, table=True, quoted=True)
+        return Elements(item, column_of(alias, "value"), column_of(alias, "place"))
+
+    def json_length(self, value: exp.Expr) -> exp.Expr:
+        return call("JSON_LENGTH", value)
+
+    def json_object(self, fields: Sequence[FieldValue]) -> exp.Expr:
+        """Concatenates texts: JSON_OBJECT writes blanks, and integers for booleans."""
+        return call("CONCAT", *json_text(fields, self._in_json))
+
+    def json_list(self, value: exp.Expr, kind: str, order: Sequence[exp.Expr]) -> exp.Expr:
+        text = or_null(self._in_json(value, kind))
+        grouped: exp.Expr = exp.Order(this=text, expressions=list(order)) if order else text
+        elements = exp.GroupConcat(this=grouped, separator=exp.Literal.string(","))
+        return call("CONCAT", exp.Literal.string("["), elements, exp.Literal.string("]"))
+
+    def json_array(self, values: Sequence[exp.Expr], kind: str) -> exp.Expr:
+        return call("CONCAT", *json_array_text(values, lambda value: self._in_json(value, kind)))
+
+    def _in_json(self, value: exp.Expr, kind: str) -> exp.Expr:
+        """The JSON of a value. Doubles always have a point, so that equal values are equal texts."""
+        if kind == "BOOLEAN":
+            return truth_text(value)
+        if kind == "DOUBLE":
+            text = call("CONCAT", as_double(value))
+            return call("REGEXP_REPLACE", text, exp.Literal.string("^(-?[0-9]+)$"), exp.Literal.string("\\1.0"))
+        if is_nested(kind) or decimal_size(kind) or kind in ("SMALLINT", "INTEGER", "BIGINT"):
+            return value
+        quoted = call(
+            "JSON_QUOTE", exp.Cast(this=value, to=exp.DataType.build(f"CHAR({TEXT_LENGTH})", dialect="mysql"))
+        )
+        return exp.Collate(this=quoted, expression=exp.var(self.collation))

@@ -21,8 +21,7 @@ from windows.databases.base import LOCK_TIMEOUT, Row
 from windows.databases.listener import PostgreSQLListener
 from windows.databases.own_types import OwnType, postgresql_types
 from windows.databases.postgresql_arrow import array_of, columns_as_arrays
-from windows.databases.postgresql_json import PostgreSQLJson
-from windows.databases.postgresql_sql import PostgreSQLSql
+from windows.databases.postgresql_sql import PostgreSQLJson, PostgreSQLSql
 from windows.databases.refused import ConnectionLost, OtherBridge, Refused
 from windows.databases.triggers import ChangeTriggers, OutboxColumn, postgresql_triggers
 from windows.schema import Schema, TypeMismatch, relation_schema

@@ -20,13 +20,12 @@ from windows.databases.base import LOCK_TIMEOUT, NESTED_LOOP, Convert
 from windows.databases.own_types import OwnType
 from windows.databases.python_aggregates import PythonAggregate, deviation_in_two_passes
 from windows.databases.refused import OtherBridge, Refused
-from windows.databases.sqlite_decimals import SQLiteDecimals
 from windows.databases.sqlite_functions import create_functions
-from windows.databases.sqlite_json import SQLiteJson
-from windows.databases.sqlite_times import SQLiteTimes
+from windows.databases.sqlite_sql import SQLiteDecimals, SQLiteJson, SQLiteTimes
 from windows.databases.triggers import ChangeTriggers, OutboxColumn, sqlite_triggers
 from windows.nested import call
 from windows.schema import Attribute, Schema, TypeMismatch, decimal_size, relation_schema
+from windows.sql import identifier
 from windows.types import is_nested, scalars_of, scale_of
 from windows.values import json_reader, timestamp_text
 
@@ -301,9 +300,9 @@ def _flat(statement: exp.Expr) -> exp.Expr:
     parts = []
     for place, node in enumerate(reversed(found), 1):  # inner sub-queries before outer ones
         name = f"cep_part_{place}"
-        alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(name, quoted=True))
-        node.replace(exp.Table(this=exp.to_identifier(name, quoted=True), alias=alias))
-        cte = exp.TableAlias(this=exp.to_identifier(name, quoted=True))
+        alias = node.args.get("alias") or exp.TableAlias(this=identifier(name))
+        node.replace(exp.Table(this=identifier(name), alias=alias))
+        cte = exp.TableAlias(this=identifier(name))
         parts.append(exp.CTE(this=node.this, alias=cte))
     if parts:
         query.set("with_", exp.With(expressions=parts))

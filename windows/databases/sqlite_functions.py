@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from windows.databases.python_aggregates import deviation_in_two_passes
-from windows.databases.sqlite_decimals import remainder
+from windows.databases.sqlite_sql import remainder
 
 
 def create_functions(driver: Any) -> None:

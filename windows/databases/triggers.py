@@ -104,8 +104,7 @@ def mariadb_triggers(outbox: ChangeOutbox, schema: str) -> ChangeTriggers:
     """Triggers are in the `schema` of their table, and run with the rights of the bridge.
 
     The time is that of the change itself. UTC_TIMESTAMP would be the time at which the statement began; it may have
-    waited for
-    the lock of a row while another transaction changed it.
+    waited for the lock of a row while another transaction changed it.
     """
     present = "UTC_TIMESTAMP(6) + INTERVAL TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6)) MICROSECOND"
     return _one_per_operation(outbox, schema, present, "{}")

@@ -1,19 +1,21 @@
-"""The settings of `cepbridge watch`."""
+"""The settings of `cepbridge watch`, and the targets of its webhooks."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import http.client
+import urllib.parse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bridge.cli.service.target import Target
 from bridge.engine.watching import POLL, Pauses
 from bridge.errors import SourceError, nearest
 from bridge.history.deployment import refuse_duplicates
 from bridge.history.script import ReplayScript
 from bridge.query.scripts import IntoTable
 from windows.databases import dialect_of
-from windows.databases.urls import EXAMPLES
+from windows.databases.urls import EXAMPLES, without_password
 
 WITHOUT_TABLE = "is not of a table, so nothing is read into it: CREATE STREAM … FROM TABLE …"
 
@@ -96,3 +98,38 @@ class WatchSettings:
         """The queries whose results are written into tables."""
         nodes = [pair for script in self.scripts for pair in script.queries.items()]
         return [*self.into, *(name for name, (node, _) in nodes if isinstance(node, IntoTable))]
+
+
+ANSWERS_WITHIN = 10.0
+"""The seconds to wait for an answer."""
+
+
+class Target:
+    """The target of results.
+
+    >>> print(Target("https://example.org:8443/hook?kind=alert"))
+    https://example.org:8443/hook?kind=alert
+    """
+
+    def __init__(self, url: str) -> None:
+        try:
+            parts = urllib.parse.urlsplit(url)
+            self._port = parts.port
+        except ValueError as error:
+            raise SourceError(f"--webhook {without_password(url)}: {error}") from None
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise SourceError(f"--webhook {without_password(url)}: the URL begins with http:// or https:// and a host")
+        self._host, self._is_secure = parts.hostname, parts.scheme == "https"
+        self._path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        self._url = url
+
+    def __str__(self) -> str:
+        return without_password(self._url)
+
+    def post(self, body: str, key: str) -> int:
+        """Posts a JSON body with the key that identifies it; returns the status of the answer."""
+        kind = http.client.HTTPSConnection if self._is_secure else http.client.HTTPConnection
+        headers = {"Content-Type": "application/json", "Idempotency-Key": key, "User-Agent": "cepbridge"}
+        with contextlib.closing(kind(self._host, self._port, timeout=ANSWERS_WITHIN)) as connection:
+            connection.request("POST", self._path, body.encode(), headers)
+            return connection.getresponse().status

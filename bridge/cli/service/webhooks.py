@@ -7,7 +7,7 @@ import logging
 import threading
 
 from bridge.cli.service.outputs import json_of
-from bridge.cli.service.target import Target
+from bridge.cli.service.settings import Target
 from bridge.engine.named_processors import Result
 from bridge.engine.subscription import Subscription
 from bridge.errors import BridgeError, Closed

@@ -105,11 +105,10 @@ class Watermark:
             expected = everywhere.newest + max(0, present - everywhere.arrived)
         return ts - expected if ts - expected > most else 0
 
-    def waiting_on(self, newest: int | None = None) -> list[str]:
+    def waiting_on(self) -> list[str]:
         """The streams that events of other streams now wait for."""
         everywhere = self._seen.get(ALL)
-        if newest is None:
-            newest = everywhere.newest if everywhere is not None else BEGINNING
+        newest = everywhere.newest if everywhere is not None else BEGINNING
         return [name for name, idle_after in self.waits.items() if not self._is_idle(name, idle_after, newest)]
 
     def saved_state(self) -> tuple[Any, ...]:
@@ -127,14 +126,9 @@ class Watermark:
         for name, seen in self._seen.items():
             row = (seen.newest, seen.arrived, int(seen.has_events), self.watermark if name == ALL else BEGINNING)
             if self._stored.get(name) != row:
-                self._replace(name, row)
+                self._table.delete(stream=name)
+                self._table.insert((name, *row))
                 self._stored[name] = row
-
-    def _replace(self, name: str, row: tuple[int, ...]) -> None:
-        database = self._runner.database
-        where = f"{self._table.quoted('stream')} = {database.placeholder}"
-        database.execute_bound(f"DELETE FROM {self._table.text} WHERE {where}", [name])
-        self._table.insert((name, *row))
 
     def _follows(self, newest: int) -> int:
         """The watermark if `newest` is the newest timestamp of all streams."""

@@ -1,1 +1,1 @@
-"""Single events: their plans, and the rows of windows, patterns and totals that are held in memory for them."""
+"""Single events: the plans for events that are pushed alone, and what this process computes for them."""

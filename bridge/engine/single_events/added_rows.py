@@ -12,10 +12,10 @@ from sqlglot import exp
 
 from bridge.engine.single_events.bound_statements import BoundStatements
 from bridge.engine.single_events.computed import Compute
-from bridge.engine.single_events.totals_table import TotalsUpdate
-from bridge.engine.single_events.window_aggregates import WindowAggregate
-from bridge.engine.single_events.window_content import WindowInsertion, is_next_number
-from bridge.engine.single_events.window_forms import has_other_clauses
+from bridge.engine.single_events.memory.totals_table import TotalsUpdate
+from bridge.engine.single_events.memory.window_aggregates import WindowAggregate
+from bridge.engine.single_events.memory.window_content import WindowInsertion, is_next_number
+from bridge.engine.single_events.memory.window_forms import has_other_clauses
 from bridge.rewrite.flow import TIMES
 from bridge.rewrite.plan import Insert, InsertMissing, Operator, OutputInsert, UpdateRows
 

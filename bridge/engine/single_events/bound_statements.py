@@ -11,7 +11,7 @@ from typing import Protocol
 from sqlglot import exp
 
 from bridge.engine.catalogue import StreamEntry
-from bridge.engine.single_events.computed import KINDS, Compute, computed, has_only_values
+from bridge.engine.single_events.computed import Compute, computed, has_only_values
 from bridge.engine.single_events.marked_values import (
     BoundStatement,
     has_mark,
@@ -20,15 +20,15 @@ from bridge.engine.single_events.marked_values import (
     parameter,
     place_of_value,
 )
-from bridge.engine.single_events.previous_rows import PreviousRows, previous_rows
-from bridge.engine.single_events.totals_table import TotalsUpdate
-from bridge.engine.single_events.window_aggregates import ForeignAggregate, WindowAggregate
-from bridge.engine.single_events.window_changes import WindowChanges
-from bridge.engine.single_events.window_content import WindowInsertion, arriving_row, insertion_of
-from bridge.engine.single_events.window_forms import UnknownFormError
-from bridge.engine.single_events.window_joins import WindowJoin, window_join
-from bridge.engine.single_events.window_memory import FilledWindow, WindowMemory
-from bridge.engine.single_events.window_recognition import AggregateFunctions, window_aggregate
+from bridge.engine.single_events.memory.previous_rows import PreviousRows, previous_rows
+from bridge.engine.single_events.memory.totals_table import TotalsUpdate
+from bridge.engine.single_events.memory.window_aggregates import ForeignAggregate, WindowAggregate
+from bridge.engine.single_events.memory.window_changes import WindowChanges
+from bridge.engine.single_events.memory.window_content import WindowInsertion, arriving_row, insertion_of
+from bridge.engine.single_events.memory.window_forms import UnknownFormError
+from bridge.engine.single_events.memory.window_joins import WindowJoin, window_join
+from bridge.engine.single_events.memory.window_memory import FilledWindow, WindowMemory
+from bridge.engine.single_events.memory.window_recognition import AggregateFunctions, window_aggregate
 from bridge.patterns.live.statements import Arrivals
 from bridge.rewrite.aggregates.on_change import LEAVING, ExitReports
 from bridge.rewrite.optimize import optimize
@@ -36,7 +36,8 @@ from bridge.rewrite.optimize.rule import Facts, OneRow
 from bridge.rewrite.plan import Insert, UpdateRows
 from windows.databases import Database
 from windows.schema import Attribute
-from windows.sql import table_names
+from windows.sql import number, table_names
+from windows.types import PYTHON_TYPES
 
 
 class Unbound(Exception):
@@ -75,7 +76,7 @@ class BoundStatements:
     @functools.cached_property
     def has_known_types(self) -> bool:
         """Whether Python has the values of all attributes."""
-        return KINDS.keys() >= set(self.types[2:])
+        return PYTHON_TYPES.keys() >= set(self.types[2:])
 
     @functools.cached_property
     def are_sums_safe(self) -> bool:
@@ -88,8 +89,9 @@ class BoundStatements:
         return self._inlined is not None
 
     def begin(self) -> None:
-        """Begins a plan. A statement that this plan does not ask for is forgotten when the next plan begins."""
-        self._before, self._known = self._known, {}
+        """Begins a plan, or discards all plans. A statement that none asks for is forgotten at the second time."""
+        if self._known:
+            self._before, self._known = self._known, {}
 
     def tables(self, source: object, write: Callable[[], exp.Expr]) -> frozenset[str]:
         """The tables that the statement of `source` names."""
@@ -148,7 +150,7 @@ class BoundStatements:
         insertion = insertion_of(tree, place_of_value)
         if insertion is None or insertion.condition is None:
             return insertion
-        select = exp.select(exp.Literal.number(1)).where(insertion.condition.copy())
+        select = exp.select(number(1)).where(insertion.condition.copy())
         is_safe = computed(select, place_of_value, self.types, self.database.python_types) is not None
         return insertion._replace(is_safe=insertion.is_safe and is_safe)
 

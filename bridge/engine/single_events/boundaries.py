@@ -8,7 +8,7 @@ from typing import Any
 from sqlglot import exp
 
 from bridge.engine.single_events.computed import Compute, Row
-from bridge.engine.single_events.window_rows import MOST_ROWS, RETRY
+from bridge.engine.single_events.memory.window_rows import MOST_ROWS, RETRY
 from bridge.rewrite.flow import Boundaries
 from windows.databases import Database
 from windows.sql import column, table

@@ -19,11 +19,8 @@ Row: TypeAlias = tuple[Any, ...]
 Compute: TypeAlias = Callable[[Row], "list[Row] | None"]
 """The rows of the SELECT for an event's row; None where a value is of another type than its column, or NaN."""
 
-KINDS = PYTHON_TYPES
-"""The Python types of the values of columns."""
-
-_KINDS = {name: kind.__name__ for name, kind in KINDS.items()}
-"""The names of these types."""
+_TYPE_NAMES = {name: kind.__name__ for name, kind in PYTHON_TYPES.items()}
+"""The names of the Python types of columns."""
 
 _CLAUSES = {"expressions", "where", "kind", "hint", "operation_modifiers"}
 _LARGEST = {"int": 2**63 - 1, "float": 2**53}
@@ -150,13 +147,13 @@ class _SelectCode:
 
     def _check(self, place: int) -> str:
         """Python that is true where a value is NULL, or is of its column's type and not NaN."""
-        name, kind = f"_v{place}", _KINDS[self._types[place]]
+        name, kind = f"_v{place}", _TYPE_NAMES[self._types[place]]
         is_number = f" and {name} == {name}" if kind == "float" else ""
         is_small = f" and {self._bounded(place, name)}" if place in self._added else ""
         return f"({name} is None or (type({name}) is {kind}{is_number}{is_small}))"
 
     def _bounded(self, place: int, name: str) -> str:
-        bound = _BOUNDS[_KINDS[self._types[place]]]
+        bound = _BOUNDS[_TYPE_NAMES[self._types[place]]]
         return f"-{bound} < {name} < {bound}"
 
     def _item(self, node: exp.Expr) -> str:
@@ -177,7 +174,7 @@ class _SelectCode:
             return f"(True if {self._truth(node)} else False if {self._truth(opposite)} else None)"
         if isinstance(node, exp.Coalesce) and len(node.expressions) == 1 and self._place_of(node.this) is not None:
             value = self._value(node.this)
-            if _KINDS[self._types[int(value[2:])]] != "int":
+            if _TYPE_NAMES[self._types[int(value[2:])]] != "int":
                 raise _OtherwiseError
             return f"({_whole(node.expressions[0])} if {value} is None else {value})"
         if (
@@ -238,7 +235,7 @@ class _SelectCode:
     def _value(self, node: exp.Expr) -> str:
         place = self._place_of(node)
         assert place is not None
-        if self._types[place] not in self._proven or self._types[place] not in _KINDS:
+        if self._types[place] not in self._proven or self._types[place] not in _TYPE_NAMES:
             raise _OtherwiseError
         self._read.add(place)
         return f"_v{place}"
@@ -279,7 +276,7 @@ class _SelectCode:
         """The kind of an event's value."""
         if isinstance(node, exp.Paren | exp.Add | exp.Sub):
             return self._kind(node.this) or (None if isinstance(node, exp.Paren) else self._kind(node.expression))
-        return _KINDS[self._types[int(node.name[2:])]] if isinstance(node, exp.Column) else None
+        return _TYPE_NAMES[self._types[int(node.name[2:])]] if isinstance(node, exp.Column) else None
 
     def _is_of(self, node: exp.Expr, kind: str) -> bool:
         """Whether it is an event's value of this kind, or a literal that the database reads as such a value."""

@@ -10,15 +10,16 @@ from sqlglot import exp
 
 from bridge.engine.single_events.added_rows import totals_updates
 from bridge.engine.single_events.bound_statements import BoundStatements
-from bridge.engine.single_events.computed import KINDS, Row, computed, is_condition
-from bridge.engine.single_events.derived_results import DerivedResults
-from bridge.engine.single_events.derived_rows import (
+from bridge.engine.single_events.computed import Row, computed, is_condition
+from bridge.engine.single_events.marked_values import marked_value, place_of_value
+from bridge.engine.single_events.memory.derived_results import DerivedResults
+from bridge.engine.single_events.memory.derived_rows import (
     AggregatedRows,
     ChangedGroups,
     ChosenRows,
     EarlierRows,
     EventRows,
-    LastMatches,
+    LastByKey,
     LastReports,
     Memory,
     Moment,
@@ -33,17 +34,23 @@ from bridge.engine.single_events.derived_rows import (
     computed_rows,
     values_of,
 )
-from bridge.engine.single_events.left_rows import EvictedByStep, GatheredRows, LeavingRows, LeftOfWindow, QueuedRows
-from bridge.engine.single_events.marked_values import marked_value, place_of_value
-from bridge.engine.single_events.totals_table import TotalsAggregate
-from bridge.engine.single_events.window_aggregates import WindowAggregate
-from bridge.engine.single_events.window_forms import UnknownFormError, has_other_clauses, refuse_other_clauses
-from bridge.engine.single_events.window_memory import FilledWindow
-from bridge.engine.single_events.window_rows import WindowRows
+from bridge.engine.single_events.memory.left_rows import (
+    EvictedByStep,
+    GatheredRows,
+    LeavingRows,
+    LeftOfWindow,
+    QueuedRows,
+)
+from bridge.engine.single_events.memory.totals_table import TotalsAggregate
+from bridge.engine.single_events.memory.window_aggregates import WindowAggregate
+from bridge.engine.single_events.memory.window_forms import UnknownFormError, has_other_clauses, refuse_other_clauses
+from bridge.engine.single_events.memory.window_memory import FilledWindow
+from bridge.engine.single_events.memory.window_rows import WindowRows
 from bridge.rewrite.computable import COMPUTABLE, AfterPauses, DisjointRows, LeftRows, RowsBefore, column_names
 from bridge.rewrite.plan import Insert, Operator
 from windows.databases import Database
 from windows.times import NEVER
+from windows.types import PYTHON_TYPES
 
 
 def derived_results(
@@ -81,7 +88,7 @@ class _DerivedRecognition:
         self._steps = [step for operator in operators for step in operator.steps if isinstance(step, Insert)]
         self._bound, self._filled, self._database = bound, filled, database
         self._totals = totals_updates(operators, bound, ())
-        self._proven = {kind for kind in database.python_types if kind in KINDS}
+        self._proven = {kind for kind in database.python_types if kind in PYTHON_TYPES}
         self._tables: dict[str, RowSource] = {}
         self._memories: list[Memory] = []
         self._aggregates: list[WindowAggregate] = []
@@ -284,7 +291,7 @@ class _DerivedRecognition:
         columns = dict(zip(names, types, strict=False))
         where = exp.and_(*(condition.copy() for condition in mark.conditions)) if mark.conditions else None
         chosen = self._computed(TableRows("", columns), mark.values, where)
-        memory = _leaving(mark, names[len(mark.keys) :], by, [KINDS[kind or ""] for kind in types])
+        memory = _leaving(mark, names[len(mark.keys) :], by, [PYTHON_TYPES[kind or ""] for kind in types])
         self._memories.append(memory)
         return LeftOfWindow(chosen.columns, memory, arrive, functools.partial(_of_row, chosen))
 
@@ -295,7 +302,7 @@ class _DerivedRecognition:
 
     def _disjoint(self, mark: DisjointRows, names: Sequence[str]) -> RowSource:
         self._refuse_nested_loops()
-        rows, memory = self._rows(mark.rows), LastMatches(mark.last)
+        rows, memory = self._rows(mark.rows), LastByKey(mark.last)
         self._memories.append(memory)
         _require(rows, [*mark.keys, "seq", "_first"])
         found = RowsWithoutOverlap(rows, memory, mark.keys)
@@ -309,7 +316,7 @@ class _DerivedRecognition:
         if list(rows.columns)[:1] != ["ts"] or not self._proven.issuperset(types):
             raise UnknownFormError
         most = max(each.back for each in mark.values.values())
-        kinds = [KINDS[kind or ""] for kind in types]
+        kinds = [PYTHON_TYPES[kind or ""] for kind in types]
         memory = EarlierRows(mark.order, mark.table, list(mark.keys), stored, kinds, None, most)
         self._memories.append(memory)
         return RowsWithEarlier(rows, memory, mark.keys, mark.order, stored, mark.values)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bridge.engine.results import Results, ResultStatement
 from bridge.engine.single_events.computed import Compute, Row
-from bridge.engine.single_events.derived_results import DerivedResults
+from bridge.engine.single_events.memory.derived_results import DerivedResults
+from bridge.engine.single_events.memory.window_aggregates import WindowAggregate
+from bridge.engine.single_events.memory.window_changes import WindowChanges
+from bridge.engine.single_events.memory.window_joins import WindowJoin
+from bridge.engine.single_events.memory.window_memory import WindowMemory
 from bridge.engine.single_events.outputs import TableOutput, result_query
 from bridge.engine.single_events.reports import ReportReader
 from bridge.engine.single_events.variables import EventVariables
-from bridge.engine.single_events.window_aggregates import WindowAggregate
-from bridge.engine.single_events.window_changes import WindowChanges
-from bridge.engine.single_events.window_joins import WindowJoin
-from bridge.engine.single_events.window_memory import WindowMemory
 from windows.databases import Database
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from bridge.engine.results import Results, ResultStatement
 from bridge.engine.single_events.boundaries import NextBoundaries
 from bridge.engine.single_events.in_process import InProcess
 from bridge.engine.single_events.marked_values import BoundStatement, Row
-from bridge.engine.single_events.previous_rows import PreviousRows
+from bridge.engine.single_events.memory.previous_rows import PreviousRows
 from bridge.engine.single_events.variables import EventVariables
 from bridge.patterns.live.statements import Rows
 from bridge.rewrite.plan import Call, Insert, RowCall

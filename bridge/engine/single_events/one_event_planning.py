@@ -14,14 +14,14 @@ from bridge.engine.single_events.added_rows import added_rows, totals_updates
 from bridge.engine.single_events.bound_statements import BoundStatements, Unbound, row_of
 from bridge.engine.single_events.boundaries import NextBoundaries, RowNumbers
 from bridge.engine.single_events.in_process import FilledOutputs, InProcess, Reader, ReportsInTime
+from bridge.engine.single_events.memory.totals_table import TotalsAggregate, TotalsUpdate
+from bridge.engine.single_events.memory.window_changes import WindowChanges
+from bridge.engine.single_events.memory.window_content import WindowInsertion
+from bridge.engine.single_events.memory.window_memory import FilledWindow, WindowMemory
 from bridge.engine.single_events.one_event import BoundaryCall, EventStatement, MachineReader, MachineStep, OneEventPlan
 from bridge.engine.single_events.outputs import TableOutput, result_query, written_here
 from bridge.engine.single_events.postponed import is_unfailing
 from bridge.engine.single_events.reports import report_reader
-from bridge.engine.single_events.totals_table import TotalsAggregate, TotalsUpdate
-from bridge.engine.single_events.window_changes import WindowChanges
-from bridge.engine.single_events.window_content import WindowInsertion
-from bridge.engine.single_events.window_memory import FilledWindow, WindowMemory
 from bridge.patterns.live.statements import Arrivals
 from bridge.rewrite.aggregates.snapshot import PeriodicReports
 from bridge.rewrite.flow import Boundaries

@@ -12,15 +12,15 @@ from bridge.engine.intake import EventBatch
 from bridge.engine.results import ResultStatement, ResultStatements
 from bridge.engine.single_events.bound_statements import BoundStatements, row_of
 from bridge.engine.single_events.derived_recognition import derived_results
-from bridge.engine.single_events.derived_results import DerivedResults
 from bridge.engine.single_events.dormant import DormantOperators
+from bridge.engine.single_events.memory.derived_results import DerivedResults
+from bridge.engine.single_events.memory.window_memory import FilledWindow, WindowMemory
 from bridge.engine.single_events.one_event import OneEventPlan
 from bridge.engine.single_events.one_event_planning import filled_window, one_event_plan
 from bridge.engine.single_events.outputs import table_outputs
 from bridge.engine.single_events.variable_planning import plan_with_variables
 from bridge.engine.single_events.variables import VariableMemory
 from bridge.engine.single_events.waiting_plans import waiting_plan
-from bridge.engine.single_events.window_memory import FilledWindow, WindowMemory
 from bridge.rewrite.plan import Operator
 from bridge.rewrite.tables.put_rows import PutRows
 from windows.databases import Database
@@ -60,6 +60,8 @@ class OneEventPlans:
         self._dormant.clear()
         self._memory.clear()
         self._variables.forget()
+        for _, bound in self._bound.values():
+            bound.begin()
 
     def unbind(self) -> None:
         """Forgets all plans and bound statements, as the database now computes differently."""

@@ -14,14 +14,14 @@ from sqlglot import exp
 
 from bridge.engine.catalogue import QueryEntry, ResultQuery
 from bridge.engine.results import ResultStatement
-from bridge.engine.single_events.computed import KINDS
 from bridge.engine.single_events.marked_values import BoundStatement, Row, is_marked, marked, parameter
 from bridge.query.scripts import IntoTable
 from bridge.rewrite.plan import Call, Insert, Operator, OutputInsert, Purge, RowCall
 from bridge.stores.check import RESULT_ID, RESULT_NUMBER
 from windows.databases import Database
 from windows.schema import Attribute
-from windows.sql import column, number, table, table_names
+from windows.sql import column, identifier, number, table, table_names
+from windows.types import PYTHON_TYPES
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class TableOutput:
     def has_types(self) -> bool:
         """Whether this process computes values of the types of all columns."""
         fields = self.entry.fields
-        if not all(field.type in KINDS for field in fields):
+        if not all(field.type in PYTHON_TYPES for field in fields):
             return False
         return all(self.database.value_type(Attribute(field.name, field.type)) is not None for field in fields)
 
@@ -71,7 +71,7 @@ class TableOutput:
                 continue
             place, kind = {**own, **values}[name.lower()]
             items.append(parameter(place, str(self.database.value_type(Attribute(name, kind))), self.database))
-        names = [exp.to_identifier(name, quoted=True) for name in self.insert.columns]
+        names = [identifier(name) for name in self.insert.columns]
         insert = exp.insert(exp.select(*items), table(self.insert.table), columns=names)
         return marked(self.database.render(insert), self.database.placeholder)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlglot import exp
 
-from bridge.engine.single_events.computed import KINDS
+from windows.types import PYTHON_TYPES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,7 +62,7 @@ def report_reader(select: exp.Expr, types: Sequence[str], proven: Collection[str
     >>> report_reader(parse_one("SELECT ts FROM matches WHERE a > 5"), [], {"BIGINT"}) is None
     True
     """
-    if not isinstance(select, exp.Select) or not set(types) <= KINDS.keys() & set(proven):
+    if not isinstance(select, exp.Select) or not set(types) <= PYTHON_TYPES.keys() & set(proven):
         return None
     terms: Sequence[exp.Expr] = select.args["order"].expressions if select.args.get("order") else []
     origin = _origin(select, {"expressions", "from_", "order"})
@@ -73,7 +73,7 @@ def report_reader(select: exp.Expr, types: Sequence[str], proven: Collection[str
     system = columns[: len(columns) - len(types)]
     if None in columns or not _NUMBERS.issuperset([*system, *order]):
         return None
-    kinds = [int] * len(system) + [KINDS[kind] for kind in types]
+    kinds = [int] * len(system) + [PYTHON_TYPES[kind] for kind in types]
     return ReportReader(origin[0], [*filter(None, columns)], kinds, [*filter(None, order)])
 
 

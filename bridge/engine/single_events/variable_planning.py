@@ -17,13 +17,13 @@ from sqlglot import exp
 from bridge.engine.catalogue import StreamEntry
 from bridge.engine.results import ResultStatement
 from bridge.engine.single_events.bound_statements import BoundStatements, Unbound
-from bridge.engine.single_events.computed import DIGITS, KINDS, Compute, Row, computed, has_only_values
+from bridge.engine.single_events.computed import DIGITS, Compute, Row, computed, has_only_values
 from bridge.engine.single_events.marked_values import has_mark, parameter, place_of_value
+from bridge.engine.single_events.memory.window_memory import WindowMemory
 from bridge.engine.single_events.one_event import OneEventPlan
 from bridge.engine.single_events.one_event_planning import one_event_plan
 from bridge.engine.single_events.outputs import TableOutput
 from bridge.engine.single_events.variables import Assignment, ComputedInbox, EventVariables, VariableMemory
-from bridge.engine.single_events.window_memory import WindowMemory
 from bridge.rewrite.optimize import optimize
 from bridge.rewrite.optimize.inline import inline_rows
 from bridge.rewrite.optimize.rule import Facts
@@ -32,7 +32,8 @@ from bridge.rewrite.tables.change import EVENT
 from bridge.rewrite.tables.variables import Assign
 from windows.databases import Database
 from windows.schema import Attribute
-from windows.sql import aliased, bigint_never, bigint_zero, column_of, derived_table, table_names
+from windows.sql import aliased, bigint_never, bigint_zero, column_of, derived_table, number, table_names
+from windows.types import PYTHON_TYPES
 
 
 def plan_with_variables(
@@ -188,7 +189,7 @@ class _Variables:
         constant = constant_of(select.expressions[0].unalias(), kind)
         if constant is None:
             return computed(select, place_of_value, self.types, proven)
-        select.set("expressions", [exp.Literal.number(1)])
+        select.set("expressions", [number(1)])
         holds = computed(select, place_of_value, self.types, proven)
         return None if holds is None or kind not in proven else functools.partial(_constant_where, holds, constant)
 
@@ -265,7 +266,7 @@ def constant_of(node: exp.Expr, kind: str) -> tuple[Any] | None:
     literal = node.this if isinstance(node, exp.Neg) else node
     if not isinstance(literal, exp.Literal) or (literal.is_string and literal is not node):
         return None
-    wanted, digits = KINDS.get(kind), literal.name.replace(".", "", 1)
+    wanted, digits = PYTHON_TYPES.get(kind), literal.name.replace(".", "", 1)
     if literal.is_string or wanted is str:
         return (literal.name,) if literal.is_string and wanted is str else None
     if not digits.isdecimal() or len(digits) > DIGITS or (wanted is int and digits != literal.name):

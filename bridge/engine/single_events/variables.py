@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 
 from sqlglot import exp
 
-from bridge.engine.single_events.computed import KINDS, Compute, Row
+from bridge.engine.single_events.computed import Compute, Row
 from bridge.rewrite.tables.put_rows import Marked, run_bound
 from windows.databases import Database
 from windows.sql import column, table
 from windows.times import NEVER
+from windows.types import PYTHON_TYPES
 
 EXACT = 2**53
 """The magnitude up to which each whole number is a double."""
@@ -147,7 +148,7 @@ class EventVariables:
 
 def _converted(value: Any, kind: str) -> Any:
     """The value as the variable's table returns it; UNKNOWN where only the database knows that, or refuses the value."""
-    wanted = KINDS.get(kind)
+    wanted = PYTHON_TYPES.get(kind)
     if value is None:
         return None
     if type(value) is int and wanted is float:

@@ -11,15 +11,15 @@ from bridge.engine.results import ResultStatement
 from bridge.engine.single_events.added_rows import totals_updates
 from bridge.engine.single_events.bound_statements import BoundStatements
 from bridge.engine.single_events.boundaries import NextBoundaries
-from bridge.engine.single_events.derived_results import DerivedResults
 from bridge.engine.single_events.in_process import InProcess, Reader, ReportsInTime
+from bridge.engine.single_events.memory.derived_results import DerivedResults
+from bridge.engine.single_events.memory.totals_table import TotalsAggregate, TotalsUpdate
+from bridge.engine.single_events.memory.window_aggregates import WindowAggregate
+from bridge.engine.single_events.memory.window_changes import EvictionChanges
+from bridge.engine.single_events.memory.window_memory import WindowMemory
 from bridge.engine.single_events.one_event import OneEventPlan
 from bridge.engine.single_events.one_event_planning import result_of_one_event
 from bridge.engine.single_events.postponed import is_unfailing
-from bridge.engine.single_events.totals_table import TotalsAggregate, TotalsUpdate
-from bridge.engine.single_events.window_aggregates import WindowAggregate
-from bridge.engine.single_events.window_changes import EvictionChanges
-from bridge.engine.single_events.window_memory import WindowMemory
 from bridge.rewrite.plan import Call, Insert, Operator, OutputInsert, Purge, UpdateRows
 from bridge.rewrite.tables.put_rows import PutRows
 from bridge.rewrite.windows.evictions import EvictionStep

@@ -20,11 +20,11 @@ from bridge.engine.watch.batches import RowBatch
 from bridge.engine.watch.changes import NUMBER, add_table_stream, create_triggers, drop_triggers, schema_of_stream
 from bridge.engine.watch.columns import TableColumns
 from bridge.engine.watch.gaps import GAPS, LOWEST, GapChange, Gaps, between
-from bridge.engine.watch.unchanged import Unchanged
 from bridge.engine.watch.watched_table import TableStatus, WatchedTable, next_rows, numbers_of
 from bridge.errors import SchemaError
 from bridge.query.table_source import BEGINNING, NOW, TableSource
 from bridge.query.time_rules import TimeRules
+from windows.databases import Database
 from windows.schema import Schema
 from windows.times import BEGINNING as EARLIEST
 
@@ -147,7 +147,7 @@ class Watcher:
             self._runner.drop_own(entry.reads.table)
         self._pushes.positions.remove(entry.name)
         if self._gaps.is_made:
-            self._delete("", [entry.name])
+            self._gaps.delete(source=entry.name)
 
     def drop_triggers(self) -> None:
         """Removes the triggers that write to the bridge's tables, before these are dropped."""
@@ -235,11 +235,10 @@ class Watcher:
         if not self._gaps.is_made:
             return
         if change.removed:
-            self._delete(
-                f" AND {self._gaps.quoted('first_one')} IN ({', '.join(map(str, change.removed))})", [table.source]
-            )
+            listed = ", ".join(map(str, change.removed))
+            self._gaps.delete(f"{self._gaps.quoted('first_one')} IN ({listed})", source=table.source)
         if change.added:
-            self._gaps.insert_all([(table.source, first, last) for first, last in change.added])
+            self._gaps.insert(*((table.source, first, last) for first, last in change.added))
 
     def _apply(self, table: WatchedTable, change: GapChange) -> None:
         """Remembers the changes of a table's gaps, after the push has taken effect."""
@@ -254,7 +253,38 @@ class Watcher:
                 self._write(table, forgotten)
             table.gaps.apply(forgotten, time.monotonic())
 
-    def _delete(self, condition: str, values: Sequence[Any]) -> None:
-        database = self._runner.database
-        text = f"DELETE FROM {self._gaps.text} WHERE {self._gaps.quoted('source')} = {database.placeholder}{condition}"
-        database.execute_bound(text, values)
+
+LONGEST = 1.0
+"""The seconds after which tables are read again anyway, as the rows of a view may depend on the time."""
+
+
+class Unchanged:
+    """Compares the version of a database with the version before its tables were last read.
+
+    >>> from windows.databases import open_database
+    >>> database = open_database("sqlite://")
+    >>> unchanged = Unchanged(database)
+    >>> unchanged.holds(["orders"]), unchanged.holds(["orders"]), unchanged.holds(["orders", "payments"])
+    (False, True, False)
+    >>> database.execute("CREATE TABLE orders (id INTEGER)")
+    >>> unchanged.holds(["orders", "payments"])
+    False
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._known: Any = None
+        self._at = 0.0
+
+    def holds(self, tables: Sequence[object]) -> bool:
+        """Whether these tables were read after the last commit. If not, the caller reads them now, or calls `end`."""
+        version = self._database.data_version() if tables else None
+        now, known = time.monotonic(), None if version is None else (version, list(map(id, tables)))
+        if known is not None and known == self._known and now - self._at < LONGEST:
+            return True
+        self._known, self._at = known, now
+        return False
+
+    def end(self) -> None:
+        """Notes that the tables were not read to their ends."""
+        self._known = None

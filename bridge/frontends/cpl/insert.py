@@ -17,7 +17,7 @@ from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Stream, 
 from bridge.query.scripts import EqualUnion, IntoTable, MultiFilter, ReadSQL, UpdateSQL
 from windows.extent import Extent
 from windows.extents import Batch, Range
-from windows.sql import conjuncts
+from windows.sql import conjuncts, identifier
 
 _OWN = "put it into a statement of its own: INSERT INTO … SELECT * FROM …"
 
@@ -179,7 +179,7 @@ def _same_group(items: list[CplInput], key: exp.Expr) -> exp.Expr:
     for item in items:
         side = key.copy()
         for column in side.find_all(exp.Column):
-            column.set("table", exp.to_identifier(item.alias, quoted=True))
+            column.set("table", identifier(item.alias))
         sides.append(side)
     return exp.NullSafeEQ(this=sides[0], expression=sides[1])
 

@@ -29,7 +29,7 @@ from bridge.query.nodes import (
     without_filters,
 )
 from windows.extents import Range, Rows, Unbounded
-from windows.sql import column
+from windows.sql import column, number
 from windows.sql import column as by_name
 
 
@@ -208,7 +208,7 @@ def _with_values_before(
         called = f"{PREVIOUS}{place}"
         node = PreviousRow(node, called, by_name(_alias_of(item)), 1, None, keys)
         counts = isinstance(value, exp.Count)
-        none = [exp.Literal.number(0)]
+        none = [number(0)]
         before[place] = exp.Coalesce(this=by_name(called), expressions=none) if counts else by_name(called)
     return node, before
 
@@ -283,10 +283,10 @@ def _split_columns(
 
 def _rate(name: str, milliseconds: int) -> exp.Expr:
     """Events per second, as soon as the first event is that old."""
-    count = exp.Mul(this=column(name), expression=exp.Literal.number(1000))
+    count = exp.Mul(this=column(name), expression=number(1000))
     passed = exp.Sub(this=column("ts"), expression=column(f"since.{name}"))
-    is_full = exp.GTE(this=passed, expression=exp.Literal.number(milliseconds))
-    return exp.Case().when(is_full, exp.Div(this=exp.paren(count), expression=exp.Literal.number(milliseconds)))
+    is_full = exp.GTE(this=passed, expression=number(milliseconds))
+    return exp.Case().when(is_full, exp.Div(this=exp.paren(count), expression=number(milliseconds)))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,6 +12,7 @@ from sqlglot import exp
 from bridge.check.row_pattern import level_of_caller
 from bridge.frontends.cursor import Cursor, Region, word_of
 from windows.aggregates import aggregate_named
+from windows.sql import identifier
 
 _PATHS = (exp.Column, exp.Star, exp.Dot, exp.Bracket)
 """Attributes and their parts, which get their names when they are resolved."""
@@ -36,7 +37,7 @@ def named_as_written(cursor: Cursor, region: Region, columns: tuple[exp.Expr, ..
     aliases = [column for column in named if isinstance(column, exp.Alias)]
     for column, name in zip(aliases, numbered(column.alias for column in aliases), strict=True):
         if name != column.alias:
-            column.set("alias", exp.to_identifier(name, quoted=True))
+            column.set("alias", identifier(name))
     return tuple(named)
 
 

@@ -10,6 +10,7 @@ from sqlglot import exp
 from bridge.frontends.cursor import Cursor, word_of
 from bridge.query.epl_patterns import TemporalMatch
 from nfa.temporal.tree import Both, Distinct, Either, Every, Once, Repeat, Temporal, Then, While, Within
+from windows.sql import column, identifier
 
 QUALIFIER = "context"
 """`context.key1` is the first key, `context.name` the context's name."""
@@ -36,7 +37,7 @@ def key_measures(keys: Sequence[exp.Expr]) -> tuple[exp.Alias, ...]:
     >>> print(*key_measures([exp.column("k")]))
     k AS "context.key1"
     """
-    names = (exp.to_identifier(key_name(place), quoted=True) for place, _ in enumerate(keys, 1))
+    names = (identifier(key_name(place)) for place, _ in enumerate(keys, 1))
     return tuple(exp.Alias(this=key.copy(), alias=name) for key, name in zip(keys, names, strict=True))
 
 
@@ -58,7 +59,7 @@ def keys_of_matches(node: TemporalMatch) -> tuple[exp.Expr, ...]:
 
 
 def _first_known(names: Iterator[str]) -> exp.Expr:
-    first, *others = (exp.column(exp.to_identifier(name, quoted=True)) for name in names)
+    first, *others = (column(name) for name in names)
     return exp.Coalesce(this=first, expressions=others) if others else first
 
 

@@ -24,7 +24,7 @@ from bridge.query.epl_output import RStream
 from bridge.query.epl_patterns import EagerMatch, TemporalMatch
 from bridge.query.nodes import Correlate, Filter, Map, Node, Stream, Window, walk
 from nfa.temporal.tree import is_timed
-from windows.sql import conjuncts
+from windows.sql import conjuncts, identifier
 
 _KINDS = {
     "COALESCE": "a context by hashes is not supported: partition by says which events belong together",
@@ -255,7 +255,7 @@ def qualified(keys: Sequence[exp.Expr], alias: str) -> tuple[exp.Expr, ...]:
     >>> print(*qualified([exp.column("k")], "a"))
     "a".k
     """
-    return tuple(exp.column(key.this.copy(), table=exp.to_identifier(alias, quoted=True)) for key in keys)
+    return tuple(exp.column(key.this.copy(), table=identifier(alias)) for key in keys)
 
 
 def _is_timed(node: Node, aggregating: bool) -> bool:

@@ -10,7 +10,7 @@ import dataclasses
 
 from sqlglot import exp
 
-from bridge.check.epl_columns import CONDITIONAL, METHODS
+from bridge.check.epl import CONDITIONAL, METHODS
 from bridge.frontends.cursor import Cursor, Region, word_of
 from bridge.frontends.epl import expressions as epl_scalars
 from bridge.frontends.expressions import Qualifiers, resolve

@@ -13,6 +13,7 @@ from bridge.frontends.epl.schemas import CreateSchema, CreateVariant
 from bridge.query.epl_columns import TYPE, stream_of, with_type
 from bridge.query.nodes import Aggregate, Filter, Map, Node, Stream, Union, without_filters
 from windows.schema import Attribute, Schema, TypeMismatch, canonical_type
+from windows.sql import column
 from windows.types import List, Struct, shape
 
 Known = Callable[[str], Schema | None]
@@ -304,11 +305,9 @@ def _typed_inside(node: Node) -> Node:
 
 def _columns(columns: Schema, is_typed: bool) -> tuple[exp.Expr, ...]:
     listed: list[exp.Expr] = [
-        exp.alias_(
-            exp.cast(exp.column(a.name, quoted=True), exp.DataType.build(a.type, dialect="duckdb")), a.name, quoted=True
-        )
+        exp.alias_(exp.cast(column(a.name), exp.DataType.build(a.type, dialect="duckdb")), a.name, quoted=True)
         if a.type in _NUMBERS
-        else exp.column(a.name, quoted=True)
+        else column(a.name)
         for a in columns
     ]
-    return (*listed, exp.column(TYPE, quoted=True)) if is_typed else tuple(listed)
+    return (*listed, column(TYPE)) if is_typed else tuple(listed)

@@ -21,6 +21,7 @@ from bridge.frontends.expressions import all_of, position_of, refuse_foreign, un
 from bridge.query.epl_columns import TYPE
 from bridge.query.words import WORD
 from windows.schema import TypeMismatch, canonical_type
+from windows.sql import identifier
 
 TYPES = {
     "string": "VARCHAR", "char": "VARCHAR", "bool": "BOOLEAN", "boolean": "BOOLEAN", "byte": "SMALLINT", "short": "SMALLINT",
@@ -81,10 +82,7 @@ _BEFORE = (
 
 
 def expression_list(
-    cursor: Cursor,
-    region: Region,
-    what: str,
-    change: Callable[[exp.Expr], exp.Expr] = lambda written: written,
+    cursor: Cursor, region: Region, what: str, change: Callable[[exp.Expr], exp.Expr] = lambda written: written
 ) -> tuple[exp.Expr, ...]:
     """The expressions of a region after `change`, with EPL's operators and functions translated to SQL."""
     columns = tuple(change(with_chains(cursor, column)) for column in untranslated_list(cursor, region, what))
@@ -217,14 +215,7 @@ def _translated(cursor: Cursor, expression: exp.Expr) -> exp.Expr:
         test.replace(_in_arrays(test))
     for node in list(
         holder.find_all(
-            exp.Dot,
-            exp.CurrentTimestamp,
-            exp.Anonymous,
-            exp.Is,
-            exp.AggFunc,
-            exp.RegexpLike,
-            exp.Typeof,
-            exp.Struct,
+            exp.Dot, exp.CurrentTimestamp, exp.Anonymous, exp.Is, exp.AggFunc, exp.RegexpLike, exp.Typeof, exp.Struct
         )
     ):
         found = _in_sql(cursor, node)
@@ -296,7 +287,7 @@ def _type_of(cursor: Cursor, call: exp.Typeof) -> exp.Expr:
     event = call.this
     if not isinstance(event, exp.Column) or event.table:
         return type_name(event.copy())
-    return exp.Column(this=exp.to_identifier(TYPE, quoted=True), table=event.this.copy())
+    return exp.Column(this=identifier(TYPE), table=event.this.copy())
 
 
 def _instance_of(cursor: Cursor, call: exp.Anonymous) -> exp.Expr:

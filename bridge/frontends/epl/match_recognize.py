@@ -25,6 +25,7 @@ from bridge.query.nodes import Map, Node, Window
 from bridge.query.row_pattern import RowPattern
 from nfa.pattern import Pattern, symbols
 from nfa.skip import After
+from windows.sql import identifier
 
 _CLAUSES = ("MEASURES", "ALL", "AFTER", "PATTERN", "INTERVAL", "WITHIN", "DEFINE")
 _AFTER = {"LAST": After.PAST_LAST_ROW, "NEXT": After.TO_NEXT_ROW, "CURRENT": After.TO_CURRENT_ROW}
@@ -197,7 +198,7 @@ def _key_columns(keys: Sequence[exp.Expr]) -> tuple[tuple[exp.Expr, ...], tuple[
     for place, key in enumerate(keys):
         if not isinstance(key, exp.Column):
             columns.append(exp.alias_(key, f"{COMPUTED_KEY}{place}", quoted=True))
-            key = exp.column(exp.to_identifier(f"{COMPUTED_KEY}{place}", quoted=True))
+            key = exp.column(identifier(f"{COMPUTED_KEY}{place}"))
         found.append(key)
     return tuple(columns), tuple(found)
 
@@ -212,4 +213,4 @@ def _with_columns(node: Node, columns: tuple[exp.Expr, ...]) -> Node:
 
 
 def _named(value: exp.Expr, name: str) -> exp.Alias:
-    return exp.Alias(this=value, alias=exp.to_identifier(name, quoted=True))
+    return exp.Alias(this=value, alias=identifier(name))

@@ -20,6 +20,7 @@ from bridge.query.epl_output import FirstEvents, OrderLimitDistinct, OutputEvery
 from bridge.query.epl_patterns import EagerMatch
 from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Stream, Window, is_plain_join, without_filters
 from windows.extents import Range, Rows, Unbounded
+from windows.sql import identifier
 
 STOPS = ("OUTPUT", "ORDER BY", "LIMIT")
 
@@ -171,8 +172,7 @@ def single_events(
         node = at_rate(cursor, node, clauses.rate, keys=keys, condition=having)
     if marked and (clauses.distinct or clauses.limit is not None):
         cursor.fail(
-            "irstream with distinct or limit is not supported: insert into names the results",
-            position_of(columns[0]),
+            "irstream with distinct or limit is not supported: insert into names the results", position_of(columns[0])
         )
     if clauses.is_arranged and not clauses.distinct:
         order = tuple(
@@ -204,7 +204,7 @@ def aggregates(cursor: Cursor, node: Aggregate, clauses: OutputClauses) -> Node:
         result = _by_columns(cursor, result, node.columns, clauses)
     if condition is None:
         return result
-    return Map(result, tuple(exp.column(exp.to_identifier(_name_of(one), quoted=True)) for one in node.columns))
+    return Map(result, tuple(exp.column(identifier(_name_of(one))) for one in node.columns))
 
 
 _HAVING = "having."
@@ -216,7 +216,7 @@ def _with_having_column(node: Aggregate) -> tuple[exp.Expr | None, Aggregate]:
     if node.having is None or any(column.is_star for column in node.columns):
         return None, node
     columns = (*node.columns, exp.alias_(node.having.copy(), _HAVING, quoted=True))
-    condition = exp.column(exp.to_identifier(_HAVING, quoted=True))
+    condition = exp.column(identifier(_HAVING))
     return condition, dataclasses.replace(node, columns=columns, having=None)
 
 
@@ -255,7 +255,7 @@ def _column(cursor: Cursor, value: exp.Expr, columns: tuple[exp.Expr, ...], posi
     else:
         at = position_of(value)
         cursor.fail(f"{value.sql()} is not a column of the list: name it there", position if at is None else at)
-    return exp.column(exp.to_identifier(name, quoted=True))
+    return exp.column(identifier(name))
 
 
 def _aliased_value(value: exp.Expr, columns: tuple[exp.Expr, ...]) -> exp.Expr:

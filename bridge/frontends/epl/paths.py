@@ -14,6 +14,7 @@ from bridge.check.paths import key, path
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.expressions import position_of
 from bridge.query.epl_patterns import COUNT, LAST, Element
+from windows.sql import identifier
 
 _ENDS = {"firstof": 0, "lastof": -1}
 COUNTS = ("countof", "size")
@@ -132,7 +133,7 @@ def following(base: exp.Expr, rest: list[Step]) -> exp.Expr:
 
 
 def _of_several(tag: exp.Identifier, which: int | str, name: exp.Identifier) -> exp.Column:
-    qualifier = exp.to_identifier(str(Element(tag.name, which)), quoted=True)
+    qualifier = identifier(str(Element(tag.name, which)))
     qualifier.meta.update(tag.meta)
     return exp.Column(this=name.copy(), table=qualifier)
 

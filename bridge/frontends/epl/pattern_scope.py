@@ -17,6 +17,7 @@ from bridge.query.epl_state import CURRENT
 from bridge.query.row_pattern import variable_identifier
 from nfa import pattern as variables
 from nfa.pattern import Pattern, symbols
+from windows.sql import number
 
 
 class NamedExpression(NamedTuple):
@@ -70,10 +71,10 @@ class PatternScope:
         known = symbols(self.pattern)
         match found:
             case [Name(variable), Index(place), Name(name), *rest] if variable.name in known:
-                call, index = ("LAST", None) if place < 0 else ("FIRST", exp.Literal.number(place))
+                call, index = ("LAST", None) if place < 0 else ("FIRST", number(place))
                 return self._of_group(variable, following(exp.column(name.copy()), rest), call, index)
             case [Name(variable), Index(place)] if variable.name in known and self.symbol is None:
-                call, index = ("LAST", None) if place < 0 else ("FIRST", exp.Literal.number(place))
+                call, index = ("LAST", None) if place < 0 else ("FIRST", number(place))
                 return self._of_group(variable, exp.Column(this=exp.Star()), call, index)
             case [Name(variable), (Index() | Count()), *_] if variable.name in known:
                 there = "write A[0].v, A.firstOf().v, A.lastOf().v, or count(A.v)"
@@ -113,7 +114,7 @@ class PatternScope:
         if len(arguments) == 2 and isinstance(arguments[0], exp.Literal):
             arguments.reverse()
         place = position_of(node) or node.meta_get("start")
-        by = arguments[1] if len(arguments) == 2 else exp.Literal.number(1)
+        by = arguments[1] if len(arguments) == 2 else number(1)
         constant = isinstance(by, exp.Literal) and not by.is_string and by.name.isdigit()
         if not 1 <= len(arguments) <= 2 or not constant:
             self.cursor.fail("prev reads prev(A.v) or prev(A.v, 2), with a constant number of rows", place)

@@ -14,6 +14,7 @@ from bridge.query.epl_columns import ALL_TIME, RATE, PreviousRow, SubqueryColumn
 from bridge.query.epl_patterns import EagerMatch, TemporalMatch
 from bridge.query.nodes import Correlate, Node, Window
 from windows.extents import Rows
+from windows.sql import identifier
 
 BEFORE = "before."
 """The prefix of the names of these columns."""
@@ -57,7 +58,7 @@ class PreviousValues:
         for node in list(holder.find_all(exp.Anonymous)):
             if node.name.lower() in ("prev", "prior", "prevtail", "prevcount"):
                 call = self._known(self._call(node))
-                node.replace(exp.column(exp.to_identifier(call.name, quoted=True)))
+                node.replace(exp.column(identifier(call.name)))
             elif node.name.lower() == "istream" and self.both and not node.expressions:
                 node.replace(mark(node))
             elif node.name.lower() == "nth":
@@ -183,7 +184,7 @@ def within(name: str, value: exp.Expr) -> exp.Expr:
     def qualified(node: exp.Expr) -> exp.Expr:
         if not isinstance(node, exp.Column):
             return node
-        return exp.column(node.this.copy(), table=exp.to_identifier(name, quoted=True))
+        return exp.column(node.this.copy(), table=identifier(name))
 
     found: exp.Expr = value.transform(qualified)
     return found

@@ -47,10 +47,7 @@ from bridge.query.epl_patterns import TemporalMatch
 from bridge.query.epl_state import CURRENT
 from bridge.query.nodes import Aggregate, Correlate, Filter, Node, Union, Window, walk, without_filters
 
-_REFUSED = {
-    "FOR": "for is not supported: every processor gets the results in order",
-    "UNION": "union is not supported",
-}
+_REFUSED = {"FOR": "for is not supported: every processor gets the results in order", "UNION": "union is not supported"}
 
 _LATER = (COLUMN_PREFIX, BEFORE)
 """The prefixes of the names of columns for sub-queries, and for values of earlier events."""

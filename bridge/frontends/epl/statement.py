@@ -20,28 +20,12 @@ from bridge.frontends.epl.contexts import create_context, take_context
 from bridge.frontends.epl.cursor import EplCursor
 from bridge.frontends.epl.declarations import Statement
 from bridge.frontends.epl.inputs import RESERVED
-from bridge.frontends.epl.istream_rstream import (
-    streams_of,
-)
+from bridge.frontends.epl.istream_rstream import streams_of
 from bridge.frontends.epl.paths import refuse_where
 from bridge.frontends.epl.schemas import create_schema, create_variant
-from bridge.frontends.epl.select import (
-    refuse_next,
-    select,
-)
-from bridge.frontends.epl.tables import (
-    VERBS,
-    change_rows,
-    create_table,
-    create_window,
-    into_table,
-    trigger,
-)
-from bridge.frontends.epl.variables import (
-    Constants,
-    create_variable,
-    on_set,
-)
+from bridge.frontends.epl.select import refuse_next, select
+from bridge.frontends.epl.tables import VERBS, change_rows, create_table, create_window, into_table, trigger
+from bridge.frontends.epl.variables import Constants, create_variable, on_set
 from bridge.frontends.statements import CreateQuery, Query
 from bridge.query.epl_output import OrderLimitDistinct, Throttle
 from bridge.query.epl_state import Variable

@@ -23,13 +23,14 @@ from bridge.query.epl_columns import SubqueryColumn
 from bridge.query.epl_patterns import TemporalMatch
 from bridge.query.nodes import Node, Stream, Window
 from windows.aggregates import AGGREGATES, aggregate_of
+from windows.sql import identifier, number
 
 COLUMN_PREFIX = "sub."
 """The prefix of the names of columns for sub-queries."""
 
 _KINDS = {"EXISTS": "exists", "IN": "in"}
 
-_HAS_ROW = exp.GTE(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(0))
+_HAS_ROW = exp.GTE(this=exp.Count(this=exp.Star()), expression=number(0))
 """The condition that is true for an aggregate without groups, which always has a row, even over an empty window."""
 
 _AGGREGATES = [aggregate for aggregate in AGGREGATES if aggregate.parts is not None]
@@ -90,7 +91,7 @@ class Subqueries:
             if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
                 return node
             if node.table.lower() in ("", cut.alias.lower()) and node.table not in others:
-                return exp.column(node.this.copy(), table=exp.to_identifier(cut.name, quoted=True))
+                return exp.column(node.this.copy(), table=identifier(cut.name))
             if outer.own is not None and node.table.lower() == outer.own.lower():
                 return exp.column(node.this.copy())
             return node

@@ -18,6 +18,7 @@ from bridge.query.epl_patterns import TemporalMatch
 from bridge.query.epl_state import INITIAL, Action, Change, ChangeTable, StateTable
 from bridge.query.nodes import Aggregate, Filter, Map, Node, Stream, Window
 from windows.schema import Attribute, Schema, TypeMismatch
+from windows.sql import column_of, identifier
 
 
 @dataclasses.dataclass(frozen=True)
@@ -376,9 +377,7 @@ def stored_aggregates(table: StateTable, node: Aggregate) -> Node:
         values[key] = _result(key)
     put = Change(EVENT, ROW, unmatched=(Action("upsert", None, tuple(values.items())),), always=True)
     changed = ChangeTable(dataclasses.replace(node, columns=(*node.columns, *more)), table, put)
-    return (
-        Map(changed, tuple(exp.column(exp.to_identifier(name, quoted=True)) for name in columns)) if more else changed
-    )
+    return Map(changed, tuple(exp.column(identifier(name)) for name in columns)) if more else changed
 
 
 def _name(column: exp.Expr) -> str:
@@ -396,4 +395,4 @@ def _target_column(table: StateTable, name: str, value: exp.Expr) -> str:
 
 
 def _result(name: str) -> exp.Column:
-    return exp.column(exp.to_identifier(name, quoted=True), table=exp.to_identifier(EVENT, quoted=True))
+    return column_of(EVENT, name)

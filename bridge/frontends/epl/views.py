@@ -21,17 +21,7 @@ from bridge.frontends.epl.cursor import period, whole
 from bridge.frontends.expressions import Qualifiers, resolve
 from bridge.query.nodes import Filter, Node, Window
 from windows.extent import Extent
-from windows.extents import (
-    FirstRange,
-    FirstRows,
-    Range,
-    Rows,
-    Session,
-    Top,
-    Trailing,
-    Tumbling,
-    Unbounded,
-)
+from windows.extents import FirstRange, FirstRows, Range, Rows, Session, Top, Trailing, Tumbling, Unbounded
 from windows.sql import column, conjuncts
 
 _INSTEAD = {
@@ -178,10 +168,6 @@ def _time_of(cursor: Cursor) -> exp.Expr | None:
     return _argument(cursor)
 
 
-def _expiring(cursor: Cursor) -> View:
-    return View(expiring_extent(cursor))
-
-
 def _sort(cursor: Cursor) -> View:
     """`sort(3, v desc, w)`: among equal events the oldest leaves first."""
     count = whole(cursor, "the number of events")
@@ -224,7 +210,7 @@ _VIEWS: dict[str, Callable[[Cursor], View]] = {
     "time_batch": _time_batch,
     "ext_timed": _external,
     "ext_timed_batch": _external_batch,
-    "expr": _expiring,
+    "expr": lambda cursor: View(expiring_extent(cursor)),
     "time_accum": lambda cursor: View(Session(period(cursor))),
     "unique": lambda cursor: View(Rows(1), _arguments(cursor, "a key")),
     "firstunique": lambda cursor: View(FirstRows(1), _arguments(cursor, "a key")),

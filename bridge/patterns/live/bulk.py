@@ -118,11 +118,7 @@ class Bulk:
         return result_table(self.task, task.database, task.rows, members, which, ts, seq)
 
     def _outcome(
-        self,
-        results: pa.Table | None,
-        partitions: Partitions,
-        open_starts: Ints,
-        reported: Ints,
+        self, results: pa.Table | None, partitions: Partitions, open_starts: Ints, reported: Ints
     ) -> BulkOutcome:
         """The outcome, with a line of progress for each partition that has moved on.
 

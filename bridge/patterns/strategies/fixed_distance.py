@@ -92,7 +92,7 @@ class ExpandedPattern:
 def expand(task: Task) -> ExpandedPattern | None:
     """The expanded pattern of a task; None if a condition reads a row at an unknown distance."""
     atoms = [atom for c in task.conditions if c.rest is not None for atom in c.rest.atoms]
-    if not all(_known(atom, task.clause) for atom in atoms):
+    if not all(_known(atom) for atom in atoms):
         return None
     try:
         return _Expander(task).expand()
@@ -104,7 +104,7 @@ class _NotExpandable(Exception):
     """Raised if a row's distance is not bounded, or too many rows are needed."""
 
 
-def _known(atom: Atom, clause: RowPattern) -> bool:
+def _known(atom: Atom) -> bool:
     if isinstance(atom, Classifier):
         label = registers_code.plain(atom)
         return not label.shift and label.place.offset >= 0

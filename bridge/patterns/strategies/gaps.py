@@ -27,7 +27,7 @@ from nfa.arrays.skip_chain import chain, check_result
 from nfa.errors import BudgetError
 from nfa.pattern import Concatenation, Exclusion, Pattern, Quantified, Symbol, symbols
 from nfa.threads.transitions import Transitions
-from windows.sql import column, conjuncts
+from windows.sql import column, conjuncts, number
 
 PAIRS_AT_ONCE = 1 << 20
 """The greatest number of pairs of a first row and another row that are tested together."""
@@ -144,7 +144,7 @@ def _is_any(task: Task, of_steps: list[Condition], symbol_set_column: exp.Expr) 
     if any(condition.row is None for condition in of_steps):
         return exp.true()
     always = sum(1 << place for place, condition in enumerate(task.conditions) if condition.row is None)
-    return exp.GT(this=symbol_set_column, expression=exp.Literal.number(always))
+    return exp.GT(this=symbol_set_column, expression=number(always))
 
 
 class GapSearch:

@@ -15,21 +15,13 @@ from bridge.patterns.arrays import Array, arrow_columns
 from bridge.patterns.conditions import Condition
 from bridge.patterns.evaluate.python import scalar
 from bridge.patterns.task import Task
-from bridge.patterns.values import (
-    Atom,
-    Classifier,
-    MatchAggregate,
-    MatchExpression,
-    MatchNumber,
-    Place,
-    Value,
-)
+from bridge.patterns.values import Atom, Classifier, MatchAggregate, MatchExpression, MatchNumber, Place, Value
 from bridge.query.row_pattern import RowPattern, absent_symbols
 from nfa import skip as modes
 from nfa.arrays.matches import Matches, matches_of
 from nfa.match import PatternMatch
 from nfa.pattern import symbols
-from nfa.program import MatchSymbol, Program
+from nfa.program import Program
 from nfa.threads.decided import Matcher, for_another_partition
 from nfa.threads.path import Path
 from windows.databases import Database
@@ -44,7 +36,6 @@ PathPredicate = Callable[[int, "Path[int]"], bool]
 def find(task: Task) -> Matches:
     """The matches, found by one `Matcher` per partition."""
     starts, lengths, codes = list[int](), list[int](), list[int]()
-    number_of = _numbers(task)
     conditions = PathConditions(task)
     first = 0
     for end in map(int, task.ends):
@@ -52,7 +43,7 @@ def find(task: Task) -> Matches:
         for match in _matches(matcher, first, end):
             starts.append(match.start + first)
             lengths.append(len(match.memberships))
-            codes += [number_of[member.symbol, member.excluded] for member in match.memberships]
+            codes += [task.numbers[member.symbol, member.excluded] for member in match.memberships]
         first = end
     return matches_of(starts, lengths, codes)
 
@@ -60,12 +51,6 @@ def find(task: Task) -> Matches:
 def _matches(matcher: Matcher[int], first: int, end: int) -> list[PatternMatch]:
     found = [match for row in range(first, end) for match in matcher.feed(row)]
     return found + matcher.finish()
-
-
-def _numbers(task: Task) -> dict[tuple[str, bool], int]:
-    """An instruction for each symbol, inside or outside `{- -}`; no more is asked of instructions later."""
-    lines = enumerate(task.program.instructions)
-    return {(line.name, line.excluded): place for place, line in lines if isinstance(line, MatchSymbol)}
 
 
 class ByRow(Protocol[_T_co]):

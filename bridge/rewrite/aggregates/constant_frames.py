@@ -29,7 +29,7 @@ from bridge.rewrite.aggregates.frames import (
 )
 from bridge.rewrite.aggregates.partials import known
 from bridge.rewrite.flow import NTH, Flow
-from windows.sql import aliased, column, derived_table, floor_to_multiple, over, running_frame
+from windows.sql import aliased, column, derived_table, floor_to_multiple, number, over, running_frame
 
 _BLOCK = "_block"
 
@@ -114,10 +114,10 @@ class _Frames:
 
     def _range(self, before: int = 0) -> exp.WindowSpec:
         """The frame from the beginning of the window to the row's place, or to `before` places before it."""
-        start = {"start": fixed(exp.Literal.number(self.size - 1)), "start_side": "PRECEDING"}
+        start = {"start": fixed(number(self.size - 1)), "start_side": "PRECEDING"}
         if not before:
             return exp.WindowSpec(kind="RANGE", **start, end="CURRENT ROW")
-        return exp.WindowSpec(kind="RANGE", **start, end=fixed(exp.Literal.number(before)), end_side="PRECEDING")
+        return exp.WindowSpec(kind="RANGE", **start, end=fixed(number(before)), end_side="PRECEDING")
 
     def _column(self, level: int, call: exp.Expr) -> exp.Expr:
         names = self._levels[level]

@@ -17,7 +17,7 @@ from bridge.rewrite.flow import FROM, Flow, Selection
 from windows.aggregates import aggregate_of, with_arguments
 from windows.databases import Database
 from windows.nested import constructor_of, list_of
-from windows.sql import aliased, column, column_of, derived_table, number, over, qualify_columns, row_number
+from windows.sql import aliased, column, column_of, derived_table, identifier, number, over, qualify_columns, row_number
 
 
 def null_without_row(expression: exp.Expr) -> exp.Expr:
@@ -141,7 +141,7 @@ def _with_helpers(source: exp.Select, helpers: dict[str, exp.Expr], readers: Seq
     inner = source.select(*(_as(column_of(alias, name), f"{alias}.{name}") for alias, name in read))
     inner = inner.select(*(_as(window, name) for name, window in helpers.items()))
     for each in used:
-        each.set("this", exp.to_identifier(f"{each.table}.{each.name}", quoted=True))
+        each.set("this", identifier(f"{each.table}.{each.name}"))
         each.set("table", None)
     return exp.select().from_(derived_table(inner, "h"))
 

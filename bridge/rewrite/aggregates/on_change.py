@@ -53,10 +53,7 @@ def at_every_change(node: query.Aggregate, below: Flow, network: Network) -> exp
 
 
 def at_points(
-    node: query.Aggregate,
-    below: Flow,
-    points: exp.Query,
-    window: tuple[Selection, list[exp.Expr]] | None = None,
+    node: query.Aggregate, below: Flow, points: exp.Query, window: tuple[Selection, list[exp.Expr]] | None = None
 ) -> exp.Select:
     """Each change point and group `t` joined with the rows `w` that are in the window after it; `_age` orders them.
 

@@ -20,6 +20,7 @@ from windows.sql import (
     column_of,
     conjuncts,
     derived_table,
+    identifier,
     number,
     parenthesized,
     qualify_columns,
@@ -224,7 +225,7 @@ class Branch:
         steps = [self._step(source, None), exp.Sub(this=self._step(source, None), expression=number(1))]
         if self.by is SearchBy.PAIRS:
             steps.append(exp.Add(this=self._step(source, None), expression=number(1)))
-        every = exp.Column(this=exp.Star(), table=exp.to_identifier("s", quoted=True))
+        every = exp.Column(this=exp.Star(), table=identifier("s"))
         equal = [aliased(side, f"_side{place}") for place, side in enumerate(sides)]
         selects = [
             exp.select(every, aliased(step, "_step"), *(side.copy() for side in equal)).from_(source.item("s"))

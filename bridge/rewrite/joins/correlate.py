@@ -74,7 +74,7 @@ def rows_of_relation(node: query.Relation, network: Network) -> Selection:
 
 
 def _flow(node: query.Correlate, inputs: list[JoinInput], network: Network) -> Flow:
-    outputs = _outputs(inputs, network, node)
+    outputs = _outputs(inputs)
     keys = [alias for each in inputs for alias, _ in row_keys(each)]
     order = (*keys, *(alias for each in inputs for alias, _ in relation_values(each)))
     names = tuple(outputs)
@@ -119,7 +119,7 @@ def _variants(
     return Variants(by_steps, few=few or by_time, shared=by_time if network.database.index_range_joins else None)
 
 
-def _outputs(inputs: list[JoinInput], network: Network, node: query.Correlate) -> Outputs:
+def _outputs(inputs: list[JoinInput]) -> Outputs:
     """The output columns, under the names that checking gave them."""
     listed = [(each, name) for each in inputs for name in _attributes(each)]
     lowered = [name.lower() for _, name in listed]
@@ -184,7 +184,7 @@ def of_contents(node: query.Correlate, flows: list[Flow | None], network: Networ
     for place, ((alias, below), flow) in enumerate(zip(node.inputs, flows, strict=True), 1):
         each = _input(place, alias, below, network, windowed=False) if flow is None else None
         inputs.append(each or JoinInput(f"p{place}", alias, flow.arrivals, flow))  # type: ignore[union-attr]
-    outputs = _outputs(inputs, network, node)
+    outputs = _outputs(inputs)
     rows = {each.alias: each.source for each in inputs}
     select = exp.select().from_(inputs[0].source.item(inputs[0].alias))
     for each in inputs[1:]:

@@ -165,12 +165,7 @@ class AutomatonFamily(QueryFamily):
         select = exp.select(*(column_of("n", name) for name in ("ts", "_before", *self.keys)))
         select = select.from_(derived_table(newest, "n")).where(column_of("n", "ts").is_(exp.null()).not_())
         seen = exp.select(number(1)).from_(aliased_table(self.symbols, "m"))
-        seen = seen.where(
-            *(
-                null_safe_equal(column_of("m", key), exp.column(key, table=self.instants, quoted=True))
-                for key in self.keys
-            )
-        )
+        seen = seen.where(*(null_safe_equal(column_of("m", key), column_of(self.instants, key)) for key in self.keys))
         return [Purge(self.instants, exp.Exists(this=seen)), Insert(self.instants, select)]
 
     # The runs -----------------------------------------------------------------------------------------------------
@@ -184,10 +179,8 @@ class AutomatonFamily(QueryFamily):
     def _purge_runs(self) -> Purge:
         """A purge of runs that are too old for WITHIN, or that their key's newest timestamp did not extend."""
         old = exp.LTE(this=column("_first"), expression=ago(self.within))
-        mine = [
-            null_safe_equal(column_of("i", key), exp.column(key, table=self.runs, quoted=True)) for key in self.keys
-        ]
-        passed = exp.LT(this=exp.column("ts", table=self.runs, quoted=True), expression=column_of("i", "_before"))
+        mine = [null_safe_equal(column_of("i", key), column_of(self.runs, key)) for key in self.keys]
+        passed = exp.LT(this=column_of(self.runs, "ts"), expression=column_of("i", "_before"))
         later = exp.select(number(1)).from_(aliased_table(self.instants, "i")).where(passed, *mine)
         return Purge(self.runs, exp.or_(old, exp.Exists(this=later)))
 

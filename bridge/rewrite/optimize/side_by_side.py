@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from bridge.rewrite.flow import AT_LEAST
 from bridge.rewrite.optimize.constants import NotAlike
-from windows.sql import aliased, from_items
+from windows.sql import aliased, from_items, identifier
 
 _CLAUSES = {"expressions", "from_", "where", "order"}
 
@@ -161,7 +161,7 @@ def _of_member(expression: exp.Expr, member: int, own: frozenset[str]) -> exp.Ex
     for column in [found for found in copied.find_all(exp.Column) if found.name in own]:
         if column.find_ancestor(exp.Query) is not None:
             raise NotAlike("a sub-query about what differs")
-        column.set("this", exp.to_identifier(_name(column.name, member), quoted=True))
+        column.set("this", identifier(_name(column.name, member)))
     return copied
 
 

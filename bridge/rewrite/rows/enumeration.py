@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from bridge.check.epl_columns import CONDITIONAL, method_type
+from bridge.check.epl import CONDITIONAL, method_type
 from bridge.check.types import type_of
 from bridge.query.epl_columns import Enumeration
 from bridge.rewrite.flow import Flow, Need

@@ -54,7 +54,7 @@ def _changed(node: ChangeTable, below: Flow, network: Network, operator: Operato
         unmatched=database.render(unmatched(node.change, names, cause)) if node.change.unmatched else None,
         table=database.quoted(state.name),
         update=database.parameterize(_update(names, state.name, state.key), len(names) + len(state.key)),
-        delete=database.parameterize(_delete(names, state.name, state.key), len(state.key)),
+        delete=database.parameterize(_delete(state.name, state.key), len(state.key)),
         known=database.parameterize(_known(state.name, state.key), len(state.key)),
     )
     reported = below
@@ -187,7 +187,7 @@ def _update(names: Sequence[str], name: str, key: Sequence[str]) -> exp.Expr:
     return update.where(*equations(key, len(names))) if key else update
 
 
-def _delete(names: Sequence[str], name: str, key: Sequence[str]) -> exp.Expr:
+def _delete(name: str, key: Sequence[str]) -> exp.Expr:
     where = equations(key, 0)
     return exp.delete(table(name), where=exp.and_(*where) if where else None)
 

@@ -156,10 +156,10 @@ class Read:
             with store.opened() as there:
                 found = self.conversion.question.answers(list(by_sent), there)
         except Refused:
-            found = self._ask_each(list(by_sent), store, {by_sent[key]: key for key in by_sent})
+            found = self._ask_each(list(by_sent), store)
         return {by_sent[sent]: answer for sent, answer in found.items()}
 
-    def _ask_each(self, sets: list[Values], store: Store, originals: dict[Values, Values]) -> Answers:
+    def _ask_each(self, sets: list[Values], store: Store) -> Answers:
         """Queries for one row at a time after the store has refused all together; a refused row has no answer."""
         found: Answers = {}
         for key in sets:

@@ -87,9 +87,7 @@ def _with_batches(rows: exp.Select, keys: Sequence[str], below: Flow) -> exp.Sel
     starts, stops = column("_starts"), column("_stops")
     settles = _one_if(exp.NEQ(this=starts, expression=stops))
     numbered = with_columns(
-        rows,
-        _number=running(exp.RowNumber()),
-        _segment=exp.cast(running(exp.Sum(this=settles)), "BIGINT"),
+        rows, _number=running(exp.RowNumber()), _segment=exp.cast(running(exp.Sum(this=settles)), "BIGINT")
     )
     settled = over(
         exp.Max(this=exp.Mul(this=settles.copy(), expression=starts.copy())), map(column, (*keys, "_segment")), []

@@ -14,17 +14,7 @@ from bridge.rewrite.network import Network, derived_content
 from bridge.rewrite.plan import Insert, Operator, Purge
 from bridge.rewrite.state_tables import add_table, arrived, row_columns
 from bridge.rewrite.windows.window import in_rows
-from windows.sql import (
-    aliased,
-    aliased_table,
-    column,
-    column_of,
-    derived_table,
-    null_safe_equal,
-    number,
-    over,
-    table,
-)
+from windows.sql import aliased, aliased_table, column, column_of, derived_table, null_safe_equal, number, over, table
 from windows.times import NEVER
 
 

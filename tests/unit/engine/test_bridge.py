@@ -6,6 +6,7 @@ import contextlib
 import copy
 import datetime
 import decimal
+import gc
 import os
 import pickle
 import subprocess
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from sqlglot import exp
 
 import bridge
 from bridge import Bridge, Event
@@ -590,6 +592,29 @@ def test_removing_a_query_drops_its_tables(cep: Bridge) -> None:
     rows = collect(cep, "kept")
     cep.push_event("s", [5], 5)
     assert rows == [(5, 7)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT k, SUM(a) AS total FROM s WINDOW(RANGE {} S) GROUP BY k",
+        "SELECT s.k FROM s WINDOW(RANGE {} S), t WINDOW(RANGE 1 S) WHERE s.k = t.k",
+        "SELECT * FROM s MATCH_RECOGNIZE (MEASURES A.a AS x PATTERN (A B) WITHIN {} S DEFINE B AS B.a > A.a)",
+    ],
+)
+def test_removing_a_query_frees_its_statements(cep: Bridge, text: str) -> None:
+    for stream in ("s", "t"):  # t has no event
+        cep.register_stream(stream, "k VARCHAR, a INTEGER")
+    counts = []
+    for size in range(1, 13):
+        cep.create_query("q", text.format(size))
+        collect(cep, "q")
+        cep.push_events("s", [(["x", number], 1000 * size + number) for number in range(20)])
+        cep.push_event("s", ["x", 1], 1000 * size + 50)
+        cep.remove_query("q")
+        gc.collect()
+        counts.append(sum(isinstance(each, exp.Expr) for each in gc.get_objects()))
+    assert counts[11] - counts[7] < 10
 
 
 def test_one_of_two_equal_queries_can_go(cep: Bridge) -> None:

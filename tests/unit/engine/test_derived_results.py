@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import bridge
-from bridge.engine.single_events import derived_results, derived_rows, left_rows, window_rows
+from bridge.engine.single_events.memory import derived_results, derived_rows, left_rows, window_rows
 from tests.support.traced import reads_and_writes, traced
 from tests.unit.engine.test_in_process import events_of, leave_to_the_database, result_of
 

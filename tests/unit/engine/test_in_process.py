@@ -12,16 +12,9 @@ import pyarrow
 import pytest
 
 import bridge
-from bridge.engine.single_events import (
-    boundaries,
-    one_event_planning,
-    one_event_plans,
-    running_totals,
-    totals_table,
-    window_aggregates,
-    window_rows,
-)
-from bridge.engine.single_events.window_aggregates import WindowAggregate
+from bridge.engine.single_events import boundaries, one_event_planning, one_event_plans
+from bridge.engine.single_events.memory import running_totals, totals_table, window_aggregates, window_rows
+from bridge.engine.single_events.memory.window_aggregates import WindowAggregate
 from bridge.rewrite.settings import Settings
 from tests.support.some_events import push_some
 from tests.support.traced import reads_and_writes, traced

@@ -625,7 +625,7 @@ class TestVersion:
         made.engine.dispose()
 
     def test_tables_are_read_after_commits_alone(self, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("bridge.engine.watch.unchanged.LONGEST", 1_000.0)
+        monkeypatch.setattr("bridge.engine.watch.watcher.LONGEST", 1_000.0)
         with shop.connect() as cep:
             for name in ("orders", "others"):
                 cep.register_stream(name, table=name, position="id")
@@ -648,7 +648,7 @@ class TestVersion:
 
     def test_tables_are_read_after_a_while_anyway(self, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
         """A view may show a row later than it was committed."""
-        monkeypatch.setattr("bridge.engine.watch.unchanged.LONGEST", 0.2)
+        monkeypatch.setattr("bridge.engine.watch.watcher.LONGEST", 0.2)
         shop.do("CREATE VIEW shown AS SELECT * FROM orders WHERE n < STRFTIME('%s', 'now') * 1000")
         with shop.connect() as cep:
             cep.register_stream("shown", table="shown", position="id")

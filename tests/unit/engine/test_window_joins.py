@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import bridge
-from bridge.engine.single_events import window_joins, window_rows
+from bridge.engine.single_events.memory import window_joins, window_rows
 from tests.support.traced import reads_and_writes, traced
 from tests.unit.engine.test_in_process import SCHEMA, events_of, leave_to_the_database, result_of
 

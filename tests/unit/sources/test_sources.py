@@ -799,8 +799,8 @@ def test_a_merge_orders_by_time_then_by_stream() -> None:
 def test_a_history_is_sorted_and_ties_stay_in_their_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: int
 ) -> None:
-    monkeypatch.setattr("bridge.sources.sort.RUN", run)
-    monkeypatch.setattr("bridge.sources.sort.ROWS", 7)
+    monkeypatch.setattr("bridge.sources.merge.RUN", run)
+    monkeypatch.setattr("bridge.sources.merge.ROWS", 7)
     monkeypatch.setattr("bridge.sources.text.SIZE", 200)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     events = [{"ts": (n * 37) % 50, "n": n} for n in range(1000)]

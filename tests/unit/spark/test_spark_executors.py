@@ -13,9 +13,8 @@ import pytest
 
 import bridge
 from bridge.errors import BridgeError
-from bridge.spark import executors
-from bridge.spark.executors import check_executors, reason_of
-from bridge.spark.sessions import session
+from bridge.spark import sessions
+from bridge.spark.sessions import check_executors, reason_of, session
 
 WITHOUT_BRIDGE = """
 import sys
@@ -40,7 +39,7 @@ def test_a_python_without_the_package_is_named_with_what_to_set(
     python.write_text(f'#!/bin/sh\nPYTHONPATH="{tmp_path}:$PYTHONPATH" exec "{sys.executable}" "$@"\n')
     python.chmod(0o755)
     monkeypatch.setattr(spark.sparkContext, "pythonExec", str(python))
-    monkeypatch.setattr(executors, "_checked", set())
+    monkeypatch.setattr(sessions, "_checked", set())
     with pytest.raises(BridgeError) as refused:
         bridge.replay({"s": pa.table({"ts": [1], "a": [2]})}, {"q": "SELECT a FROM s"}, engine="spark", spark=spark)
     assert str(refused.value).startswith("the executors have no package 'bridge': install cep-bridge[spark]")

@@ -19,8 +19,7 @@ from bridge.history.script import ReplayScript
 from bridge.sources.arrow import EARLIEST
 from bridge.sources.relations import create_relation
 from bridge.spark.columns import PIECE, PLACE, STREAM_BITS, TIME
-from bridge.spark.state import dump, from_bytes, restore, to_bytes
-from bridge.spark.stream import StreamPiece, with_place
+from bridge.spark.stream import StreamPiece, dump, from_bytes, restore, to_bytes, with_place
 from bridge.spark.task import PieceTask, needed_queries
 from tests.random.test_differential import LONG, same_rows
 from tests.support.generate import Case, random_case

@@ -12,7 +12,7 @@ from typing import Any
 from sqlglot import exp
 
 from bridge.engine.single_events.computed import Row
-from bridge.engine.single_events.window_rows import MOST_ROWS, WindowRows
+from bridge.engine.single_events.memory.window_rows import MOST_ROWS, WindowRows
 from windows.databases import Database
 from windows.sql import column, table
 from windows.times import NEVER

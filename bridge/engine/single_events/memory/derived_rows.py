@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bridge.engine.single_events.computed import Compute, Row
-from bridge.engine.single_events.window_aggregates import WindowAggregate
-from bridge.engine.single_events.window_changes import EvictionChanges, WindowChanges
-from bridge.engine.single_events.window_rows import MOST_ROWS, SWEEP, WindowRows
+from bridge.engine.single_events.memory.window_aggregates import WindowAggregate
+from bridge.engine.single_events.memory.window_changes import EvictionChanges, WindowChanges
+from bridge.engine.single_events.memory.window_rows import MOST_ROWS, SWEEP, WindowRows
 from bridge.rewrite.computable import AfterPauses, EarlierValue
 from windows.databases import Database
 
@@ -251,13 +251,12 @@ class RowsWithEarlier(RowSource):
         return found
 
 
-class LastReports(Memory):
-    """For each key the time of its last reported row; the next is reported after a pause of `time` milliseconds."""
+class LastByKey(Memory):
+    """For each key its last number, which `text` reads: the number of the last row of its last reported match."""
 
-    def __init__(self, text: str, time: int) -> None:
-        self._text, self._time = text, time
+    def __init__(self, text: str) -> None:
+        self._text = text
         self.last: dict[Row, int] = {}
-        self._sweep_at = SWEEP
 
     def load(self, database: Database, ts: int, seq: int) -> bool:
         self.last = {tuple(key): last for *key, last in database.fetch(self._text)}
@@ -265,6 +264,14 @@ class LastReports(Memory):
 
     def forget(self) -> None:
         self.last = {}
+
+
+class LastReports(LastByKey):
+    """For each key the time of its last reported row; the next is reported after a pause of `time` milliseconds."""
+
+    def __init__(self, text: str, time: int) -> None:
+        super().__init__(text)
+        self._time, self._sweep_at = time, SWEEP
 
     def report(self, key: Row, ts: int) -> bool:
         """Whether a row is the first of its key after a pause; then its timestamp is stored."""
@@ -291,25 +298,10 @@ class RowsAfterPauses(RowSource):
         return [row for row in rows if self._memory.report(self._key(row), row[0])]
 
 
-class LastMatches(Memory):
-    """For each key the number of the last row of its last reported match."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self.last: dict[Row, int] = {}
-
-    def load(self, database: Database, ts: int, seq: int) -> bool:
-        self.last = {tuple(key): end for *key, end in database.fetch(self._text)}
-        return len(self.last) <= MOST_ROWS and all(type(end) is int for end in self.last.values())
-
-    def forget(self) -> None:
-        self.last = {}
-
-
 class RowsWithoutOverlap(RowSource):
     """For each key, the matches that begin after the last one reported; each is a row, with its first as `_first`."""
 
-    def __init__(self, source: RowSource, memory: LastMatches, keys: Sequence[str]) -> None:
+    def __init__(self, source: RowSource, memory: LastByKey, keys: Sequence[str]) -> None:
         super().__init__(source.columns)
         self._source, self._memory = source, memory
         self._key, self._match = values_of(source, keys), values_of(source, ("seq", "_first"))

@@ -7,12 +7,13 @@ from typing import Any
 
 from sqlglot import exp
 
-from bridge.engine.single_events.computed import KINDS, Compute, Row
-from bridge.engine.single_events.window_memory import FilledWindow
-from bridge.engine.single_events.window_rows import MaintainedRows, WindowRows
+from bridge.engine.single_events.computed import Compute, Row
+from bridge.engine.single_events.memory.window_memory import FilledWindow
+from bridge.engine.single_events.memory.window_rows import MaintainedRows, WindowRows
 from bridge.patterns.live.statements import Arrivals
 from windows.databases import Database
 from windows.sql import column, table
+from windows.types import PYTHON_TYPES
 
 
 def previous_rows(arrivals: Arrivals, filled: FilledWindow) -> PreviousRows | None:
@@ -40,7 +41,7 @@ class PreviousRows(MaintainedRows):
         self._most = max(each.back for each in arrivals.previous)
         self._key, self._arrivals = places, arrivals
         self._text: str | None = None
-        kinds = [KINDS[kind] for kind in types]
+        kinds = [PYTHON_TYPES[kind] for kind in types]
         super().__init__(WindowRows(arrivals.table, arrivals.keys, self._columns, kinds, None, self._most), arrive)
 
     def is_known(self, row: Row) -> bool:

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from bridge.engine.single_events.computed import Compute, Row
-from bridge.engine.single_events.window_aggregates import WindowAggregate
-from bridge.engine.single_events.window_rows import EvictedKeys, ExpiringRows, KeyRows, WindowRows
+from bridge.engine.single_events.memory.window_aggregates import WindowAggregate
+from bridge.engine.single_events.memory.window_rows import EvictedKeys, ExpiringRows, KeyRows, WindowRows
 from bridge.rewrite.aggregates.on_change import ExitReports
 
 

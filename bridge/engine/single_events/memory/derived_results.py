@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from bridge.engine.single_events.computed import Row
-from bridge.engine.single_events.derived_rows import AcceptedRows, Memory, Moment, RowSource, UnknownRowsError
-from bridge.engine.single_events.window_aggregates import WindowAggregate
-from bridge.engine.single_events.window_rows import RETRY, WindowRows
+from bridge.engine.single_events.memory.derived_rows import AcceptedRows, Memory, Moment, RowSource, UnknownRowsError
+from bridge.engine.single_events.memory.window_aggregates import WindowAggregate
+from bridge.engine.single_events.memory.window_rows import RETRY, WindowRows
 from windows.databases import Database
 from windows.times import BEGINNING
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bridge.engine.single_events.computed import Compute, Row
-from bridge.engine.single_events.derived_rows import (
+from bridge.engine.single_events.memory.derived_rows import (
     Memory,
     Moment,
     RowSource,
@@ -17,17 +17,32 @@ from bridge.engine.single_events.derived_rows import (
     computed_rows,
     numbered,
 )
-from bridge.engine.single_events.evicting_rows import EvictingRows
-from bridge.engine.single_events.window_rows import MOST_ROWS, WindowRows
+from bridge.engine.single_events.memory.evicting_rows import EvictingRows
+from bridge.engine.single_events.memory.window_rows import MOST_ROWS, WindowRows
 from windows.databases import Database
 
 
 class LeavingRows(WindowRows, Memory):
-    """The rows of a window in memory, which tells the rows that leave."""
+    """The rows of a window in memory, which returns the rows that leave."""
 
-    @abc.abstractmethod
+    def _empty(self) -> None:
+        super()._empty()
+        self._left: list[Row] = []
+
+    def _load(self, database: Database, ts: int, seq: int) -> bool:
+        is_loaded = super()._load(database, ts, seq)
+        self._left.clear()
+        return is_loaded
+
+    def _sweep(self, ts: int) -> None:
+        self._added = 0
+        if self._size() > MOST_ROWS:
+            self.forget()
+
     def evicted(self) -> list[Row]:
         """The rows that newer ones have evicted since the last call, each with the time of its arrival in front."""
+        left, self._left = self._left, []
+        return left
 
     @abc.abstractmethod
     def expired(self, until: int) -> list[tuple[int, Row]]:
@@ -40,8 +55,8 @@ class QueuedRows(LeavingRows):
     _queues: dict[Any, collections.deque[Row]]
 
     def _empty(self) -> None:
+        super()._empty()
         self._queues = {}
-        self._left: list[Row] = []
 
     def _add(self, ts: int, row: Sequence[Any]) -> None:
         queue = self._queues.setdefault(tuple(row[: self._keys]), collections.deque())
@@ -49,25 +64,11 @@ class QueuedRows(LeavingRows):
         if self._count is not None and len(queue) > self._count:
             self._left.append(queue.popleft())
 
-    def _sweep(self, ts: int) -> None:
-        self._added = 0
-        if self._size() > MOST_ROWS:
-            self.forget()
-
-    def _load(self, database: Database, ts: int, seq: int) -> bool:
-        is_loaded = super()._load(database, ts, seq)
-        self._left.clear()
-        return is_loaded
-
     def _size(self) -> int:
         return sum(map(len, self._queues.values()))
 
     def _count_keys(self) -> int:
         return len(self._queues)
-
-    def evicted(self) -> list[Row]:
-        left, self._left = self._left, []
-        return left
 
     def expired(self, until: int) -> list[tuple[int, Row]]:
         if self._span is None:
@@ -92,6 +93,7 @@ class GatheredRows(LeavingRows):
         super().__init__(*others)
 
     def _empty(self) -> None:
+        super()._empty()
         self._sessions = {}
 
     def _add(self, ts: int, row: Sequence[Any]) -> None:
@@ -111,19 +113,11 @@ class GatheredRows(LeavingRows):
         self.expired(ts)
         return is_loaded
 
-    def _sweep(self, ts: int) -> None:
-        self._added = 0
-        if self._size() > MOST_ROWS:
-            self.forget()
-
     def _size(self) -> int:
         return sum(map(len, self._sessions.values()))
 
     def _count_keys(self) -> int:
         return len(self._sessions)
-
-    def evicted(self) -> list[Row]:
-        return []
 
     def expired(self, until: int) -> list[tuple[int, Row]]:
         found: list[tuple[int, int, Row]] = []
@@ -136,21 +130,8 @@ class GatheredRows(LeavingRows):
 class EvictedByStep(EvictingRows, LeavingRows):
     """The rows of a window whose evictions a step computes; the columns by which it does so follow the others."""
 
-    def _empty(self) -> None:
-        super()._empty()
-        self._left: list[Row] = []
-
     def _leave(self, row: Row) -> None:
         self._left.append(row[: 1 + self._own])
-
-    def _load(self, database: Database, ts: int, seq: int) -> bool:
-        is_loaded = super()._load(database, ts, seq)
-        self._left.clear()
-        return is_loaded
-
-    def evicted(self) -> list[Row]:
-        left, self._left = self._left, []
-        return left
 
     def expired(self, until: int) -> list[tuple[int, Row]]:
         return []

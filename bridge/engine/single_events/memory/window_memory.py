@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from bridge.engine.single_events.computed import KINDS, Compute, Row
-from bridge.engine.single_events.window_changes import WindowChanges
-from bridge.engine.single_events.window_content import WindowContent, WindowInsertion
-from bridge.engine.single_events.window_forms import UnknownFormError
-from bridge.engine.single_events.window_rows import MaintainedRows
+from bridge.engine.single_events.computed import Compute, Row
+from bridge.engine.single_events.memory.window_changes import WindowChanges
+from bridge.engine.single_events.memory.window_content import WindowContent, WindowInsertion
+from bridge.engine.single_events.memory.window_forms import UnknownFormError
+from bridge.engine.single_events.memory.window_rows import MaintainedRows
+from windows.types import PYTHON_TYPES
 
 
 class FilledWindow(NamedTuple):
@@ -64,7 +65,7 @@ class FilledContent(WindowContent):
         kind = self.window.type_of(name)
         if kind is None:
             raise UnknownFormError
-        if name in self.keys or KINDS.get(kind) is not KINDS.get(self._types[place]):
+        if name in self.keys or PYTHON_TYPES.get(kind) is not PYTHON_TYPES.get(self._types[place]):
             self.others.append(condition)
             return
         self.keys[name] = place

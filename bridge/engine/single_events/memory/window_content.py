@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from bridge.engine.single_events.computed import KINDS, has_only_values
-from bridge.engine.single_events.evicting_rows import EvictingRows, TrailingRows
-from bridge.engine.single_events.running_totals import RunningTotals
-from bridge.engine.single_events.window_forms import (
+from bridge.engine.single_events.computed import has_only_values
+from bridge.engine.single_events.memory.evicting_rows import EvictingRows, TrailingRows
+from bridge.engine.single_events.memory.running_totals import RunningTotals
+from bridge.engine.single_events.memory.window_forms import (
     SessionForm,
     UnknownFormError,
     has_other_clauses,
@@ -23,10 +23,17 @@ from bridge.engine.single_events.window_forms import (
     refuse_other_clauses,
     session_form,
 )
-from bridge.engine.single_events.window_rows import EvictedKeys, ExpiringRows, LatestRows, SessionRows, WindowRows
+from bridge.engine.single_events.memory.window_rows import (
+    EvictedKeys,
+    ExpiringRows,
+    LatestRows,
+    SessionRows,
+    WindowRows,
+)
 from bridge.rewrite.computable import COMPUTABLE, EvictedRows
 from windows.sql import aliased, conjuncts, table_names
 from windows.times import NEVER
+from windows.types import PYTHON_TYPES
 
 
 class WindowInsertion(NamedTuple):
@@ -191,7 +198,7 @@ class WindowContent:
         `can_run`: whether totals of the columns suffice where rows never leave the window.
         """
         table, keys = self.insertion.table, list(self.keys)
-        kinds = [KINDS[types[self.place(name)]] for name in [*self.columns, *columns]]
+        kinds = [PYTHON_TYPES[types[self.place(name)]] for name in [*self.columns, *columns]]
         if can_run and self._keeps_all and {*kinds[len(keys) :]} <= {int, float}:
             return RunningTotals(table, keys, columns, kinds)
         if self._session is not None:
@@ -212,7 +219,7 @@ class WindowContent:
     ) -> WindowRows:
         keys, by = list(self.keys), self.evicting
         windows, values = by[: len(evictions.keys)], by[len(evictions.keys) :]
-        kinds = [*kinds, *(KINDS[types[self.place(name)]] for name in by)]
+        kinds = [*kinds, *(PYTHON_TYPES[types[self.place(name)]] for name in by)]
         if evictions.evict.evicts_oldest and {*windows} <= self.keys.keys():
             return TrailingRows(self.insertion.table, keys, columns, kinds, windows, values, evictions.evict)
         return EvictingRows(self.insertion.table, keys, columns, kinds, windows, values, evictions.evict)
@@ -228,7 +235,7 @@ class WindowContent:
             return rows
         if self._span is None or self._count is not None:
             raise UnknownFormError
-        kinds = [KINDS[types[self.place(name)]] for name in [*self.keys, *columns]]
+        kinds = [PYTHON_TYPES[types[self.place(name)]] for name in [*self.keys, *columns]]
         return ExpiringRows(self.insertion.table, list(self.keys), columns, kinds, self._span)
 
     def place(self, name: str) -> int:

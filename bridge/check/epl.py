@@ -1,4 +1,4 @@
-"""Checks changes of tables: names are found, types fit, and each refusal has its place."""
+"""EPL's own nodes resolved: changes of tables and variables, columns from other rows, and output clauses."""
 
 from __future__ import annotations
 
@@ -7,11 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sqlglot import exp
 
+from bridge import query
+from bridge.check.aggregates import refuse_missing
+from bridge.check.operands import check_types
 from bridge.check.resolve import Namespace, ResolvedNode, resolve, resolve_stream
-from bridge.check.scope import Field, Scope, condition_of, scalar
+from bridge.check.scope import Field, Scope, condition_of, order_term, scalar
 from bridge.check.types import UNKNOWN, family, place, type_of
+from bridge.check.windows import is_known_to_change
 from bridge.errors import QueryError, nearest
+from bridge.query.epl_output import OutputEvery, RStream, Snapshot
 from bridge.query.epl_state import CURRENT, INITIAL, Action, Change, ChangedWindow, ChangeTable, SetVariables
+from windows.sql import column, column_of, identifier
+from windows.types import List, is_nested, shape
 
 Fields = Sequence[Field]
 
@@ -67,7 +74,7 @@ def _values(
     seen: set[str] = set()
     listed = action.values
     if action.star:
-        listed = tuple((one.name, exp.column(_quoted(one.name), table=_quoted(change.alias))) for one in event)
+        listed = tuple((one.name, column_of(change.alias, one.name)) for one in event)
     for name, written in listed:
         value = _of_row(written, row, change.row) if action.kind == "update" else written
         column = next((one for one in row if one.name.lower() == name.lower()), None)
@@ -93,7 +100,7 @@ def _of_row(value: exp.Expr, row: Fields, alias: str) -> exp.Expr:
 
     def named(node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Column) and not node.table and node.name.lower() in own:
-            return exp.column(node.this.copy(), table=_quoted(alias))
+            return exp.column(node.this.copy(), table=identifier(alias))
         return node
 
     return value.transform(named)
@@ -108,7 +115,7 @@ def _as_before(value: exp.Expr, before: Mapping[str, exp.Expr], row: str) -> exp
         if node.name in before:
             return exp.paren(before[node.name].copy())
         if node.name.startswith(f"{INITIAL}."):
-            return exp.column(_quoted(f"{row}.{node.name.removeprefix(f'{INITIAL}.')}"))
+            return column(f"{row}.{node.name.removeprefix(f'{INITIAL}.')}")
         return node
 
     return value.transform(was)
@@ -126,13 +133,6 @@ def check_fits(value: exp.Expr, kind: str, column: Field, what: str = "column") 
         )
 
 
-def _quoted(name: str) -> exp.Identifier:
-    return exp.to_identifier(name, quoted=True)
-
-
-# Checks settings of variables: names are found, types fit, and each refusal has its place
-
-
 @resolve.register
 def _(node: SetVariables, names: Namespace) -> ResolvedNode:
     below = resolve_stream(node.input, names)
@@ -147,3 +147,113 @@ def _(node: SetVariables, names: Namespace) -> ResolvedNode:
         settings.append((name, found if kind == types[name] else exp.cast(found, types[name])))
     fields = tuple(Field(table.name, types[table.name]) for table in node.set)
     return ResolvedNode(dataclasses.replace(node, input=below.node, settings=tuple(settings)), fields, windowed=False)
+
+
+METHODS = {
+    "countof": "COUNT", "anyof": "ANY", "allof": "ALL", "firstof": "FIRST", "lastof": "LAST", "sumof": "SUM",
+    "average": "AVG", "min": "MIN", "max": "MAX",
+}  # fmt: skip
+CONDITIONAL = ("COUNT", "ANY", "ALL", "FIRST", "LAST")
+"""The functions whose body is a condition; the body of other functions is a value."""
+
+
+@resolve.register
+def _(node: query.PreviousRow, names: Namespace) -> ResolvedNode:
+    below = resolve_stream(node.input, names)
+    scope = Scope(below.fields)
+    value, keys = scalar(node.value, scope), tuple(scalar(key, scope) for key in node.partition_by)
+    resolved = dataclasses.replace(node, input=below.node, value=value, partition_by=keys)
+    field = Field(node.name, type_of(value, scope.type_of), hidden=True)
+    return ResolvedNode(resolved, (*below.fields, field), windowed=False)
+
+
+@resolve.register
+def _(node: query.SubqueryColumn, names: Namespace) -> ResolvedNode:
+    below, source = resolve_stream(node.input, names), resolve(node.source, names)
+    if not source.windowed and not isinstance(source.node, query.Relation):
+        name = query.source_name(source.node) or "its input"
+        raise QueryError(f"a sub-query over {name!r} needs a window: #keepall, #time(…), #length(…)", words=[name])
+    inner = [Field(f"{node.name}.{f.name}", f.type, (node.name, f.name)) for f in source.visible]
+    both = Scope((*below.fields, *inner, Field(f"{node.name}.ts", "BIGINT", (node.name, "ts"))))
+    condition = None if node.condition is None else condition_of(node.condition, both, "WHERE")
+    value = None if node.value is None else scalar(node.value, both, aggregates=True)
+    operand = None if node.operand is None else scalar(node.operand, Scope(below.fields))
+    if value is not None:
+        refuse_missing([value], names.store(None))
+    kind = "BOOLEAN" if value is None or operand is not None else type_of(value, both.type_of)
+    if value is not None and operand is not None:
+        check_types(exp.EQ(this=node.operand, expression=node.value), both.type_of)
+    resolved = query.SubqueryColumn(
+        below.node, node.name, source.node, condition, value, operand, node.early, node.place
+    )
+    return ResolvedNode(resolved, (*below.fields, Field(node.name, kind, hidden=True)), windowed=False)
+
+
+@resolve.register
+def _(node: query.Enumeration, names: Namespace) -> ResolvedNode:
+    below = resolve_stream(node.input, names)
+    outer = Scope(below.fields)
+    values = scalar(node.values, outer)
+    kind = type_of(values, outer.type_of)
+    found = shape(kind)
+    if not isinstance(found, List):
+        raise QueryError(f"{node.values.sql()} is {kind}: its methods are those of lists", position=place(node.values))
+    scope = Scope((*below.fields, Field(node.element, found.element)))
+    body = node.body
+    if node.method in CONDITIONAL and body is not None:
+        body, kind = condition_of(body, scope, "=>"), found.element
+    else:
+        body = scalar(column(node.element) if body is None else body, scope)
+        kind = type_of(body, scope.type_of)
+        if is_nested(kind) or kind == "BOOLEAN" or (node.method in ("SUM", "AVG") and family(kind) != "number"):
+            raise QueryError(f"{node.method} is not of values that are {kind}", position=place(node.values))
+    resolved = dataclasses.replace(node, input=below.node, values=values, body=body)
+    return ResolvedNode(
+        resolved, (*below.fields, Field(node.name, method_type(node.method, kind), hidden=True)), windowed=False
+    )
+
+
+def method_type(method: str, of: str) -> str:
+    """The type of a method's result for values of this type."""
+    types = {"COUNT": "BIGINT", "ANY": "BOOLEAN", "ALL": "BOOLEAN", "AVG": "DOUBLE"}
+    whole = {"SMALLINT": "BIGINT", "INTEGER": "BIGINT"}
+    return types.get(method) or (whole.get(of, of) if method == "SUM" else of)
+
+
+@resolve.register
+def _(node: query.OrderLimitDistinct, names: Namespace) -> ResolvedNode:
+    below = resolve_stream(node.input, names)
+    scope = Scope(below.fields)
+    order = tuple(order_term(term, scope) for term in node.order_by)
+    last_of = None if node.last_of is None else tuple(scalar(key, scope) for key in node.last_of)
+    resolved = dataclasses.replace(node, input=below.node, order_by=order, last_of=last_of)
+    return ResolvedNode(resolved, below.fields, windowed=False)
+
+
+@resolve.register
+def _(node: query.Throttle, names: Namespace) -> ResolvedNode:
+    below = resolve_stream(node.input, names)
+    keys = tuple(scalar(key, Scope(below.fields)) for key in node.partition_by)
+    return ResolvedNode(dataclasses.replace(node, input=below.node, partition_by=keys), below.fields, windowed=False)
+
+
+@resolve.register
+def _(node: Snapshot, names: Namespace) -> ResolvedNode:
+    below = resolve_stream(node.input, names)
+    if not is_known_to_change(query.without_filters(below.node)):
+        raise QueryError("a snapshot tells what a window holds: #keepall, #time(5 sec)", words=["snapshot"])
+    return ResolvedNode(dataclasses.replace(node, input=below.node), below.fields, windowed=True)
+
+
+@resolve.register
+def _(node: OutputEvery, names: Namespace) -> ResolvedNode:
+    below = resolve_stream(node.input, names)
+    return ResolvedNode(dataclasses.replace(node, input=below.node), below.fields, windowed=False)
+
+
+@resolve.register
+def _(node: RStream, names: Namespace) -> ResolvedNode:
+    below = resolve_stream(node.input, names)
+    if isinstance(query.without_filters(below.node), query.Stream):  # rows never leave an input without a window
+        return ResolvedNode(query.Filter(below.node, exp.false()), below.fields, windowed=False)
+    return ResolvedNode(RStream(below.node), below.fields, windowed=False)

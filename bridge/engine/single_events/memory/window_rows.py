@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from bridge.engine.single_events.computed import Compute, Row
 from windows.databases import Database
-from windows.sql import column, table
+from windows.sql import column, number, table
 
 MOST_ROWS = 65_536
 """The greatest number of rows of a window that are held in memory."""
@@ -136,7 +136,7 @@ class WindowRows:
         select = exp.select(*map(column, names)).from_(table(self._name)).order_by(*map(column, self._order))
         select = select.limit(MOST_ROWS + 1)
         if self._span is not None:
-            select = select.where(exp.GT(this=column("ts"), expression=exp.Literal.number(ts - self._span)))
+            select = select.where(exp.GT(this=column("ts"), expression=number(ts - self._span)))
         rows = database.fetch(database.render(select))
         if len(rows) > MOST_ROWS or not self._are_as_pushed(rows, ts, seq):
             return False

@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from bridge.engine.single_events.computed import Compute, Row
-from bridge.engine.single_events.running_totals import EXACT, KeyTotals, RunningTotals
-from bridge.engine.single_events.window_rows import KeyRows, LatestRows, MaintainedRows, WindowRows
+from bridge.engine.single_events.memory.running_totals import EXACT, KeyTotals, RunningTotals
+from bridge.engine.single_events.memory.window_rows import KeyRows, LatestRows, MaintainedRows, WindowRows
 from windows.databases import Database
 from windows.databases.python_aggregates import PythonAggregate
 from windows.times import NEVER

@@ -13,13 +13,14 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from bridge.engine.single_events.computed import KINDS, Compute, Joined, Row, computed, has_only_values, joined
-from bridge.engine.single_events.window_content import is_window, replace_columns
-from bridge.engine.single_events.window_forms import UnknownFormError, refuse_other_clauses
-from bridge.engine.single_events.window_memory import FilledContent, FilledWindow, WindowMemory
-from bridge.engine.single_events.window_rows import MaintainedRows
+from bridge.engine.single_events.computed import Compute, Joined, Row, computed, has_only_values, joined
+from bridge.engine.single_events.memory.window_content import is_window, replace_columns
+from bridge.engine.single_events.memory.window_forms import UnknownFormError, refuse_other_clauses
+from bridge.engine.single_events.memory.window_memory import FilledContent, FilledWindow, WindowMemory
+from bridge.engine.single_events.memory.window_rows import MaintainedRows
 from windows.databases import Database
-from windows.sql import conjuncts
+from windows.sql import conjuncts, number
+from windows.types import PYTHON_TYPES
 
 MOST_JOINED = 4_096
 """The number of rows up to which an event is joined with each of them in Python."""
@@ -303,7 +304,7 @@ class _JoinRecognition:
             exp.alias_(item.transform(marked), f"_{at}", quoted=True)
             for at, item in enumerate([*part.items.values(), *order])
         ]
-        select = exp.select(*(items or [exp.Literal.number(1)]), copy=False)
+        select = exp.select(*(items or [number(1)]), copy=False)
         if part.conditions:
             select.where(exp.and_(*part.conditions).transform(marked), copy=False)
         return select
@@ -319,7 +320,7 @@ class _JoinRecognition:
             raise UnknownFormError
         found = list(dict.fromkeys(["seq", *filter(None, read)]))
         if any(
-            part.window.type_of(name) not in self._proven or part.window.type_of(name) not in KINDS
+            part.window.type_of(name) not in self._proven or part.window.type_of(name) not in PYTHON_TYPES
             for name in [*found, *part.content.keys]
         ):
             raise UnknownFormError

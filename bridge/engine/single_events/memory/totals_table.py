@@ -8,15 +8,16 @@ from typing import Any, NamedTuple
 
 from sqlglot import exp
 
-from bridge.engine.single_events.computed import KINDS, Compute, Row
-from bridge.engine.single_events.running_totals import EXACT
-from bridge.engine.single_events.window_aggregates import WindowAggregate
-from bridge.engine.single_events.window_forms import UnknownFormError
-from bridge.engine.single_events.window_rows import MOST_ROWS, WindowRows
+from bridge.engine.single_events.computed import Compute, Row
+from bridge.engine.single_events.memory.running_totals import EXACT
+from bridge.engine.single_events.memory.window_aggregates import WindowAggregate
+from bridge.engine.single_events.memory.window_forms import UnknownFormError
+from bridge.engine.single_events.memory.window_rows import MOST_ROWS, WindowRows
 from bridge.rewrite.aggregates.totals import CALLS
 from windows.databases import Database
 from windows.sql import column, conjuncts, table
 from windows.times import NEVER
+from windows.types import PYTHON_TYPES
 
 Merge = Callable[[Any, Any], Any]
 """Merges two values, neither of which is NULL. Raises `ArithmeticError` or `ValueError` where only the database can."""
@@ -182,9 +183,9 @@ class TotalsContent:
         if arrive is None:
             raise UnknownFormError
         types = [*(self._event_types[self._place(key)] for key in keys), *self._types]
-        if not all(kind in KINDS for kind in types):
+        if not all(kind in PYTHON_TYPES for kind in types):
             raise UnknownFormError
-        rows = TotalsTable(self._update.table, keys, self._update.calls, [KINDS[kind] for kind in types])
+        rows = TotalsTable(self._update.table, keys, self._update.calls, [PYTHON_TYPES[kind] for kind in types])
         places = [self._place(key) for key in keys]
         return TotalsAggregate(rows, arrive, places, list(self._found), finish, is_unconditional)
 

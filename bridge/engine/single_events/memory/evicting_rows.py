@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bridge.engine.single_events.computed import Row
-from bridge.engine.single_events.window_rows import MOST_ROWS, RETRY, EvictedKeys, KeyRows, WindowRows
+from bridge.engine.single_events.memory.window_rows import MOST_ROWS, RETRY, EvictedKeys, KeyRows, WindowRows
 from bridge.rewrite.computable import Evict, OpenWindow
 from windows.databases import Database
 
@@ -48,6 +48,7 @@ class EvictingRows(StepRows):
     """The number of the newest row."""
 
     def _empty(self) -> None:
+        super()._empty()
         self._windows = collections.defaultdict(lambda: (self._evict.window(), {}))
 
     def _add(self, ts: int, row: Sequence[Any]) -> None:

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from bridge.engine.single_events.computed import KINDS, Compute, computed, has_only_values, is_condition
-from bridge.engine.single_events.running_totals import RunningTotals
-from bridge.engine.single_events.totals_table import TotalsContent, TotalsUpdate
-from bridge.engine.single_events.window_aggregates import (
+from bridge.engine.single_events.computed import Compute, computed, has_only_values, is_condition
+from bridge.engine.single_events.memory.running_totals import RunningTotals
+from bridge.engine.single_events.memory.totals_table import TotalsContent, TotalsUpdate
+from bridge.engine.single_events.memory.window_aggregates import (
     EDGES,
     ONLY,
     ColumnAggregate,
@@ -23,21 +23,22 @@ from bridge.engine.single_events.window_aggregates import (
     RunningAggregate,
     WindowAggregate,
 )
-from bridge.engine.single_events.window_changes import EvictionChanges, ExpiryChanges
-from bridge.engine.single_events.window_content import (
+from bridge.engine.single_events.memory.window_changes import EvictionChanges, ExpiryChanges
+from bridge.engine.single_events.memory.window_content import (
     WindowContent,
     WindowInsertion,
     arriving_row,
     is_window,
     replace_columns,
 )
-from bridge.engine.single_events.window_forms import UnknownFormError, refuse_other_clauses
-from bridge.engine.single_events.window_memory import FilledContent, WindowMemory
-from bridge.engine.single_events.window_rows import ExpiringRows
+from bridge.engine.single_events.memory.window_forms import UnknownFormError, refuse_other_clauses
+from bridge.engine.single_events.memory.window_memory import FilledContent, WindowMemory
+from bridge.engine.single_events.memory.window_rows import ExpiringRows
 from bridge.rewrite.aggregates.on_change import ExitReports
 from bridge.rewrite.computable import EDGE
 from windows.databases.python_aggregates import PythonAggregate
-from windows.sql import table_names
+from windows.sql import number, table_names
+from windows.types import PYTHON_TYPES
 
 _NAMES: Mapping[type[exp.Expr], str] = {
     exp.Count: "count",
@@ -96,7 +97,7 @@ class AggregateFunctions(NamedTuple):
     def _edge(self, name: str, node: exp.Expr, content: WindowContent, types: Sequence[str]) -> ColumnAggregate:
         """The value of the oldest or the newest row, by the numbers of the rows."""
         inner, place = map(content.name_of, node.expressions)
-        if inner is None or place != "seq" or types[content.place(inner)] not in KINDS.keys() & self.proven:
+        if inner is None or place != "seq" or types[content.place(inner)] not in PYTHON_TYPES.keys() & self.proven:
             raise UnknownFormError
         return ColumnAggregate(name, inner, types[content.place(inner)])
 
@@ -297,7 +298,7 @@ class _AggregateRecognition:
                 counted = exp.select(exp.Count(this=exp.Star())).from_(node.this.args["from_"].this)
                 counted.set("where", node.this.args.get("where"))
                 refuse_other_clauses(node.this, ("expressions", "from_", "where"))
-                return exp.GT(this=self._sub_query(counted, alias), expression=exp.Literal.number(0))
+                return exp.GT(this=self._sub_query(counted, alias), expression=number(0))
             if isinstance(node, exp.SubqueryPredicate | exp.In) and node.find(exp.Select) is not None:
                 raise UnknownFormError  # it reads rows, not a value
             return self._sub_query(node.unnest(), alias) if isinstance(node, exp.Subquery) else node

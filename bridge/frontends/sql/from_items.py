@@ -13,9 +13,15 @@ from bridge.frontends.expressions import Qualifiers, aliases_of, single_expressi
 from bridge.frontends.sql.clauses import Clause, matching, window
 from bridge.frontends.sql.match_recognize import match_recognize
 from bridge.frontends.sql.refused import AFTER_FROM, NO_STREAM, REFUSED, STOPS, refuse_next
-from bridge.frontends.sql.times import times_of
-from bridge.frontends.sql.undecided import WINDOW_COLUMNS, RowsInWindows, decide
-from bridge.frontends.sql.window_functions import after_stream, check_time, in_from, is_after_stream, is_in_from
+from bridge.frontends.sql.streaming.times import times_of
+from bridge.frontends.sql.streaming.undecided import WINDOW_COLUMNS, RowsInWindows, decide
+from bridge.frontends.sql.streaming.window_functions import (
+    after_stream,
+    check_time,
+    in_from,
+    is_after_stream,
+    is_in_from,
+)
 from bridge.query.nodes import MatchRecognize, Node, Stream, source_name
 from windows.schema import Schema
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from bridge.frontends.clauses import positive_integer
 from bridge.frontends.cursor import Cursor
-from bridge.frontends.sql.distinct import distinct_rows
 from bridge.frontends.sql.from_items import Results
 from bridge.frontends.sql.refused import REFUSED, refuse_next
 from bridge.frontends.sql.select_core import SelectReader
-from bridge.frontends.sql.times import times_of
-from bridge.frontends.sql.undecided import decide
+from bridge.frontends.sql.streaming.select_list import distinct_rows
+from bridge.frontends.sql.streaming.times import times_of
+from bridge.frontends.sql.streaming.undecided import decide
 from bridge.query.nodes import Node, Union, Window
 from windows.extents import FirstRows
 

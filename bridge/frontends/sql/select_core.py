@@ -18,22 +18,34 @@ from bridge.frontends.expressions import (
     unchecked_list,
     without_aliases,
 )
-from bridge.frontends.sql.bounds import OF_ROWS, bounds_among
-from bridge.frontends.sql.distinct import distinct_rows
-from bridge.frontends.sql.emit import on_change, step_final
+from bridge.frontends.sql.clauses import on_change, step_final
 from bridge.frontends.sql.from_items import FromClause, Join, ReadQuery, Results, aliased, condition
-from bridge.frontends.sql.grouping_sets import column_in_set, grouping_sets, in_set, is_grouping_set
-from bridge.frontends.sql.joins import OuterJoin, inner_join, joins_windows, outer_join, versioned_join, window_join
-from bridge.frontends.sql.over_range import OverRange, is_range
-from bridge.frontends.sql.over_rows import NUMBERS, OverRows, give_places, has_over, without_over
-from bridge.frontends.sql.ranks import FirstOfRank, RankedRows, limit_in, ranking_of
 from bridge.frontends.sql.refused import GROUPINGS, NO_STREAM, STOPS, refuse_next
-from bridge.frontends.sql.select_list import is_star, standard, unaliased, with_time_named
-from bridge.frontends.sql.time_values import arithmetic_of
-from bridge.frontends.sql.times import times_of, without_time
-from bridge.frontends.sql.undecided import START, RowsInWindows, decide, truncation
-from bridge.frontends.sql.window_functions import WindowFunction, in_group_by, is_in_group_by
-from bridge.frontends.sql.window_groups import Grouping, conjuncts, group_by_windows, regroup_by_windows, with_columns
+from bridge.frontends.sql.streaming.bounds import OF_ROWS, bounds_among
+from bridge.frontends.sql.streaming.grouping_sets import column_in_set, grouping_sets, in_set, is_grouping_set
+from bridge.frontends.sql.streaming.joins import (
+    OuterJoin,
+    inner_join,
+    joins_windows,
+    outer_join,
+    versioned_join,
+    window_join,
+)
+from bridge.frontends.sql.streaming.over_range import OverRange, is_range
+from bridge.frontends.sql.streaming.over_rows import NUMBERS, OverRows, give_places, has_over, without_over
+from bridge.frontends.sql.streaming.ranks import FirstOfRank, RankedRows, limit_in, ranking_of
+from bridge.frontends.sql.streaming.select_list import distinct_rows, is_star, standard, unaliased, with_time_named
+from bridge.frontends.sql.streaming.time_values import arithmetic_of
+from bridge.frontends.sql.streaming.times import times_of, without_time
+from bridge.frontends.sql.streaming.undecided import START, RowsInWindows, decide, truncation
+from bridge.frontends.sql.streaming.window_functions import WindowFunction, in_group_by, is_in_group_by
+from bridge.frontends.sql.streaming.window_groups import (
+    Grouping,
+    conjuncts,
+    group_by_windows,
+    regroup_by_windows,
+    with_columns,
+)
 from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Union, Window
 
 _RANK = "row_rank"

@@ -14,8 +14,8 @@ from bridge.frontends.clauses import duration, schema
 from bridge.frontends.cursor import Cursor, Region, word_of
 from bridge.frontends.expressions import with_spelling_hint
 from bridge.frontends.sql.select import select
+from bridge.frontends.sql.streaming.tables import DeclaredTable, declared_table, named_as
 from bridge.frontends.sql.table_source import table_source
-from bridge.frontends.sql.tables import DeclaredTable, declared_table, named_as
 from bridge.frontends.statements import CreateQuery, CreateStream, CreateTableStream, Query, Statement
 from bridge.query.nodes import Node
 from bridge.query.scripts import into_table

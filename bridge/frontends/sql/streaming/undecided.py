@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor
-from bridge.frontends.sql.bounds import OF_ROWS, mark
-from bridge.frontends.sql.time_values import interval_ms, remainder
-from bridge.frontends.sql.window_functions import WindowFunction
+from bridge.frontends.sql.streaming.bounds import OF_ROWS, mark
+from bridge.frontends.sql.streaming.time_values import interval_ms, remainder
+from bridge.frontends.sql.streaming.window_functions import WindowFunction
 from bridge.query.expressions import col
 from bridge.query.nodes import Filter, Map, Node, Union, as_text
 

@@ -9,11 +9,11 @@ from typing import NoReturn
 
 from sqlglot import exp
 
-from bridge.frontends.sql.over_rows import OverRows
-from bridge.frontends.sql.time_values import interval_ms
-from bridge.frontends.sql.undecided import decide
-from bridge.frontends.sql.window_groups import EVENT_TIME, with_event_time
-from bridge.frontends.sql.window_ranks import over_columns
+from bridge.frontends.sql.streaming.over_rows import OverRows
+from bridge.frontends.sql.streaming.time_values import interval_ms
+from bridge.frontends.sql.streaming.undecided import decide
+from bridge.frontends.sql.streaming.window_groups import EVENT_TIME, with_event_time
+from bridge.frontends.sql.streaming.window_ranks import over_columns
 from bridge.query.epl_columns import SubqueryColumn
 from bridge.query.epl_output import RStream
 from bridge.query.expressions import col

@@ -9,9 +9,9 @@ from sqlglot import exp
 from bridge.check.interval_join import lifetimes, partner_times
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.expressions import all_of
-from bridge.frontends.sql.bounds import is_result
-from bridge.frontends.sql.undecided import END, START, RowsInWindows, decide
-from bridge.frontends.sql.window_groups import EVENT_TIME, conjuncts, with_event_time
+from bridge.frontends.sql.streaming.bounds import is_result
+from bridge.frontends.sql.streaming.undecided import END, START, RowsInWindows, decide
+from bridge.frontends.sql.streaming.window_groups import EVENT_TIME, conjuncts, with_event_time
 from bridge.query.epl_output import RStream
 from bridge.query.nodes import Correlate, Filter, Map, Node, Union, Window
 from windows.extents import Range, Rows

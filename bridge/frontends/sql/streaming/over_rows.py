@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor, Region, word_of
 from bridge.frontends.expressions import position_of
-from bridge.frontends.sql.undecided import decide
+from bridge.frontends.sql.streaming.undecided import decide
 from bridge.query.expressions import count
 from bridge.query.nodes import Aggregate, Node, Window
 from windows.extent import Extent

@@ -11,9 +11,9 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from bridge.frontends.expressions import all_of
-from bridge.frontends.sql.select_list import with_time_named
-from bridge.frontends.sql.undecided import RowsInWindows, bounds_at_end
-from bridge.frontends.sql.window_groups import with_event_time
+from bridge.frontends.sql.streaming.select_list import with_time_named
+from bridge.frontends.sql.streaming.undecided import RowsInWindows, bounds_at_end
+from bridge.frontends.sql.streaming.window_groups import with_event_time
 from bridge.query.epl_output import OrderLimitDistinct
 from bridge.query.expressions import col, count
 from bridge.query.nodes import Aggregate, Filter, Map, Node, Window

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from bridge.check.row_pattern import level_of_caller
 from bridge.frontends.cursor import Cursor
-from bridge.frontends.sql.distinct import names_of
+from bridge.frontends.sql.streaming.select_list import names_of
 from bridge.query.expressions import col
 from bridge.query.nodes import Map, Node
 from windows.schema import Attribute, Schema, TypeMismatch, canonical_type

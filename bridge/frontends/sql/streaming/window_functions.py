@@ -15,7 +15,7 @@ from sqlglot import TokenType, exp
 from bridge.frontends.clauses import duration
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.expressions import expression_list, without_aliases
-from bridge.frontends.sql.time_values import clock_ms
+from bridge.frontends.sql.streaming.time_values import clock_ms
 from windows.extents import Range
 
 _PARAMETERS = {

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from bridge.frontends.expressions import all_of
-from bridge.frontends.sql.bounds import OF_GROUPS, mark, mark_result
-from bridge.frontends.sql.undecided import END, START, TIME, RowsInWindows, bounds_at_end, moved, period_start
+from bridge.frontends.sql.streaming.bounds import OF_GROUPS, mark, mark_result
+from bridge.frontends.sql.streaming.undecided import END, START, TIME, RowsInWindows, bounds_at_end, moved, period_start
 from bridge.query.epl_output import OrderLimitDistinct, RStream
 from bridge.query.expressions import col, count
 from bridge.query.nodes import Aggregate, Filter, Map, Node, Window

@@ -9,12 +9,12 @@ from typing import NoReturn
 from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor
-from bridge.frontends.sql.bounds import OF_ROWS, bounds_among
-from bridge.frontends.sql.over_rows import NUMBERS, OverRows
-from bridge.frontends.sql.times import times_of, without_time
-from bridge.frontends.sql.undecided import RowsInWindows, UndecidedNode, decide
-from bridge.frontends.sql.window_groups import EVENT_TIME, Grouping, group_by_windows
-from bridge.frontends.sql.window_ranks import Numbering, end_of, last_of_rows, over_columns, term_of
+from bridge.frontends.sql.streaming.bounds import OF_ROWS, bounds_among
+from bridge.frontends.sql.streaming.over_rows import NUMBERS, OverRows
+from bridge.frontends.sql.streaming.times import times_of, without_time
+from bridge.frontends.sql.streaming.undecided import RowsInWindows, UndecidedNode, decide
+from bridge.frontends.sql.streaming.window_groups import EVENT_TIME, Grouping, group_by_windows
+from bridge.frontends.sql.streaming.window_ranks import Numbering, end_of, last_of_rows, over_columns, term_of
 from bridge.query.epl_columns import SubqueryColumn
 from bridge.query.expressions import col, count
 from bridge.query.nodes import Aggregate, Filter, Map, Node, Window, as_text

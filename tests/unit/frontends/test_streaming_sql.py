@@ -190,3 +190,36 @@ def test_windows_of_single_rows_are_not_grouped_again() -> None:
     with pytest.raises(QueryError, match="directly over the window function") as refused:
         parse(f"SELECT COUNT(*) AS n FROM ({inner}) GROUP BY window_end")
     assert refused.value.text is not None and refused.value.text[refused.value.position or 0 :] == "window_end"
+
+
+VIEWS = {
+    "renamed": "SELECT ts AS at, v FROM s",
+    "of_view": "SELECT COUNT(*) AS n FROM TUMBLE(TABLE renamed, DESCRIPTOR(at), INTERVAL '5' MILLISECOND) GROUP BY window_end",
+    "tumbled": "SELECT k, window_end, SUM(v) AS t FROM TUMBLE(TABLE s, DESCRIPTOR(ts), INTERVAL '5' MILLISECOND) "
+    "GROUP BY k, window_end",
+    "of_groups": "SELECT COUNT(*) AS n, MAX(t) AS most FROM tumbled GROUP BY window_end",
+}
+"""Queries that read others by name: one by the time that it has renamed, one by the windows of its groups."""
+
+
+def test_queries_that_exist_are_views(embedded: Database) -> None:
+    found: list[tuple[str, int, object]] = []
+    with embedded.connect() as cep:
+        cep.register_stream("s", "k VARCHAR, v INTEGER")
+        for name, text in VIEWS.items():
+            cep.create_query(name, text)
+            cep.add_output_processor(
+                name, lambda event, name=name: found.append((name, event.timestamp, [*event.payload.values()]))
+            )
+        cep.push_events("s", [(["a", 1], 1), (["b", 2], 2), (["a", 4], 4)])
+        cep.advance_time(5)
+    assert sorted(found)[:2] == [("of_groups", 5, [2, 5]), ("of_view", 5, [3])]
+
+
+def test_queries_of_a_mapping_are_views() -> None:
+    events = [({"k": k, "v": v}, ts) for k, v, ts in (("a", 1, 1), ("b", 2, 2), ("a", 4, 4))]
+    found = bridge.replay({"s": events}, VIEWS, schemas={"s": "k VARCHAR, v INTEGER"}, end=5)
+    assert [found[name].to_pylist() for name in ("of_view", "of_groups")] == [
+        [{"ts": 5, "n": 3}],
+        [{"ts": 5, "n": 2, "most": 5}],
+    ]

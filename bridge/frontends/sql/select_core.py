@@ -41,8 +41,8 @@ from bridge.frontends.sql.streaming.undecided import START, RowsInWindows, decid
 from bridge.frontends.sql.streaming.window_functions import WindowFunction, in_group_by, is_in_group_by
 from bridge.frontends.sql.streaming.window_groups import (
     Grouping,
-    conjuncts,
     group_by_windows,
+    parts_of,
     regroup_by_windows,
     with_columns,
 )
@@ -342,7 +342,7 @@ class SelectReader:
         return over.node(below, without_time(below, self.columns), self.qualify)
 
     def _of_ranked(self, rows: RankedRows) -> Node:
-        conditions = conjuncts(self.conditions)
+        conditions = parts_of(self.conditions)
 
         def is_number(node: exp.Expr) -> bool:
             return isinstance(node, exp.Column) and node.name.lower() == rows.name.lower()

@@ -27,6 +27,9 @@ TRANSLATIONS = {
     f"SELECT COUNT(*) AS n FROM {TUMBLE} WHERE v > 1 AND window_start >= TIMESTAMP '1970-01-01 00:01:00' GROUP BY window_end": (
         f"SELECT n FROM (SELECT COUNT(*) AS n FROM (SELECT * FROM s WHERE v > 1) {WINDOWS}) WHERE (ts - 10000) >= 60000"
     ),
+    f"SELECT COUNT(*) AS n FROM {TUMBLE} WHERE (v > 1 AND (window_end > 5 AND k = 'a')) GROUP BY window_end": (
+        f"SELECT n FROM (SELECT COUNT(*) AS n FROM (SELECT * FROM s WHERE v > 1 AND k = 'a') {WINDOWS}) WHERE ts > 5"
+    ),
     f"SELECT MIN(ts) AS first FROM {TUMBLE} GROUP BY window_end": (
         f"SELECT MIN(event_ts) AS first FROM (SELECT *, ts AS event_ts FROM s) {WINDOWS}"
     ),

@@ -11,7 +11,7 @@ from bridge.frontends.cursor import Cursor
 from bridge.frontends.expressions import all_of
 from bridge.frontends.sql.streaming.bounds import is_result
 from bridge.frontends.sql.streaming.undecided import END, START, RowsInWindows, decide
-from bridge.frontends.sql.streaming.window_groups import EVENT_TIME, conjuncts, with_event_time
+from bridge.frontends.sql.streaming.window_groups import EVENT_TIME, parts_of, with_event_time
 from bridge.query.epl_output import RStream
 from bridge.query.nodes import Correlate, Filter, Map, Node, Union, Window
 from windows.extents import Range, Rows
@@ -121,7 +121,7 @@ def joins_windows(inputs: Inputs, conditions: tuple[exp.Expr, ...]) -> bool:
     """Whether two window functions are joined by the bounds of their windows."""
     if len(inputs) != 2 or not all(isinstance(node, RowsInWindows) for _, node in inputs):
         return False
-    return any(_equates(condition, inputs, bound) for condition in conjuncts(conditions) for bound in (START, END))
+    return any(_equates(condition, inputs, bound) for condition in parts_of(conditions) for bound in (START, END))
 
 
 def window_join(cursor: Cursor, inputs: Inputs, conditions: tuple[exp.Expr, ...], position: int) -> Correlate:
@@ -207,7 +207,7 @@ def versioned_join(
 def _keys(on: tuple[exp.Expr, ...], alias: str) -> tuple[exp.Expr, ...]:
     """The columns of an input that ON equates with the other input."""
     keys = []
-    for condition in conjuncts(on):
+    for condition in parts_of(on):
         sides = [condition.this, condition.expression] if isinstance(condition, exp.EQ) else []
         own = [side for side in sides if isinstance(side, exp.Column) and side.table.lower() == alias.lower()]
         if len(own) == 1:

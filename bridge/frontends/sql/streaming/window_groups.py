@@ -14,7 +14,7 @@ from bridge.query.epl_output import OrderLimitDistinct, RStream
 from bridge.query.expressions import col, count
 from bridge.query.nodes import Aggregate, Filter, Map, Node, Window
 from windows.extents import Now, Session
-from windows.sql import with_operands
+from windows.sql import conjuncts, with_operands
 
 EVENT_TIME, _SESSION_TIME = "event_ts", "session_ts"
 """The columns with the time of a row in a window that jumps, and in a session."""
@@ -37,15 +37,15 @@ def group_by_windows(rows: RowsInWindows, by: Grouping) -> Node:
     ...             "GROUP BY window_start, window_end"))
     SELECT ts - 1000 AS window_start, n FROM (SELECT COUNT(*) AS n FROM s WINDOW(RANGE 1000 MS SLIDE 1000 MS))
     """
-    by = by._replace(conditions=conjuncts(by.conditions), having=conjuncts(by.having))
-    before = [condition for condition in by.conditions if not rows.has_bound(condition)]
+    conditions, by = parts_of(by.conditions), by._replace(having=parts_of(by.having))
+    before = [condition for condition in conditions if not rows.has_bound(condition)]
     below = Filter(rows.input, all_of(tuple(before))) if before else rows.input
     timed = _timed(rows, by)
     if timed != by:  # in a window that jumps, ts is the time of the jump
         below = with_event_time(below)
         by = timed
     having = [condition for condition in by.having if not rows.has_bound(condition)]
-    after = [condition for condition in (*by.conditions, *by.having) if rows.has_bound(condition)]
+    after = [condition for condition in (*conditions, *by.having) if rows.has_bound(condition)]
     windows = _windows(rows, below, by.keys)
     if windows.once_per_instant is not None:  # earlier results of the instant are of a part of the group
         having, after = [], [*after, *having]
@@ -91,11 +91,9 @@ def regroup_by_windows(
     return Map(Filter(last, all_of(kept)) if kept else last, listed)
 
 
-def conjuncts(conditions: tuple[exp.Expr, ...]) -> tuple[exp.Expr, ...]:
-    """The parts that AND joins."""
-    return tuple(
-        part for each in conditions for part in (each.flatten(unnest=False) if isinstance(each, exp.And) else [each])
-    )
+def parts_of(conditions: tuple[exp.Expr, ...]) -> tuple[exp.Expr, ...]:
+    """The conditions, each part that AND joins by itself."""
+    return tuple(part for condition in conditions for part in conjuncts(condition))
 
 
 def _timed(rows: RowsInWindows, by: Grouping) -> Grouping:

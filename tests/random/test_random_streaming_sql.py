@@ -166,6 +166,7 @@ def first_by_value(by: random.Random) -> tuple[str, Callable[[list[Event]], list
 def numbers_in_windows(by: random.Random) -> tuple[str, Callable[[list[Event]], list[Result]]]:
     size, least, count = by.randrange(2, 20), by.randrange(1, 3), by.randrange(2, 4)
     per_key, descending = by.random() < 0.6, by.random() < 0.5
+    function = by.choice(["ROW_NUMBER", "RANK", "DENSE_RANK"])
 
     def value(event: Event) -> int:
         least = 0 if event.v is None else event.v  # NULL is least
@@ -179,12 +180,16 @@ def numbers_in_windows(by: random.Random) -> tuple[str, Callable[[list[Event]], 
         return [
             (start + size, event.k, event.v, event.ts, start, number)
             for (start, _), of in parts.items()
-            for number, event in enumerate(sorted(of, key=value), 1)  # equal ones by arrival
-            if least <= number <= count
+            for place, event in enumerate(sorted(of, key=value), 1)  # equal ones by arrival
+            if least <= (number := number_of(place, event, of)) <= count
         ]
 
+    def number_of(place: int, event: Event, of: list[Event]) -> int:
+        before = [value(each) for each in of if value(each) < value(event)]
+        return {"ROW_NUMBER": place, "RANK": 1 + len(before), "DENSE_RANK": 1 + len(set(before))}[function]
+
     keys, order = ", k" if per_key else "", " DESC" if descending else ""
-    over = f"ROW_NUMBER() OVER (PARTITION BY window_start, window_end{keys} ORDER BY v{order})"
+    over = f"{function}() OVER (PARTITION BY window_start, window_end{keys} ORDER BY v{order})"
     inner = f"SELECT k, v, ts, window_start, {over} AS rn FROM TUMBLE(TABLE s, DESCRIPTOR(ts), {ms(size)})"
     return f"SELECT k, v, ts AS t, window_start, rn FROM ({inner}) WHERE rn BETWEEN {least} AND {count}", expected
 

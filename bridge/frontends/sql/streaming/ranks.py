@@ -198,7 +198,8 @@ class FirstOfRank:
         keys = tuple(key for key in self.keys if not rows.has_bound(key))
         (first, *others), listed = self.order, self._with_event_time()
         by_time = isinstance(first.this, exp.Column) and first.this.name.lower() in times_of(self.cursor, rows.input)
-        if by_time and not others and (self.least, self.count) == (1, 1):
+        is_number = isinstance(self.kind, exp.RowNumber)
+        if by_time and not others and is_number and (self.least, self.count) == (1, 1):
             if self.numbered:
                 listed = self._listed(listed, exp.Literal.number(1))
             function = exp.Last if first.args.get("desc") else exp.First
@@ -218,8 +219,9 @@ class FirstOfRank:
         return self._numbered(Numbering(below, columns, keys, self.order), None)
 
     def _numbered(self, numbering: Numbering, rows: RowsInWindows | None) -> Node:
-        if not isinstance(self.kind, exp.RowNumber):
-            self._fail(f"{self.kind.sql_name()} in windows is not supported: ROW_NUMBER() is")
+        if isinstance(self.kind, exp.DenseRank) and len(self.order) > 1:
+            self._fail("DENSE_RANK by several values is not supported: RANK() is")
+        numbering = numbering._replace(kind=type(self.kind))
         name = self.rows.name if self.numbered else None
         return numbering.node((self.least, self.count), name, self.rows.with_number, rows)
 

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor
+from bridge.frontends.expressions import all_of
 from bridge.frontends.sql.streaming.undecided import RowsInWindows, decide
 from bridge.query.expressions import col
-from bridge.query.nodes import Aggregate, Filter, Map, Node, Union, Window
+from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Union, Window
 from windows.extents import FirstRows
 
 
@@ -62,6 +63,28 @@ def distinct_rows(cursor: Cursor, node: Node, position: int, what: str = "DISTIN
     if names is None:
         cursor.fail(f"{what} wants the columns by name: SELECT a, b instead of *", position)
     return Window(node, FirstRows(1), tuple(map(col, names)))
+
+
+def rows_of_both(cursor: Cursor, left: Node, right: Node, position: int) -> Node:
+    """Each row that two queries have, once, as soon as both have it.
+
+    >>> from bridge.frontends.sql.statements import parse
+    >>> print(parse("SELECT a FROM s INTERSECT SELECT b FROM t"))
+    SELECT l.a AS a FROM (SELECT a FROM s) WINDOW(PARTITION BY a FIRST ROWS 1) AS l, \
+(SELECT b FROM t) WINDOW(PARTITION BY b FIRST ROWS 1) AS r WHERE l.a IS NOT DISTINCT FROM r.b
+    """
+    inputs = [
+        (alias, distinct_rows(cursor, node, position, "INTERSECT")) for alias, node in (("l", left), ("r", right))
+    ]
+    own, others = (names_of(node) or [] for _, node in inputs)
+    if len(own) != len(others):
+        cursor.fail(f"INTERSECT wants as many columns on both sides, not {len(own)} and {len(others)}", position)
+    same = [
+        exp.NullSafeEQ(this=col(mine, of="l"), expression=col(its, of="r"))
+        for mine, its in zip(own, others, strict=True)
+    ]
+    columns = tuple(exp.alias_(col(name, of="l"), col(name).this) for name in own)
+    return Map(Correlate(tuple(inputs), all_of(tuple(same))), columns)
 
 
 def names_of(node: Node) -> list[str] | None:

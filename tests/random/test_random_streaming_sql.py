@@ -106,6 +106,51 @@ def sessions(by: random.Random) -> tuple[str, Callable[[list[Event]], list[Resul
     return f"SELECT {columns} FROM {call} GROUP BY k, window_start, window_end", expected
 
 
+def windows_of_windows(by: random.Random) -> tuple[str, Callable[[list[Event]], list[Result]]]:
+    small, step, gap = by.randrange(1, 7), by.randrange(1, 9), by.randrange(1, 12)
+    kind, size = by.choice(["HOP", "CUMULATE", "SESSION"]), step * by.randrange(1, 4)
+
+    def expected(events: list[Event]) -> list[Result]:
+        counts = grouped(
+            (start, start + small, event) for event in events for start in windows_of(event.ts, small, small, 0)
+        )
+        rows = sorted((end - 1, len(of)) for (_, end, _), of in counts)  # by window_time
+        if kind == "SESSION":
+            return [(start, end, n, end + 2) for start, end, n in sessions_of(rows)]
+        found: dict[tuple[int, int], int] = {}
+        for time, n in rows:
+            for start, end in bounds(time):
+                found[start, end] = found.get((start, end), 0) + n
+        return [(start, end, n, end + 1) for (start, end), n in found.items()]
+
+    def bounds(time: int) -> Iterator[tuple[int, int]]:
+        if kind == "HOP":
+            yield from ((start, start + size) for start in windows_of(time, size, step, 0))
+        for start in windows_of(time, size, size, 0) if kind == "CUMULATE" else ():
+            yield from ((start, end) for end in range(start + step, start + size + 1, step) if time < end)
+
+    def sessions_of(rows: list[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
+        for place, (start, n) in enumerate(rows):
+            if place and start - rows[place - 1][0] <= gap:
+                continue
+            end = start
+            for time, more in rows[place + 1 :]:
+                if time - end > gap:
+                    break
+                end, n = time, n + (more if time >= start else 0)
+            yield start, end + gap, n
+
+    inner = (
+        f"SELECT window_time AS at, COUNT(*) AS n FROM TUMBLE(TABLE s, DESCRIPTOR(ts), {ms(small)}) "
+        "GROUP BY k, window_start, window_end"
+    )
+    sizes = ms(gap) if kind == "SESSION" else f"{ms(step)}, {ms(size)}"
+    call = f"{kind}(({inner}), DESCRIPTOR(at), {sizes})"
+    columns = "window_start, window_end, SUM(n) AS n"
+    text = f"SELECT {columns} FROM {call} GROUP BY window_start, window_end"
+    return text, lambda events: [(ts, start, end, n) for start, end, n, ts in expected(events)]
+
+
 def over_rows(by: random.Random) -> tuple[str, Callable[[list[Event]], list[Result]]]:
     before = by.randrange(0, 4)
     back = by.randrange(0, before + 1)
@@ -243,7 +288,17 @@ def total(events: list[Event]) -> int | None:
 
 # The test -------------------------------------------------------------------------------------------------------------
 
-RULES = [hopping, cumulating, sessions, over_rows, over_ranges, first_by_value, numbers_in_windows, outer_joins]
+RULES = [
+    hopping,
+    cumulating,
+    sessions,
+    windows_of_windows,
+    over_rows,
+    over_ranges,
+    first_by_value,
+    numbers_in_windows,
+    outer_joins,
+]
 
 
 @pytest.mark.some_databases(1)

@@ -13,14 +13,14 @@ from bridge.frontends.expressions import Qualifiers, aliases_of, single_expressi
 from bridge.frontends.sql.clauses import Clause, matching, window
 from bridge.frontends.sql.match_recognize import match_recognize
 from bridge.frontends.sql.refused import AFTER_FROM, NO_STREAM, REFUSED, STOPS, refuse_next
-from bridge.frontends.sql.streaming.times import times_of
+from bridge.frontends.sql.streaming.times import lags_of
 from bridge.frontends.sql.streaming.undecided import WINDOW_COLUMNS, RowsInWindows, decide
 from bridge.frontends.sql.streaming.window_functions import (
     after_stream,
-    check_time,
     in_from,
     is_after_stream,
     is_in_from,
+    lag_of,
 )
 from bridge.query.nodes import MatchRecognize, Node, Stream, source_name
 from windows.schema import Schema
@@ -122,8 +122,8 @@ class FromClause:
         function, time, time_position = in_from(self.cursor, lambda cursor: found.append(self._source()))
         name, node = found[0]
         node = decide(self.cursor, node)
-        check_time(self.cursor, time, time_position, times_of(self.cursor, node))
-        return name, RowsInWindows(node, function, position=position)
+        lag = lag_of(self.cursor, time, time_position, lags_of(self.cursor, node))
+        return name, RowsInWindows(node, function.lagging(lag), position=position)
 
     def _source(self) -> tuple[str | None, Node]:
         return self._subquery() if self.cursor.word() == "(" else self._named()

@@ -36,7 +36,7 @@ from bridge.frontends.sql.streaming.over_rows import NUMBERS, OverRows, give_pla
 from bridge.frontends.sql.streaming.ranks import FirstOfRank, RankedRows, limit_in, ranking_of
 from bridge.frontends.sql.streaming.select_list import distinct_rows, is_star, standard, unaliased, with_time_named
 from bridge.frontends.sql.streaming.time_values import arithmetic_of
-from bridge.frontends.sql.streaming.times import times_of, without_time
+from bridge.frontends.sql.streaming.times import lags_of, times_of, without_time
 from bridge.frontends.sql.streaming.undecided import START, RowsInWindows, decide, truncation
 from bridge.frontends.sql.streaming.window_functions import WindowFunction, in_group_by, is_in_group_by
 from bridge.frontends.sql.streaming.window_groups import (
@@ -155,7 +155,7 @@ class SelectReader:
             if is_grouping_set(cursor):
                 self._read_sets()
             elif is_in_group_by(cursor):
-                self._set_function(in_group_by(cursor, times_of(cursor, _below(self.rows))))
+                self._set_function(in_group_by(cursor, lags_of(cursor, _below(self.rows))))
             else:
                 keys += self._key()
             if not cursor.take(","):

@@ -87,7 +87,7 @@ def test_translations(text: str) -> None:
 
 REFUSED = """
 SELECT COUNT(*) FROM TUMBLE(TABLE s, DESCRIPTOR(¦proctime), INTERVAL '1' SECOND) GROUP BY window_end | connect(clock='system')
-SELECT COUNT(*) FROM TUMBLE(TABLE s, DESCRIPTOR(¦window_time), INTERVAL '1' SECOND) GROUP BY window_end | results of windows
+SELECT COUNT(*) FROM TUMBLE(TABLE s, DESCRIPTOR(¦window_time), INTERVAL '1' SECOND) GROUP BY window_end | which is ts
 SELECT COUNT(*) FROM TUMBLE(TABLE s, DESCRIPTOR(ts), ¦INTERVAL '1' MONTH) GROUP BY window_end        | days or less
 SELECT COUNT(*) FROM TUMBLE(TABLE s, DESCRIPTOR(ts), ¦INTERVAL '1:2:3' MINUTE TO SECOND) GROUP BY window_end | do not fit
 SELECT COUNT(*) FROM TUMBLE(TABLE s, DESCRIPTOR(ts)¦) GROUP BY window_end                            | SIZE

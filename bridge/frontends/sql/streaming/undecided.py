@@ -126,6 +126,7 @@ def with_bounds(node: Node, function: WindowFunction, columns: tuple[tuple[str, 
     branches = []
     for start, end, condition in _windows_of_row(function):
         kept = node if condition is None else Filter(node, condition)
+        start, end = moved(start, -function.lag), moved(end, -function.lag)
         values = {START: start, END: end, TIME: moved(end, -1)}
         branches.append(
             Map(
@@ -171,9 +172,9 @@ def moved(time: exp.Expr, by: int) -> exp.Expr:
 
 
 def bounds_at_end(function: WindowFunction) -> dict[str, exp.Expr]:
-    """The bounds of a window of TUMBLE or HOP over the ts of its results, which is its end."""
-    ts = exp.column("ts")
-    return {START: moved(ts, -function.size), END: ts, TIME: moved(ts, -1)}
+    """The bounds of a window of TUMBLE or HOP over the ts of its results, which is its end plus the lag of its time."""
+    ts, lag = exp.column("ts"), function.lag
+    return {START: moved(ts, -function.size - lag), END: moved(ts, -lag), TIME: moved(ts, -1 - lag)}
 
 
 def period_start(function: WindowFunction) -> exp.Expr:

@@ -7,7 +7,7 @@ BY, as `TUMBLE(ts, INTERVAL '10' SECOND)`; and after a stream, as ksqlDB's `WIND
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, NoReturn
 
 from sqlglot import TokenType, exp
@@ -33,7 +33,8 @@ _MOST_COPIES = 1000
 class WindowFunction:
     """A window function with its durations in milliseconds. `keys`: what SESSION is partitioned by.
 
-    `slide` is the distance of two starts; for CUMULATE it is the step. SESSION has its gap in `size`.
+    `slide` is the distance of two starts; for CUMULATE it is the step. SESSION has its gap in `size`. If the time column is
+    `lag` before ts, all bounds are those of the column plus the lag, as windows are by ts.
     """
 
     kind: str
@@ -41,6 +42,7 @@ class WindowFunction:
     slide: int
     offset: int = 0
     keys: tuple[exp.Expr, ...] = ()
+    lag: int = 0
 
     @property
     def extent(self) -> Range:
@@ -50,6 +52,11 @@ class WindowFunction:
         'RANGE 10000 MS SLIDE 4000 MS OFFSET 2000 MS'
         """
         return Range(self.size, self.slide, (self.offset + self.size) % self.slide)
+
+    def lagging(self, lag: int) -> WindowFunction:
+        """The same windows by a time column that is `lag` before ts."""
+        period = self.slide if self.kind == "HOP" else self.size
+        return dataclasses.replace(self, offset=(self.offset + lag) % period, lag=lag) if lag else self
 
     @property
     def copies(self) -> int:
@@ -168,12 +175,12 @@ def is_in_group_by(cursor: Cursor) -> bool:
     return cursor.word() in _PARAMETERS and cursor.word(1) == "("
 
 
-def in_group_by(cursor: Cursor, times: Collection[str] = ("ts",)) -> WindowFunction:
-    """Steps over `HOP(ts, INTERVAL '5' SECOND, INTERVAL '10' SECOND)`."""
+def in_group_by(cursor: Cursor, lags: Mapping[str, int]) -> WindowFunction:
+    """Steps over `HOP(ts, INTERVAL '5' SECOND, INTERVAL '10' SECOND)`. `lags`: the columns that are times, see `lags_of`."""
     kind, start = cursor.word(), cursor.position
     cursor.at += 1
     cursor.expect("(")
-    check_time(cursor, *_time_column(cursor), times)
+    lag = lag_of(cursor, *_time_column(cursor), lags)
     durations = {}
     for name in _PARAMETERS[kind]:
         cursor.expect(",", f" ({kind} wants {' and '.join(_PARAMETERS[kind])})")
@@ -181,7 +188,7 @@ def in_group_by(cursor: Cursor, times: Collection[str] = ("ts",)) -> WindowFunct
     if kind != "SESSION" and cursor.take(","):
         durations["OFFSET"] = window_duration(cursor, signed=True)
     cursor.expect(")")
-    return function_of(cursor, kind, durations, start)
+    return function_of(cursor, kind, durations, start).lagging(lag)
 
 
 def is_after_stream(cursor: Cursor) -> bool:
@@ -280,10 +287,11 @@ def _negated(cursor: Cursor, text: str) -> int:
     return found
 
 
-def check_time(cursor: Cursor, name: str, position: int, times: Collection[str]) -> None:
-    """Fails at a column that is not the time of the events."""
-    if name.lower() not in times:
+def lag_of(cursor: Cursor, name: str, position: int, lags: Mapping[str, int]) -> int:
+    """How many milliseconds a time column is before ts. Fails at a column that is not a time."""
+    if name.lower() not in lags:
         _refuse_time(cursor, name, position)
+    return lags[name.lower()]
 
 
 def _refuse_time(cursor: Cursor, name: str, position: int) -> NoReturn:
@@ -291,12 +299,6 @@ def _refuse_time(cursor: Cursor, name: str, position: int) -> NoReturn:
         cursor.fail(
             f"{name!r} is not the time of the events: the clock would give other rows in a replay; write DESCRIPTOR(ts), "
             "and connect(clock='system') for time that passes by the clock",
-            position,
-        )
-    if name.lower() in ("window_time", "window_end", "window_start"):
-        cursor.fail(
-            f"windows over the results of windows by {name} are not supported: their time is ts, the end of their "
-            "window, at which the next window begins; group the events themselves by the larger window",
             position,
         )
     cursor.fail(f"{name!r} is not the time of the events, which is ts: write DESCRIPTOR(ts)", position)

@@ -10,6 +10,7 @@ from sqlglot import exp
 from bridge.frontends.expressions import all_of
 from bridge.frontends.sql.streaming.bounds import OF_GROUPS, mark, mark_result
 from bridge.frontends.sql.streaming.undecided import END, START, TIME, RowsInWindows, bounds_at_end, moved, period_start
+from bridge.frontends.sql.streaming.window_functions import WindowFunction
 from bridge.query.epl_output import OrderLimitDistinct, RStream
 from bridge.query.expressions import col, count
 from bridge.query.nodes import Aggregate, Filter, Map, Node, Window
@@ -130,25 +131,25 @@ class _Windows(NamedTuple):
 def _windows(rows: RowsInWindows, below: Node, keys: tuple[exp.Expr, ...]) -> _Windows:
     function, ts = rows.function, exp.column("ts")
     if function.kind == "SESSION":
-        return _sessions(function.size, below, keys)
+        return _sessions(function, below, keys)
     if function.kind == "CUMULATE":
         # The content is that of the last `size` milliseconds, in which two periods may meet: each is a group.
         start = col("window_start")
         node = Window(Map(below, (exp.Star(), exp.alias_(period_start(function), "window_start"))), function.extent)
         inside = exp.LTE(this=ts, expression=moved(start, function.size))
-        bounds = {START: start, END: ts, TIME: moved(ts, -1)}
+        bounds = bounds_at_end(function) | {START: moved(start, -function.lag)}
         return _Windows(node, (*keys, start), bounds, (start,), (inside,))
     return _Windows(Window(below, function.extent), keys, bounds_at_end(function))
 
 
-def _sessions(gap: int, below: Node, keys: tuple[exp.Expr, ...]) -> _Windows:
+def _sessions(function: WindowFunction, below: Node, keys: tuple[exp.Expr, ...]) -> _Windows:
     """All rows of a session leave its window together, a millisecond after its end: then they are grouped."""
     timed = Map(below, (exp.Star(), exp.alias_(exp.column("ts"), _SESSION_TIME)))
-    leaving = RStream(Window(timed, Session(gap + 1), keys))
+    leaving = RStream(Window(timed, Session(function.size + 1), keys))
     times = exp.column(_SESSION_TIME)
     ends = [exp.alias_(exp.Min(this=times.copy()), "window_start")]
-    ts = exp.column("ts")
-    bounds = {START: col("window_start"), END: moved(ts, -1), TIME: moved(ts, -2)}
+    ts, lag = exp.column("ts"), function.lag
+    bounds = {START: moved(col("window_start"), -lag), END: moved(ts, -1 - lag), TIME: moved(ts, -2 - lag)}
     return _Windows(Window(leaving, Now()), keys, bounds, tuple(ends), once_per_instant=keys)
 
 

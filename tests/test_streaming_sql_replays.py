@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.random.test_random_streaming_sql import END, RULES, events_of, outer_joins
+from tests.random.test_random_streaming_sql import END, OF_TWO_STREAMS, RULES, events_of
 from tests.support.streaming_histories import History, covering, history_of, operators, pairs_of_operators, replayed
 from tests.support.streaming_sql import Row, in_order
 from tests.test_streaming_sql_conformance import RUN, expected, name_of
@@ -41,10 +41,10 @@ def random_histories(seeds: range) -> tuple[dict[str, History], dict[str, list[R
             by = random.Random(name)
             text, rows = rule(by)
             events = sorted(events_of(by), key=lambda event: (event.ts, event.stream))
-            pushed = [event for event in events if event.stream == "s" or rule is outer_joins]
+            pushed = [event for event in events if event.stream == "s" or rule in OF_TWO_STREAMS]
             columns = {"k": "VARCHAR", "v": "INTEGER"}
             case = {
-                "streams": dict.fromkeys("st" if rule is outer_joins else "s", columns),
+                "streams": dict.fromkeys("st" if rule in OF_TWO_STREAMS else "s", columns),
                 "sql": text,
                 "events": [*((one.stream, one.ts, {"k": one.k, "v": one.v}) for one in pushed), ("time", END)],
             }

@@ -38,6 +38,14 @@ def ms(size: int) -> str:
     return f"INTERVAL '{size}' MILLISECOND"
 
 
+def reach(low: int, high: int) -> str:
+    """The condition that an event of t is from `low` to `high` after one of s."""
+    times = " AND ".join(
+        f"t.ts {sign} s.ts {'-' if by < 0 else '+'} {ms(abs(by))}" for sign, by in ((">=", low), ("<=", high))
+    )
+    return times.replace("+ " + ms(0), "").replace("- " + ms(0), "")
+
+
 # The rules ------------------------------------------------------------------------------------------------------------
 
 
@@ -137,7 +145,7 @@ def windows_of_windows(by: random.Random) -> tuple[str, Callable[[list[Event]], 
             for time, more in rows[place + 1 :]:
                 if time - end > gap:
                     break
-                end, n = time, n + (more if time >= start else 0)
+                end, n = time, n + more
             yield start, end + gap, n
 
     inner = (
@@ -264,12 +272,47 @@ def outer_joins(by: random.Random) -> tuple[str, Callable[[list[Event]], list[Re
             found += [(right.ts + max(-low, -1) + 1, None, right.v, None, right.ts) for right in alone]
         return found
 
-    times = " AND ".join(
-        f"t.ts {sign} s.ts {'-' if by < 0 else '+'} {ms(abs(by))}" for sign, by in ((">=", low), ("<=", high))
-    )
-    times = times.replace("+ " + ms(0), "").replace("- " + ms(0), "")
     columns = "s.v AS a, t.v AS b, s.ts AS since, t.ts AS until"
-    return f"SELECT {columns} FROM s {kind} JOIN t ON s.k = t.k AND {times}", expected
+    return f"SELECT {columns} FROM s {kind} JOIN t ON s.k = t.k AND {reach(low, high)}", expected
+
+
+def semi_joins(by: random.Random) -> tuple[str, Callable[[list[Event]], list[Result]]]:
+    low = by.randrange(-12, 6)
+    high = low + by.randrange(0, 12)
+    is_anti = by.random() < 0.5
+
+    def expected(events: list[Event]) -> list[Result]:
+        s, t = ([event for event in events if event.stream == stream] for stream in "st")
+        found: list[Result] = []
+        for row in s:
+            partners = [each.ts for each in t if each.k == row.k is not None and low <= each.ts - row.ts <= high]
+            if is_anti and not partners:
+                found.append((row.ts + max(high, -1) + 1, row.k, row.v, row.ts))
+            if partners and not is_anti:
+                found.append((max(row.ts, min(partners)), row.k, row.v, row.ts))
+        return found
+
+    word = by.choice(["NOT EXISTS (SELECT *"] if is_anti else ["EXISTS (SELECT *", "k IN (SELECT k"])
+    equal = "" if word.startswith("k") else "s.k = t.k AND "
+    return f"SELECT k, v, ts AS since FROM s WHERE {word} FROM t WHERE {equal}{reach(low, high)})", expected
+
+
+def semi_joins_of_windows(by: random.Random) -> tuple[str, Callable[[list[Event]], list[Result]]]:
+    size, is_anti = by.randrange(1, 15), by.random() < 0.5
+
+    def expected(events: list[Event]) -> list[Result]:
+        s, t = ([event for event in events if event.stream == stream] for stream in "st")
+        return [
+            ((row.ts // size + 1) * size, row.v, row.ts, row.ts // size * size)
+            for row in s
+            if is_anti != any(row.k == each.k is not None and row.ts // size == each.ts // size for each in t)
+        ]
+
+    left, right = (f"(SELECT * FROM TUMBLE(TABLE {stream}, DESCRIPTOR(ts), {ms(size)}))" for stream in "st")
+    equal = "l.k = r.k AND l.window_start = r.window_start AND l.window_end = r.window_end"
+    word = "NOT EXISTS" if is_anti else "EXISTS"
+    text = f"SELECT v, ts AS at, window_start FROM {left} l WHERE {word} (SELECT 1 FROM {right} r WHERE {equal})"
+    return text, expected
 
 
 def grouped(rows: Iterator[tuple[int, int, Event]]) -> list[tuple[tuple[int, int, str | None], list[Event]]]:
@@ -288,17 +331,11 @@ def total(events: list[Event]) -> int | None:
 
 # The test -------------------------------------------------------------------------------------------------------------
 
+OF_TWO_STREAMS = [outer_joins, semi_joins, semi_joins_of_windows]
 RULES = [
-    hopping,
-    cumulating,
-    sessions,
-    windows_of_windows,
-    over_rows,
-    over_ranges,
-    first_by_value,
-    numbers_in_windows,
-    outer_joins,
-]
+    hopping, cumulating, sessions, windows_of_windows, over_rows, over_ranges, first_by_value, numbers_in_windows,
+    *OF_TWO_STREAMS,
+]  # fmt: skip
 
 
 @pytest.mark.some_databases(1)
@@ -308,7 +345,7 @@ def test_random_streaming_sql(rule: Any, seed: int, database: Database) -> None:
     by = random.Random(f"{rule.__name__} {seed}")
     text, expected = rule(by)
     events = events_of(by)
-    own = events if rule is outer_joins else [event for event in events if event.stream == "s"]
+    own = events if rule in OF_TWO_STREAMS else [event for event in events if event.stream == "s"]
     found: list[Result] = []
     with database.connect() as cep:
         for stream in "st":

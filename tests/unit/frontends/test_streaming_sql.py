@@ -109,6 +109,15 @@ SELECT a FROM (SELECT a, ROW_NUMBER() ¦OVER (ORDER BY a) AS n FROM s)          
 SELECT o.a FROM o ¦LEFT JOIN s ON o.a = s.a AND s.ts >= o.ts                                         | needs bounds of time
 SELECT ¦o.ts, s.a FROM o JOIN s ON s.ts BETWEEN o.ts AND o.ts + INTERVAL '1' SECOND                  | o.ts AS o_ts
 SELECT COUNT(*) FROM o ¦LEFT JOIN s ON s.ts BETWEEN o.ts AND o.ts + INTERVAL '1' SECOND              | join into a sub-query
+SELECT a FROM s WHERE ¦a NOT IN (SELECT a FROM t)                                                      | NOT EXISTS
+SELECT a FROM s WHERE a = 1 ¦OR a IN (SELECT a FROM t)                                                 | UNION
+SELECT a FROM s WHERE b AND (a IN (¦SELECT a FROM t))                                                  | conditions of WHERE
+SELECT a FROM s WHERE ¦EXISTS (SELECT 1 FROM s AS t WHERE t.a = s.a AND t.ts BETWEEN s.ts - 5 AND s.ts) | its own partner
+SELECT a FROM s WHERE EXISTS (SELECT MAX(a) FROM t ¦GROUP BY a)                                        | anything else into FROM
+SELECT * FROM s WHERE ¦NOT EXISTS (SELECT 1 FROM t WHERE t.a = s.a AND t.ts = s.ts)                    | name the columns
+SELECT a, ts FROM s WHERE ¦NOT EXISTS (SELECT 1 FROM t WHERE t.a = s.a AND t.ts = s.ts)                | ts AS t
+SELECT MAX(a) FROM s WHERE ¦NOT EXISTS (SELECT 1 FROM t WHERE t.a = s.a AND t.ts = s.ts)               | sub-query into FROM
+SELECT a FROM s WHERE ¦NOT EXISTS (SELECT 1 FROM t WHERE t.a = s.a)                                    | needs bounds of time
 SELECT o.a FROM o ¦RIGHT JOIN s FOR SYSTEM_TIME AS OF o.ts ON o.a = s.a                              | JOIN and LEFT JOIN are
 """
 
@@ -226,3 +235,24 @@ def test_queries_of_a_mapping_are_views() -> None:
         [{"ts": 5, "n": 3}],
         [{"ts": 5, "n": 2, "most": 5}],
     ]
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_semi_join_that_keeps_all_rows(together: bool, embedded: Database) -> None:
+    found: list[tuple[int, ...]] = []
+    with embedded.connect() as cep:
+        for stream in "st":
+            cep.register_stream(stream, "k INTEGER, v INTEGER")
+        cep.create_query(
+            "q",
+            """SELECT k, v, ts AS since FROM s WINDOW(UNBOUNDED)
+               WHERE v BETWEEN 1 AND 5 AND k IN (SELECT k FROM t WINDOW(UNBOUNDED) WHERE v > 0) AND v NOT IN (3)""",
+        )
+        cep.add_output_processor("q", lambda event: found.append((event.timestamp, *event.payload.values())))
+        events = [
+            ("s", [1, 1], 1), ("s", [1, 3], 2), ("s", [2, 2], 3), ("t", [1, 0], 4), ("t", [1, 7], 5), ("t", [1, 7], 5),
+            ("s", [1, 4], 6), ("s", [1, 6], 7), ("t", [None, 7], 8), ("s", [None, 2], 9), ("t", [2, 7], 10),
+        ]  # fmt: skip
+        for event in [events] if together else [[event] for event in events]:
+            cep.push_all(event)
+    assert found == [(5, 1, 1, 1), (6, 1, 4, 6), (10, 2, 2, 3)]

@@ -94,13 +94,15 @@ def _alone(
     decided = RStream(Window(timed, Range(wait))) if wait else timed
     partners = Window(join.inputs[1 - side][1], Range(max(wait + before, 0) + 1))
     inputs = ((kept, decided), (other, partners))
-    on, where, columns = (tuple(_timed(each, kept) for each in listed) for listed in (join.on, where, columns))
+    on, where, columns = (
+        tuple(with_event_time_of(kept, each) for each in listed) for listed in (join.on, where, columns)
+    )
     correlated = Correlate(inputs if side == 0 else inputs[::-1], all_of(on), frozenset({kept}), kept)
     nothing = exp.Is(this=exp.column("ts", table=other), expression=exp.Null())
     return _selected(correlated, (nothing, *where), columns)
 
 
-def _timed(expression: exp.Expr, alias: str) -> exp.Expr:
+def with_event_time_of(alias: str, expression: exp.Expr) -> exp.Expr:
     """The expression with the time of the event in place of the ts of an input."""
 
     def renamed(node: exp.Expr) -> exp.Expr:
@@ -131,12 +133,25 @@ def window_join(cursor: Cursor, inputs: Inputs, conditions: tuple[exp.Expr, ...]
     return Correlate((left, right), all_of(conditions))
 
 
+def content_in_windows(
+    cursor: Cursor, inputs: Inputs, conditions: tuple[exp.Expr, ...], position: int
+) -> tuple[Node, Node]:
+    """The rows of the first input at the end of their windows, with their own times, and all that may meet them there."""
+    size = _common_size(cursor, inputs, position)
+    _check_equal(cursor, inputs, conditions, position)
+    (_, kept), (_, other) = inputs
+    rows = Window(with_event_time(decide(cursor, kept)), Range(size, size, _offset(kept)))
+    return rows, Window(decide(cursor, other), Range(size + 1))  # at the boundary all of the window is there
+
+
+def _check_equal(cursor: Cursor, inputs: Inputs, conditions: tuple[exp.Expr, ...], position: int) -> None:
+    if not joins_windows(inputs, conditions):
+        cursor.fail("a join of windows has window_start = window_start AND window_end = window_end in ON", position)
+
+
 def _of_windows(cursor: Cursor, join: OuterJoin, where: tuple[exp.Expr, ...], columns: tuple[exp.Expr, ...]) -> Node:
     size = _common_size(cursor, join.inputs, join.position)
-    if not joins_windows(join.inputs, join.on):
-        cursor.fail(
-            "a join of windows has window_start = window_start AND window_end = window_end in ON", join.position
-        )
+    _check_equal(cursor, join.inputs, join.on, join.position)
     branches = list[Node]()
     for side in _SIDES[join.kind]:
         kept, other = join.inputs[side], join.inputs[1 - side]

@@ -114,6 +114,25 @@ def _whole(node: exp.Expr) -> int | None:
     return int(node.name) if isinstance(node, exp.Literal) and node.name.isdigit() and not node.is_string else None
 
 
+@dataclasses.dataclass(frozen=True)
+class QualifiedNumber:
+    """The number of rows that a QUALIFY limits."""
+
+    window: exp.Window
+    limit: tuple[int, int]
+
+
+def qualified_number(conditions: tuple[exp.Expr, ...]) -> QualifiedNumber | None:
+    """The number of rows that is all that QUALIFY limits."""
+    if len(conditions) != 1:
+        return None
+    windows = list(conditions[0].find_all(exp.Window))
+    limit = limit_in(conditions[0], lambda node: isinstance(node, exp.Window))
+    if len(windows) != 1 or limit is None or not isinstance(windows[0].this, NUMBERS):
+        return None
+    return QualifiedNumber(windows[0], limit)
+
+
 # The first n ----------------------------------------------------------------------------------------------------------
 
 

@@ -176,6 +176,32 @@ def over_rows(by: random.Random) -> tuple[str, Callable[[list[Event]], list[Resu
     return f"SELECT v, SUM(v) {over} AS total, COUNT(*) {over} AS n, {lag} AS was FROM s", expected
 
 
+def over_following(by: random.Random) -> tuple[str, Callable[[list[Event]], list[Result]]]:
+    after, has_lag = by.randrange(1, 4), by.random() < 0.5
+    ahead = by.randrange(0, after + 1)
+
+    def expected(events: list[Event]) -> list[Result]:
+        found = []
+        for place, event in enumerate(events):
+            own = [each for each in events[place:] if each.k == event.k][: after + 1]
+            before = [each.v for each in events[:place] if each.k == event.k]
+            time = own[after].ts if len(own) > after else END
+            lead = own[ahead].v if ahead < len(own) else -7
+            found.append(
+                (time, event.v, event.ts, total(own), len(own), lead, before[-1] if has_lag and before else None)
+            )
+        return found
+
+    by_time = "OVER (PARTITION BY k ORDER BY ts"
+    over = f"{by_time} ROWS BETWEEN CURRENT ROW AND {after} FOLLOWING)"
+    lag = f"LAG(v) {by_time})" if has_lag else "NULL"
+    lead = f"LEAD(v, {ahead}, 0 - 7) {by_time})"
+    return (
+        f"SELECT v, ts AS t, SUM(v) {over} AS total, COUNT(*) {over} AS n, {lead} AS x, {lag} AS was FROM s",
+        expected,
+    )
+
+
 def over_ranges(by: random.Random) -> tuple[str, Callable[[list[Event]], list[Result]]]:
     length = by.randrange(0, 15)
 
@@ -333,7 +359,7 @@ def total(events: list[Event]) -> int | None:
 
 OF_TWO_STREAMS = [outer_joins, semi_joins, semi_joins_of_windows]
 RULES = [
-    hopping, cumulating, sessions, windows_of_windows, over_rows, over_ranges, first_by_value, numbers_in_windows,
+    hopping, cumulating, sessions, windows_of_windows, over_rows, over_following, over_ranges, first_by_value, numbers_in_windows,
     *OF_TWO_STREAMS,
 ]  # fmt: skip
 
@@ -358,5 +384,6 @@ def test_random_streaming_sql(rule: Any, seed: int, database: Database) -> None:
             cep.push_all([(event.stream, [event.k, event.v], event.ts) for event in part])
             left = left[len(part) :]
         cep.advance_time(END)
+        cep.finish()
     assert [row[0] for row in found] == sorted(row[0] for row in found), text
     assert sorted(found, key=repr) == sorted(expected(own), key=repr), text

@@ -69,6 +69,7 @@ class History:
                     cep.push_event(stream, list(values), ts)
         with self._opened(url, found) as cep:
             cep.advance_time(self.end)
+            cep.finish()
         return in_order(found)
 
     def _opened(self, url: str, found: list[Row]) -> bridge.Bridge:
@@ -162,13 +163,14 @@ def replayed(histories: Mapping[str, History], out: Path | None = None, **option
     options["end"] = max(each.end for each in several)
     found = bridge.replay(tables, queries, relations=relations or None, **options)
 
-    def rows(query: str) -> list[Row]:
+    def rows(history: History) -> list[Row]:
         if out is None:
-            table = found[query]
+            table = found[history.last]
         else:
-            files = sorted((out / f"{query}.parquet").glob("*.parquet"))  # in the order of the results
+            files = sorted((out / f"{history.last}.parquet").glob("*.parquet"))  # in the order of the results
             table = pa.concat_tables(map(pq.read_table, files))
         columns = [column.to_pylist() for column in table.columns]
-        return in_order(map(list, zip(*columns, strict=True)))
+        # the others may go on, so what comes with the end of all comes later
+        return in_order([min(ts, history.end), *values] for ts, *values in zip(*columns, strict=True))
 
-    return {name: rows(each.last) for name, each in histories.items()}
+    return {name: rows(each) for name, each in histories.items()}

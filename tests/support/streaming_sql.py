@@ -32,6 +32,7 @@ class StreamingRun:
         self.cep = database.connect()
         self.waiting: list[tuple[str, dict[str, Any], int]] = []
         self.newest = -(2**60)
+        self.is_finished = False
 
     def results(self) -> list[Row]:
         """The results in order, each with its time first."""
@@ -40,6 +41,7 @@ class StreamingRun:
             for name, *rest in self.case["events"]:
                 if name == "finish":
                     self._push()
+                    self.is_finished = True
                     self.cep.finish()
                 elif name == "time":
                     self._push()
@@ -74,8 +76,11 @@ class StreamingRun:
                 self.cep.create_query("q", one if isinstance(one, str) else one.node)
                 last = "q"
         self.cep.add_output_processor(
-            last, lambda event: self.rows.append([event.timestamp, *self._values(event.payload)])
+            last, lambda event: self.rows.append([self._time(event.timestamp), *self._values(event.payload)])
         )
+
+    def _time(self, timestamp: int) -> int | str:
+        return "finish" if self.is_finished else timestamp
 
     def _values(self, payload: dict[str, Any]) -> Iterable[Any]:
         assert list(payload) == self.case["columns"]
@@ -110,9 +115,9 @@ class StreamingRun:
 
 
 def in_order(rows: Iterable[Row]) -> list[Row]:
-    """Rows in the order of their times; the order within one time is not compared. Doubles have nine digits."""
+    """Rows in the order of their times, `finish` last; the order within one time is not compared. Doubles have nine digits."""
     rounded = [[round(value, 9) if isinstance(value, float) else value for value in row] for row in rows]
-    return sorted(rounded, key=lambda row: (row[0], repr([_plain(value) for value in row])))
+    return sorted(rounded, key=lambda row: (isinstance(row[0], str), row[0], repr([_plain(value) for value in row])))
 
 
 def _plain(value: Any) -> Any:

@@ -31,6 +31,7 @@ from bridge.frontends.sql.streaming.joins import (
     versioned_join,
     window_join,
 )
+from bridge.frontends.sql.streaming.over_following import OverFollowing, is_following
 from bridge.frontends.sql.streaming.over_range import OverRange, is_range
 from bridge.frontends.sql.streaming.over_rows import OverRows, give_places, has_over, without_over
 from bridge.frontends.sql.streaming.ranks import FirstOfRank, RankedRows, limit_in, qualified_number, ranking_of
@@ -359,6 +360,9 @@ class SelectReader:
             return found
         below = decide(cursor, node)
         windows = [found for each in (*self.columns, *self.qualify) for found in each.find_all(exp.Window)]
+        if any(map(is_following, windows)):
+            times = times_of(cursor, below)
+            return OverFollowing(cursor, self.over_at, times).node(below, self.columns, self.qualify)
         if any(map(is_range, windows)):
             return OverRange(cursor, self.over_at, times_of(cursor, below)).node(below, self.columns, self.qualify)
         over = OverRows(cursor, self.over_at, times_of(cursor, below))

@@ -100,6 +100,9 @@ SELECT COUNT(*) FROM s WINDOW ¦TUMBLING (ADVANCE BY 1 S) GROUP BY a            
 SELECT COUNT(*) FROM s WINDOW TUMBLING (SIZE 1 S, ¦GRACE PERIOD 1 S) GROUP BY a                      | lateness
 SELECT COUNT(*) FROM s WINDOW(ROWS 3) GROUP BY ¦TUMBLE(ts, INTERVAL '1' SECOND)                      | leave it out
 SELECT SUM(a) ¦OVER (ORDER BY ts ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) FROM s                    | rows to come
+SELECT ¦ts, LEAD(a) OVER (ORDER BY ts) AS b FROM s                                                     | ts AS t
+SELECT LEAD(a, 2) OVER (ORDER BY ts), SUM(a) ¦OVER (ORDER BY ts ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING) FROM s | equally far
+SELECT LEAD(a) OVER (ORDER BY ts) AS b, SUM(a) ¦OVER (ORDER BY ts ROWS 1 PRECEDING) AS t FROM s        | OVER other rows
 SELECT SUM(a) OVER (ORDER BY ts ROWS 1 PRECEDING), MAX(a) ¦OVER (ORDER BY ts ROWS 2 PRECEDING) FROM s | the same rows
 SELECT *, SUM(a) OVER (ORDER BY ts ROWS 1 PRECEDING) FROM s                                          | name the columns
 SELECT SUM(a) AS t, ROW_NUMBER() ¦OVER (ORDER BY ts) AS n FROM s GROUP BY b                          | GROUP BY into a sub-query

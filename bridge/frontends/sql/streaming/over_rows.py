@@ -113,7 +113,7 @@ class OverRows:
             return _OverFrame(keys, least=self._distance(function) + 1, is_exact=False)
         if isinstance(function, exp.RowNumber):
             return _OverFrame(keys)
-        if isinstance(function, (exp.Rank, exp.DenseRank, exp.Lead, exp.Ntile, exp.PercentRank, exp.CumeDist)):
+        if isinstance(function, (exp.Rank, exp.DenseRank, exp.Ntile, exp.PercentRank, exp.CumeDist)):
             name = function.sql_name()
             self._fail(
                 f"{name} needs rows that have not come: LAG looks back, and WHERE rn <= n around ROW_NUMBER() has the first n",
@@ -122,12 +122,12 @@ class OverRows:
         rows = self._rows(window)
         return _OverFrame(keys, rows, rows or 1)
 
-    def _distance(self, lag: exp.Lag) -> int:
+    def _distance(self, lag: exp.Lag | exp.Lead) -> int:
         offset = lag.args.get("offset")
         if offset is None:
             return 1
         if not (isinstance(offset, exp.Literal) and offset.name.isdigit() and not offset.is_string):
-            self._fail("LAG wants a whole number of rows: LAG(v, 2)", lag)
+            self._fail(f"{lag.sql_name()} wants a whole number of rows: {lag.sql_name()}(v, 2)", lag)
         return int(offset.name)
 
     def _check_order(self, window: exp.Window) -> None:

@@ -40,7 +40,7 @@ from bridge.frontends.sql.streaming.semi_joins import SemiJoin, qualified, semi_
 from bridge.frontends.sql.streaming.time_values import arithmetic_of
 from bridge.frontends.sql.streaming.times import lags_of, times_of, without_time
 from bridge.frontends.sql.streaming.undecided import START, RowsInWindows, decide, truncation
-from bridge.frontends.sql.streaming.window_functions import WindowFunction, in_group_by, is_in_group_by
+from bridge.frontends.sql.streaming.window_functions import WindowFunction, in_group_by, is_in_group_by, spark_bounds
 from bridge.frontends.sql.streaming.window_groups import (
     Grouping,
     group_by_windows,
@@ -95,7 +95,7 @@ class SelectReader:
         self.outer: OuterJoin | None = None
         if len(inputs) == 1:
             (alias, self.rows), *_ = inputs
-            self.names = Qualifiers(alias, aliases_of(self.rows))
+            self.names = Qualifiers(alias, aliases_of(self.rows), values=spark_bounds(self.cursor))
             self.conditions = self._resolved(where)
             return
         self.rows = Correlate(tuple((alias, _below(node)) for alias, node in inputs))

@@ -43,6 +43,11 @@ TRANSLATIONS = {
     "OFFSET => INTERVAL '-8' HOURS) GROUP BY window_end": (
         "SELECT COUNT(*) AS n FROM s WINDOW(RANGE 86400000 MS SLIDE 86400000 MS OFFSET 57600000 MS)"
     ),
+    "SELECT s.k, window.start AS since, COUNT(*) AS n FROM s GROUP BY k, window(ts, '10 seconds', '4 seconds', '-1 second')": (
+        "SELECT k, ts - 10000 AS since, n FROM (SELECT k, COUNT(*) AS n FROM s "
+        "WINDOW(RANGE 10000 MS SLIDE 4000 MS OFFSET 1000 MS) GROUP BY k)"
+    ),
+    "SELECT window.start AS v FROM s": "SELECT window.start AS v FROM s",
     "SELECT SUM(v) AS t FROM s GROUP BY DATE_TRUNC('minute', ts)": (
         "SELECT SUM(v) AS t FROM s WINDOW(RANGE 60000 MS SLIDE 60000 MS)"
     ),
@@ -98,6 +103,8 @@ SELECT COUNT(*) FROM ¦TUMBLE(TABLE s, DESCRIPTOR(ts), INTERVAL '1' SECOND)     
 SELECT a FROM ¦SESSION(TABLE s, DESCRIPTOR(ts), INTERVAL '1' SECOND)                                 | its end is not known
 SELECT COUNT(*) FROM s WINDOW ¦TUMBLING (ADVANCE BY 1 S) GROUP BY a                                  | SIZE is missing
 SELECT COUNT(*) FROM s WINDOW TUMBLING (SIZE 1 S, ¦GRACE PERIOD 1 S) GROUP BY a                      | lateness
+SELECT COUNT(*) FROM s GROUP BY window(ts, ¦'1 month')                                               | days or less
+SELECT COUNT(*) FROM s GROUP BY ¦window(ts)                                                          | '10 seconds'
 SELECT COUNT(*) FROM s WINDOW(ROWS 3) GROUP BY ¦TUMBLE(ts, INTERVAL '1' SECOND)                      | leave it out
 SELECT SUM(a) ¦OVER (ORDER BY ts ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) FROM s                    | rows to come
 SELECT ¦ts, LEAD(a) OVER (ORDER BY ts) AS b FROM s                                                     | ts AS t

@@ -37,9 +37,9 @@ class OverFollowing(OverRows):
             self._check_order(window)
             self._check_window(window, keys)
         self.following = max(self._reach(window) for window in windows)
-        listed = [*map(self._listed, columns), *qualify]
+        listed = [*map(self._listed, columns), *(exp.Alias(this=each) for each in qualify)]
         measures = tuple(
-            exp.alias_(self._measure(value.this if isinstance(value, exp.Alias) else value), f"value_{place}")
+            exp.Alias(this=self._measure(value.this), alias=exp.to_identifier(f"value_{place}"))
             for place, value in enumerate(listed)
         )
         pattern = RowPattern(
@@ -85,9 +85,9 @@ class OverFollowing(OverRows):
             self._fail("results OVER rows that follow come later than ts: give it a name, ts AS t", column)
         if isinstance(column, exp.Alias):
             return column
-        quoted = not isinstance(column, exp.Column)
-        named: exp.Alias = exp.alias_(column.copy(), column.sql() if quoted else column.this.copy(), quoted=quoted)
-        return named
+        is_column = isinstance(column, exp.Column)
+        name = column.this.copy() if is_column else exp.to_identifier(column.sql(), quoted=True)
+        return exp.Alias(this=column.copy(), alias=name)
 
     def _measure(self, node: exp.Expr) -> exp.Expr:
         """An expression over the row, which is A, and the rows that follow, B."""

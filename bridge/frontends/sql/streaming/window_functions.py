@@ -1,7 +1,8 @@
 """The window functions of standard streaming SQL: TUMBLE, HOP, CUMULATE and SESSION, and other spellings of them.
 
 They stand in FROM, as `TABLE(TUMBLE(TABLE s, DESCRIPTOR(ts), INTERVAL '10' SECOND))` and without `TABLE( )`; in GROUP
-BY, as `TUMBLE(ts, INTERVAL '10' SECOND)`; and after a stream, as ksqlDB's `WINDOW TUMBLING (SIZE 10 SECONDS)`.
+BY, as `TUMBLE(ts, INTERVAL '10' SECOND)`, and as Spark's `window(ts, '10 seconds')`; and after a stream, as ksqlDB's
+`WINDOW TUMBLING (SIZE 10 SECONDS)`.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from typing import NamedTuple, NoReturn
 
 from sqlglot import TokenType, exp
 
+from bridge.errors import QueryError
 from bridge.frontends.clauses import duration
-from bridge.frontends.cursor import Cursor
+from bridge.frontends.cursor import Cursor, word_of
 from bridge.frontends.expressions import expression_list, without_aliases
 from bridge.frontends.sql.streaming.time_values import clock_ms
 from windows.extents import Range
@@ -23,6 +25,7 @@ _PARAMETERS = {
 }  # fmt: skip
 """The durations of each function, in order. All but SESSION have an optional OFFSET after them."""
 
+_OF_SPARK = ("WINDOW", "SESSION_WINDOW")
 _OF_KSQL = {"TUMBLING": "TUMBLE", "HOPPING": "HOP", "SESSION": "SESSION"}
 _TOO_LONG = ("MONTH", "MONTHS", "QUARTER", "QUARTERS", "YEAR", "YEARS")
 _MOST_COPIES = 1000
@@ -172,7 +175,7 @@ def _time_column(cursor: Cursor) -> tuple[str, int]:
 
 def is_in_group_by(cursor: Cursor) -> bool:
     """Whether `TUMBLE(ts, …)` or the like follows."""
-    return cursor.word() in _PARAMETERS and cursor.word(1) == "("
+    return cursor.word() in (*_PARAMETERS, *_OF_SPARK) and cursor.word(1) == "("
 
 
 def in_group_by(cursor: Cursor, lags: Mapping[str, int]) -> WindowFunction:
@@ -180,6 +183,8 @@ def in_group_by(cursor: Cursor, lags: Mapping[str, int]) -> WindowFunction:
     kind, start = cursor.word(), cursor.position
     cursor.at += 1
     cursor.expect("(")
+    if kind in _OF_SPARK:
+        return _of_spark(cursor, kind, start, lags)
     lag = lag_of(cursor, *_time_column(cursor), lags)
     durations = {}
     for name in _PARAMETERS[kind]:
@@ -189,6 +194,49 @@ def in_group_by(cursor: Cursor, lags: Mapping[str, int]) -> WindowFunction:
         durations["OFFSET"] = window_duration(cursor, signed=True)
     cursor.expect(")")
     return function_of(cursor, kind, durations, start).lagging(lag)
+
+
+def _of_spark(cursor: Cursor, word: str, start: int, lags: Mapping[str, int]) -> WindowFunction:
+    """Spark's `window(ts, '10 seconds'[, '5 seconds'[, '2 seconds']])`: size, slide, offset; `session_window(ts, gap)`."""
+    lag = lag_of(cursor, *_time_column(cursor), lags)
+    names = ["GAP"] if word == "SESSION_WINDOW" else ["SIZE", "SLIDE", "OFFSET"]
+    durations: dict[str, int] = {}
+    while names and cursor.take(","):
+        name = names.pop(0)
+        durations[name] = _spark_duration(cursor, signed=name == "OFFSET")
+    cursor.expect(")")
+    if not durations:
+        cursor.fail(f"{word.lower()} wants a duration, such as '10 seconds'", start)
+    kind = "SESSION" if "GAP" in durations else "HOP" if "SLIDE" in durations else "TUMBLE"
+    return function_of(cursor, kind, durations, start).lagging(lag)
+
+
+def _spark_duration(cursor: Cursor, signed: bool) -> int:
+    token = cursor.peek()
+    if token is None or token.token_type != TokenType.STRING:
+        return window_duration(cursor, signed)
+    inner = Cursor(f"INTERVAL '{token.text}'")
+    try:
+        found = window_duration(inner, signed)
+    except QueryError as error:
+        cursor.fail(error.message)
+    cursor.at += 1
+    return found
+
+
+def spark_bounds(cursor: Cursor) -> dict[str, exp.Expr]:
+    """What `window.start` and the like stand for, if a GROUP BY with Spark's function follows."""
+    depth, grouped = 0, False
+    for token, after in zip(cursor.tokens[cursor.at :], cursor.tokens[cursor.at + 1 :], strict=False):
+        word = word_of(token)
+        if depth == 0 and word in (")", ";", "HAVING", "UNION"):
+            break
+        grouped |= depth == 0 and word == "GROUP BY"
+        if grouped and depth == 0 and word in _OF_SPARK and word_of(after) == "(":
+            bounds = {"start": "window_start", "end": "window_end"}
+            return {f"{word.lower()}.{name}": exp.column(bound) for name, bound in bounds.items()}
+        depth += (word == "(") - (word == ")")
+    return {}
 
 
 def is_after_stream(cursor: Cursor) -> bool:

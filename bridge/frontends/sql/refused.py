@@ -32,7 +32,7 @@ REFUSED = {
     "MATCH_RECOGNIZE": "MATCH_RECOGNIZE wants its clauses in parentheses, directly after the stream it belongs to",
     "FOR": "FOR is not supported: a stream is read as its events arrive, and a table as it is then",
     "VALUES": "VALUES is not a stream: CREATE STREAM, or register one, and push the rows",
-    "UNNEST": "UNNEST is not supported: table functions are not streams",
+    "UNNEST": "UNNEST stands beside a stream: FROM s CROSS JOIN UNNEST(ARRAY[a, b]) AS u (x)",
     "TABLE": "TABLE is not supported: SELECT * FROM name",
     "INTO": "INTO is not supported: CREATE QUERY name AS SELECT … names a result",
     "RECURSIVE": "a recursive WITH is not supported: a query reads streams that are there before it",

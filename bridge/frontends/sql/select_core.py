@@ -95,7 +95,7 @@ class SelectReader:
         self.outer: OuterJoin | None = None
         if len(inputs) == 1:
             (alias, self.rows), *_ = inputs
-            self.names = Qualifiers(alias, aliases_of(self.rows), values=spark_bounds(self.cursor))
+            self.names = Qualifiers(alias, aliases_of(self.rows), values=source.values | spark_bounds(self.cursor))
             self.conditions = self._resolved(where)
             return
         self.rows = Correlate(tuple((alias, _below(node)) for alias, node in inputs))

@@ -346,7 +346,7 @@ SELECT COUNT(*) FROM s GROUP BY ¦ALL                              | ALL is not 
 SELECT * FROM ¦VALUES (1)                                         | VALUES is not a stream
 SELECT * FROM (¦VALUES (1)) AS x                                  | VALUES is not a stream
 SELECT * FROM ¦range(10)                                          | 'range' cannot be called
-SELECT * FROM ¦UNNEST(x)                                          | UNNEST is not supported
+SELECT * FROM ¦UNNEST(x)                                          | UNNEST stands beside a stream
 SELECT * FROM s WHERE a = ¦?                                      | a query has no parameters
 SELECT * FROM s WHERE a = ¦:x                                     | a query has no parameters
 SELECT * FROM s WHERE a = ¦$1                                     | a query has no parameters

@@ -47,6 +47,9 @@ TRANSLATIONS = {
         "SELECT k, ts - 10000 AS since, n FROM (SELECT k, COUNT(*) AS n FROM s "
         "WINDOW(RANGE 10000 MS SLIDE 4000 MS OFFSET 1000 MS) GROUP BY k)"
     ),
+    "SELECT s.k, u.x AS x FROM s CROSS JOIN UNNEST(ARRAY[v, s.v + 1]) AS u (x) WHERE x > 1": (
+        "SELECT k, x AS x FROM (SELECT *, v AS x FROM s UNION ALL SELECT *, v + 1 AS x FROM s) WHERE x > 1"
+    ),
     "SELECT window.start AS v FROM s": "SELECT window.start AS v FROM s",
     "SELECT SUM(v) AS t FROM s GROUP BY DATE_TRUNC('minute', ts)": (
         "SELECT SUM(v) AS t FROM s WINDOW(RANGE 60000 MS SLIDE 60000 MS)"
@@ -104,6 +107,9 @@ SELECT a FROM ¦SESSION(TABLE s, DESCRIPTOR(ts), INTERVAL '1' SECOND)           
 SELECT COUNT(*) FROM s WINDOW ¦TUMBLING (ADVANCE BY 1 S) GROUP BY a                                  | SIZE is missing
 SELECT COUNT(*) FROM s WINDOW TUMBLING (SIZE 1 S, ¦GRACE PERIOD 1 S) GROUP BY a                      | lateness
 SELECT COUNT(*) FROM s GROUP BY window(ts, ¦'1 month')                                               | days or less
+SELECT x FROM s CROSS JOIN ¦UNNEST(tags) AS u (x)                                                    | lists of any length
+SELECT x FROM s, t CROSS JOIN ¦UNNEST(ARRAY[1]) AS u (x)                                             | join of the others
+SELECT x FROM ¦UNNEST(ARRAY[1]) AS u (x)                                                             | beside a stream
 SELECT COUNT(*) FROM s GROUP BY ¦window(ts)                                                          | '10 seconds'
 SELECT COUNT(*) FROM s WINDOW(ROWS 3) GROUP BY ¦TUMBLE(ts, INTERVAL '1' SECOND)                      | leave it out
 SELECT SUM(a) ¦OVER (ORDER BY ts ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) FROM s                    | rows to come

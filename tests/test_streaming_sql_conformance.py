@@ -77,6 +77,13 @@ def test_case(case: dict[str, Any], database: Database) -> None:
         assert in_order(StreamingRun(database, case, together).results()) == expected(case), together
 
 
+@pytest.mark.some_databases(1)
+@pytest.mark.parametrize("case", RUN, ids=name_of)
+def test_end_of_input(case: dict[str, Any], embedded: Database) -> None:
+    """Flink closes all windows where its input ends; here time passes until nothing is due."""
+    assert in_order(StreamingRun(embedded, case, True, to_the_end=True).results()) == expected(case)
+
+
 @pytest.mark.parametrize("case", [case for case in CASES if case["name"] in REFUSED], ids=name_of)
 def test_refusal(case: dict[str, Any], embedded: Database) -> None:
     place, reason = REFUSED[case["name"]]

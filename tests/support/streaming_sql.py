@@ -24,10 +24,13 @@ Row = list[Any]
 
 
 class StreamingRun:
-    """One case on one database; `together` pushes the events between two moments at once."""
+    """One case on one database; `together` pushes the events between two moments at once.
 
-    def __init__(self, database: Database, case: dict[str, Any], together: bool) -> None:
-        self.case, self.together = case, together
+    `to_the_end`: after the events time passes until nothing is due, and not to the time of the case.
+    """
+
+    def __init__(self, database: Database, case: dict[str, Any], together: bool, to_the_end: bool = False) -> None:
+        self.case, self.together, self.to_the_end = case, together, to_the_end
         self.rows: list[Row] = []
         self.cep = database.connect()
         self.waiting: list[tuple[str, dict[str, Any], int]] = []
@@ -45,10 +48,17 @@ class StreamingRun:
                     self.cep.finish()
                 elif name == "time":
                     self._push()
-                    self.cep.advance_time(rest[0])
+                    self._pass(rest[0])
                 else:
                     self._event(name, rest[1], rest[0])
         return self.rows
+
+    def _pass(self, until: int) -> None:
+        if not self.to_the_end:
+            self.cep.advance_time(until)
+            return
+        while (due := self.cep.next_deadline()) is not None:
+            self.cep.advance_time(due)
 
     def create(self) -> None:
         """Only creates the queries; raises the error of one that is refused."""

@@ -28,11 +28,11 @@ a part is an `UndecidedNode` until the SELECT around it has been read; a finishe
 | `undecided` | the rows of a window function, before it is known whether they are grouped |
 | `window_groups`, `grouping_sets` | an aggregate per window; one per set of keys |
 | `bounds` | which columns of a sub-query are bounds of windows |
-| `over_rows`, `over_range` | values OVER rows, and OVER a range of time |
+| `over_rows`, `over_range`, `over_following` | values OVER rows before, OVER a range of time, and OVER rows that follow |
 | `ranks`, `window_ranks` | the first n rows by time or by value, so far and in windows |
-| `joins` | outer joins by bounds of time, joins of windows, and joins with versions |
+| `joins`, `semi_joins` | outer joins by bounds of time, joins of windows and with versions; IN, EXISTS and NOT EXISTS |
 | `times`, `time_values` | which columns are the time of the events, and arithmetic with it |
-| `select_list` | DISTINCT, the names of columns, aggregates by their standard names |
+| `select_list` | DISTINCT and INTERSECT, the names of columns, aggregates by their standard names |
 | `tables` | CREATE TABLE and INSERT INTO |
 
 The time of a result

@@ -50,6 +50,9 @@ TRANSLATIONS = {
     "SELECT s.k, u.x AS x FROM s CROSS JOIN UNNEST(ARRAY[v, s.v + 1]) AS u (x) WHERE x > 1": (
         "SELECT k, x AS x FROM (SELECT *, v AS x FROM s UNION ALL SELECT *, v + 1 AS x FROM s) WHERE x > 1"
     ),
+    "SELECT *, MAX(v) OVER (ORDER BY ts ROWS 1 PRECEDING) AS m FROM (SELECT k, v FROM s)": (
+        "SELECT LAST(k) AS k, LAST(v) AS v, MAX(v) AS m FROM (SELECT k, v FROM s) WINDOW(ROWS 2)"
+    ),
     "SELECT window.start AS v FROM s": "SELECT window.start AS v FROM s",
     "SELECT SUM(v) AS t FROM s GROUP BY DATE_TRUNC('minute', ts)": (
         "SELECT SUM(v) AS t FROM s WINDOW(RANGE 60000 MS SLIDE 60000 MS)"
@@ -272,3 +275,30 @@ def test_semi_join_that_keeps_all_rows(together: bool, embedded: Database) -> No
         for event in [events] if together else [[event] for event in events]:
             cep.push_all(event)
     assert found == [(5, 1, 1, 1), (6, 1, 4, 6), (10, 2, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("SELECT *, LEAD(v) OVER (ORDER BY ts) AS x FROM named", ["k", "v", "x"]),
+        ("SELECT *, SUM(v) OVER (ORDER BY ts) AS x FROM named", ["k", "v", "x"]),
+        (
+            "SELECT * FROM named a LEFT JOIN (SELECT v, k AS w FROM s) b ON a.k = b.w AND a.ts = b.ts",
+            ["k", "a_v", "b_v", "w"],
+        ),
+        ("SELECT * FROM named WHERE NOT EXISTS (SELECT * FROM t WHERE t.k = named.k AND t.ts = named.ts)", ["k", "v"]),
+        ("SELECT DISTINCT * FROM named", ["k", "v"]),
+    ],
+)
+def test_star_of_known_columns(text: str, columns: list[str]) -> None:
+    found: list[list[str]] = []
+    with bridge.connect() as cep:
+        for stream in "st":
+            cep.register_stream(stream, "k VARCHAR, v INTEGER")
+        cep.create_query("named", "SELECT k, v FROM s")
+        cep.create_query("q", text)
+        cep.add_output_processor("q", lambda event: found.append([*event.payload]))
+        cep.push_event("s", ["a", 1], 1)
+        cep.advance_time(10)
+        cep.finish()
+    assert found == [columns]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from typing import NamedTuple
 
 from sqlglot import exp
@@ -10,9 +11,11 @@ from bridge.check.interval_join import lifetimes, partner_times
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.expressions import all_of
 from bridge.frontends.sql.streaming.bounds import is_result
+from bridge.frontends.sql.streaming.select_list import names_of
 from bridge.frontends.sql.streaming.undecided import END, START, RowsInWindows, decide
 from bridge.frontends.sql.streaming.window_groups import EVENT_TIME, parts_of, with_event_time
 from bridge.query.epl_output import RStream
+from bridge.query.expressions import col
 from bridge.query.nodes import Correlate, Filter, Map, Node, Union, Window
 from windows.extents import Range, Rows
 
@@ -56,9 +59,13 @@ def outer_join(cursor: Cursor, join: OuterJoin, where: tuple[exp.Expr, ...], col
     >>> print(parse(text).inputs[0])
     SELECT o.id, s.b FROM o, s WHERE o.id = s.id AND s.ts BETWEEN o.ts AND o.ts + 4000
     """
+    columns = _with_names(cursor, join.inputs, columns)
     for column in columns:
         if column.find(exp.Star) and not column.find(exp.AggFunc):
-            cursor.fail(f"* beside a {join.kind} JOIN is not supported: name the columns", join.position)
+            cursor.fail(
+                f"* beside a {join.kind} JOIN is not supported over streams: name the columns",
+                join.position,
+            )
     if all(isinstance(node, RowsInWindows) for _, node in join.inputs):
         return _of_windows(cursor, join, where, columns)
     inputs = tuple((alias, decide(cursor, node)) for alias, node in join.inputs)
@@ -77,6 +84,22 @@ def outer_join(cursor: Cursor, join: OuterJoin, where: tuple[exp.Expr, ...], col
         after, before = bounds[other, kept], bounds[kept, other]
         branches.append(_alone(join._replace(inputs=inputs), side, (after, before), where, columns))
     return Union(tuple(branches))
+
+
+def _with_names(cursor: Cursor, inputs: Inputs, columns: tuple[exp.Expr, ...]) -> tuple[exp.Expr, ...]:
+    """The select list with the columns of the inputs in place of `*`, if they are known. One that both have is `o_a`."""
+    if not any(isinstance(column, exp.Star) for column in columns):
+        return columns
+    known = [(alias, names_of(cursor, node)) for alias, node in inputs]
+    every = [(alias, name) for alias, names in known for name in names or ()]
+    if any(names is None for _, names in known):
+        return columns
+    count = collections.Counter(name.lower() for _, name in every)
+    listed = [
+        exp.alias_(col(name, of=alias), col(f"{alias}_{name}" if count[name.lower()] > 1 else name).this)
+        for alias, name in every
+    ]
+    return tuple(each for column in columns for each in (listed if isinstance(column, exp.Star) else [column]))
 
 
 def _alone(

@@ -11,6 +11,7 @@ from typing import NoReturn
 from sqlglot import exp
 
 from bridge.frontends.sql.streaming.over_rows import OverRows
+from bridge.frontends.sql.streaming.select_list import with_names
 from bridge.frontends.sql.streaming.undecided import decide
 from bridge.query.expressions import col
 from bridge.query.nodes import Filter, Map, MatchRecognize, Node
@@ -31,6 +32,8 @@ class OverFollowing(OverRows):
 
     def node(self, below: Node, columns: tuple[exp.Expr, ...], qualify: tuple[exp.Expr, ...]) -> Node:
         """The query objects; `qualify` are conditions on the values."""
+        below = decide(self.cursor, below)
+        columns = with_names(self.cursor, columns, below)
         windows = [found for each in (*columns, *qualify) for found in each.find_all(exp.Window)]
         keys = windows[0].args.get("partition_by") or ()
         for window in windows:
@@ -48,7 +51,7 @@ class OverFollowing(OverRows):
             partition_by=tuple(key.copy() for key in keys),
             skip=Skip("TO NEXT ROW"),
         )
-        node: Node = MatchRecognize(decide(self.cursor, below), pattern)
+        node: Node = MatchRecognize(below, pattern)
         values = [col(measure.alias) for measure in measures]
         if qualify:
             node = Filter(node, exp.and_(*values[len(columns) :]))
@@ -80,7 +83,7 @@ class OverFollowing(OverRows):
     def _listed(self, column: exp.Expr) -> exp.Alias:
         """A column with its name."""
         if isinstance(column, exp.Star):
-            self._fail("* beside OVER is not supported: name the columns", column)
+            self._fail("* beside OVER is not supported over a stream: name the columns", column)
         if isinstance(column, exp.Column) and column.name.lower() == "ts":
             self._fail("results OVER rows that follow come later than ts: give it a name, ts AS t", column)
         if isinstance(column, exp.Alias):

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor, Region, word_of
 from bridge.frontends.expressions import position_of
+from bridge.frontends.sql.streaming.select_list import with_names
 from bridge.frontends.sql.streaming.undecided import decide
 from bridge.query.expressions import count
 from bridge.query.nodes import Aggregate, Node, Window
@@ -75,6 +76,7 @@ class OverRows:
     def node(self, below: Node, columns: tuple[exp.Expr, ...], qualify: tuple[exp.Expr, ...]) -> Node:
         """The query objects; `qualify` are conditions on the values."""
         below = decide(self.cursor, below)
+        columns = with_names(self.cursor, columns, below)
         windows = [node for each in (*columns, *qualify) for node in each.find_all(exp.Window)]
         frames = [self._frame(window) for window in windows]
         keys = frames[0].keys
@@ -160,7 +162,7 @@ class OverRows:
 
     def _column(self, column: exp.Expr, keys: tuple[exp.Expr, ...]) -> exp.Expr:
         if isinstance(column, exp.Star):
-            self._fail("* beside OVER is not supported: name the columns", column)
+            self._fail("* beside OVER is not supported over a stream: name the columns", column)
         if isinstance(column, exp.Alias):
             changed = column.copy()
             changed.set("this", self._of_row(column.this, keys))

@@ -10,7 +10,7 @@ from bridge.frontends.cursor import Cursor
 from bridge.frontends.expressions import all_of
 from bridge.frontends.sql.streaming.undecided import RowsInWindows, decide
 from bridge.query.expressions import col
-from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Union, Window
+from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Stream, Union, Window
 from windows.extents import FirstRows
 
 
@@ -59,7 +59,7 @@ def is_star(columns: tuple[exp.Expr, ...]) -> bool:
 def distinct_rows(cursor: Cursor, node: Node, position: int, what: str = "DISTINCT") -> Node:
     """Each combination of the columns once, at its first row."""
     node = decide(cursor, node)
-    names = names_of(node)
+    names = names_of(cursor, node)
     if names is None:
         cursor.fail(f"{what} wants the columns by name: SELECT a, b instead of *", position)
     return Window(node, FirstRows(1), tuple(map(col, names)))
@@ -76,7 +76,7 @@ def rows_of_both(cursor: Cursor, left: Node, right: Node, position: int) -> Node
     inputs = [
         (alias, distinct_rows(cursor, node, position, "INTERSECT")) for alias, node in (("l", left), ("r", right))
     ]
-    own, others = (names_of(node) or [] for _, node in inputs)
+    own, others = (names_of(cursor, node) or [] for _, node in inputs)
     if len(own) != len(others):
         cursor.fail(f"INTERSECT wants as many columns on both sides, not {len(own)} and {len(others)}", position)
     same = [
@@ -87,7 +87,17 @@ def rows_of_both(cursor: Cursor, left: Node, right: Node, position: int) -> Node
     return Map(Correlate(tuple(inputs), all_of(tuple(same))), columns)
 
 
-def names_of(node: Node) -> list[str] | None:
+def with_names(cursor: Cursor, columns: tuple[exp.Expr, ...], node: Node) -> tuple[exp.Expr, ...]:
+    """The select list with the columns of its input in place of `*`; unchanged if only the stream knows them."""
+    names = names_of(cursor, node) if any(isinstance(column, exp.Star) for column in columns) else None
+    if names is None:
+        return columns
+    return tuple(
+        each for column in columns for each in (map(col, names) if isinstance(column, exp.Star) else (column,))
+    )
+
+
+def names_of(cursor: Cursor, node: Node) -> list[str] | None:
     """The names of the columns of a node; None if only its stream knows them."""
     match node:
         case Map(_, columns) | Aggregate(_, columns) if not any(
@@ -95,7 +105,11 @@ def names_of(node: Node) -> list[str] | None:
         ):
             return [item.alias_or_name or item.sql() for item in columns]
         case Filter(below) | Window(below):
-            return names_of(below)
+            return names_of(cursor, below)
         case Union(inputs):
-            return names_of(inputs[0])
+            return names_of(cursor, inputs[0])
+        case Stream(_, schema) if schema is not None:
+            return list(schema.names)
+        case Stream(view) if view.lower() in cursor.views:
+            return names_of(cursor, cursor.views[view.lower()])
     return None

@@ -10,7 +10,7 @@ from bridge.check.interval_join import partner_times
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.expressions import all_of
 from bridge.frontends.sql.streaming.joins import Inputs, content_in_windows, with_event_time_of
-from bridge.frontends.sql.streaming.select_list import with_time_named
+from bridge.frontends.sql.streaming.select_list import with_names, with_time_named
 from bridge.frontends.sql.streaming.undecided import RowsInWindows, decide
 from bridge.frontends.sql.streaming.window_groups import EVENT_TIME, with_event_time
 from bridge.frontends.sql.streaming.window_ranks import over_columns
@@ -20,7 +20,7 @@ from bridge.query.expressions import col, count
 from bridge.query.nodes import Correlate, Filter, Map, Node, Stream, Union, Window, walk
 from windows.extents import Range, Unbounded
 
-_MET = "partner"
+_MET = "has_partner"
 """The name of the column that says whether a row has a partner, and of the partners in its condition."""
 
 
@@ -42,13 +42,14 @@ def semi_join(cursor: Cursor, join: SemiJoin, where: tuple[exp.Expr, ...], colum
     >>> from bridge.frontends.sql.statements import parse
     >>> print(parse("SELECT a FROM s WHERE EXISTS (SELECT 1 FROM t WHERE t.a = s.a AND t.ts BETWEEN s.ts - 5 AND s.ts - 1)"))
     SELECT a FROM (SELECT a, event_ts FROM (SELECT *, ts AS event_ts FROM s) \
-WITH partner (ROWS OF t WINDOW(RANGE 6 MS) WHERE partner.a = a AND partner.ts BETWEEN event_ts - 5 AND event_ts - 1) \
-WHERE partner)
+WITH has_partner (ROWS OF t WINDOW(RANGE 6 MS) WHERE has_partner.a = a AND has_partner.ts BETWEEN event_ts - 5 AND event_ts - 1) \
+WHERE has_partner)
     """
-    (kept, _), _ = join.inputs
+    (kept, node), _ = join.inputs
+    columns = with_names(cursor, columns, node)
     for column in columns:
         if isinstance(column, exp.Star):
-            cursor.fail("* beside IN and EXISTS is not supported: name the columns", join.position)
+            cursor.fail("* beside IN and EXISTS is not supported over a stream: name the columns", join.position)
         if isinstance(column, exp.Column) and column.name.lower() == "ts":
             cursor.fail(
                 "ts is not the time of the results, which may come later: give it a name, ts AS t", join.position

@@ -53,14 +53,16 @@ def parse_as(
     variables: Mapping[str, Variable] = MappingProxyType({}),
     contexts: Mapping[str, Context] = MappingProxyType({}),
     dialect: str = "",
+    views: Mapping[str, Node] = MappingProxyType({}),
 ) -> Definition:
     """The query objects of a text in this language. EPL may use the `variables` and `contexts`.
 
-    `dialect`: sqlglot's name of the database's SQL, in which expressions of "sql" are written.
+    `dialect`: sqlglot's name of the database's SQL, in which expressions of "sql" are written; `views`: the queries that
+    exist, by their names.
     """
     epl = functools.partial(_epl, variables=variables, contexts=contexts)
     readers: dict[str, Callable[[str], Definition]] = {
-        "sql": functools.partial(_sql, dialect=dialect),
+        "sql": functools.partial(_sql, dialect=dialect, views=views),
         "epl": epl,
         "cpl": _cpl,
     }
@@ -74,10 +76,10 @@ def language_named(language: object) -> str:
     return language.lower()
 
 
-def _sql(text: str, dialect: str) -> Node:
+def _sql(text: str, dialect: str, views: Mapping[str, Node]) -> Node:
     from bridge.frontends.sql.statements import parse
 
-    return parse(text, dialect)
+    return parse(text, dialect, views)
 
 
 def _epl(text: str, variables: Mapping[str, Variable], contexts: Mapping[str, Context]) -> Definition:

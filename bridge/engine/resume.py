@@ -143,8 +143,9 @@ def parsed(call: LoggedCall, runner: Runner) -> Definition:
 
 def read_text(text: str, language: str, runner: Runner) -> Definition:
     """The query objects of a text, which may use names that were declared before."""
-    known = runner.catalogue.declarations
-    return parse_as(language, text, known.variables, known.contexts, runner.database.dialect)
+    known, queries = runner.catalogue.declarations, runner.catalogue.queries
+    views = {name: entry.definition for name, entry in queries.items() if entry.definition is not None}
+    return parse_as(language, text, known.variables, known.contexts, runner.database.dialect, views)
 
 
 def with_results(definition: Definition, call: LoggedCall) -> Definition:

@@ -66,7 +66,7 @@ class Cursor:
     """sqlglot's name of the SQL in which expressions are written; "" is the neutral one."""
 
     views: dict[str, Node]
-    """The queries that earlier statements of the text have named, by name in lower case."""
+    """The queries that a text may read: those that exist, and those that its earlier statements have named, in lower case."""
 
     def __init__(self, text: str, reserved: Collection[str] = ()) -> None:
         self.text = text

@@ -29,8 +29,8 @@ from bridge.query.words import NOT_OPERANDS, WORD
 
 _OVER = "OVER is not supported here: put a query with it in its select list into FROM"
 _SUBQUERY = (
-    "a sub-query cannot stand in an expression: put it into FROM and correlate; NOT EXISTS is LEFT JOIN r ON … WHERE r.ts IS "
-    "NULL, with bounds of time in ON"
+    "a sub-query cannot stand in an expression: put it into FROM and correlate; IN and EXISTS are conditions of WHERE, which AND "
+    "may join with others"
 )
 _FLAT = "a column is written name or input.name"
 _BEFORE_STAR = (None, "(", ",", ".", "DISTINCT", "ALL")

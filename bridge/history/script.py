@@ -244,7 +244,8 @@ def _script_of_mapping(source: Any, language: str, dialect: str) -> ReplayScript
     script = ReplayScript({}, {})
     for name, definition in source.items():
         if isinstance(definition, str) and language == "sql":
-            script.queries[name] = (parse(definition, dialect), definition)
+            views = {known: node for known, (node, _) in script.queries.items()}
+            script.queries[name] = (parse(definition, dialect, views), definition)
         elif isinstance(definition, str):
             script.add(name, definition, language, dialect)
         elif isinstance(definition, (objects.Node, Graph)):

@@ -24,14 +24,18 @@ Row = list[Any]
 
 
 class StreamingRun:
-    """One case on one database; `together` pushes the events between two moments at once."""
+    """One case on one database; `together` pushes the events between two moments at once.
 
-    def __init__(self, database: Database, case: dict[str, Any], together: bool) -> None:
-        self.case, self.together = case, together
+    `to_the_end`: after the events time passes until nothing is due, and not to the time of the case.
+    """
+
+    def __init__(self, database: Database, case: dict[str, Any], together: bool, to_the_end: bool = False) -> None:
+        self.case, self.together, self.to_the_end = case, together, to_the_end
         self.rows: list[Row] = []
         self.cep = database.connect()
         self.waiting: list[tuple[str, dict[str, Any], int]] = []
         self.newest = -(2**60)
+        self.is_finished = False
 
     def results(self) -> list[Row]:
         """The results in order, each with its time first."""
@@ -40,13 +44,21 @@ class StreamingRun:
             for name, *rest in self.case["events"]:
                 if name == "finish":
                     self._push()
+                    self.is_finished = True
                     self.cep.finish()
                 elif name == "time":
                     self._push()
-                    self.cep.advance_time(rest[0])
+                    self._pass(rest[0])
                 else:
                     self._event(name, rest[1], rest[0])
         return self.rows
+
+    def _pass(self, until: int) -> None:
+        if not self.to_the_end:
+            self.cep.advance_time(until)
+            return
+        while (due := self.cep.next_deadline()) is not None:
+            self.cep.advance_time(due)
 
     def create(self) -> None:
         """Only creates the queries; raises the error of one that is refused."""
@@ -74,8 +86,11 @@ class StreamingRun:
                 self.cep.create_query("q", one if isinstance(one, str) else one.node)
                 last = "q"
         self.cep.add_output_processor(
-            last, lambda event: self.rows.append([event.timestamp, *self._values(event.payload)])
+            last, lambda event: self.rows.append([self._time(event.timestamp), *self._values(event.payload)])
         )
+
+    def _time(self, timestamp: int) -> int | str:
+        return "finish" if self.is_finished else timestamp
 
     def _values(self, payload: dict[str, Any]) -> Iterable[Any]:
         assert list(payload) == self.case["columns"]
@@ -110,9 +125,9 @@ class StreamingRun:
 
 
 def in_order(rows: Iterable[Row]) -> list[Row]:
-    """Rows in the order of their times; the order within one time is not compared. Doubles have nine digits."""
+    """Rows in the order of their times, `finish` last; the order within one time is not compared. Doubles have nine digits."""
     rounded = [[round(value, 9) if isinstance(value, float) else value for value in row] for row in rows]
-    return sorted(rounded, key=lambda row: (row[0], repr([_plain(value) for value in row])))
+    return sorted(rounded, key=lambda row: (isinstance(row[0], str), row[0], repr([_plain(value) for value in row])))
 
 
 def _plain(value: Any) -> Any:

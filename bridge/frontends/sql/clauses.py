@@ -1,4 +1,4 @@
-"""The bridge's own clauses: inline schemas, durations, WINDOW ( … ) and MATCHING ( … ).
+"""The bridge's own clauses: inline schemas, durations, WINDOW ( … ), MATCHING ( … ) and EMIT.
 
 A clause is parsed before its input's alias is known (`s WINDOW(…) AS x`), so it becomes a function that is applied to
 the input after the whole FROM item was parsed.
@@ -279,3 +279,28 @@ def _check_names(cursor: Cursor, defined: list[_SymbolDefinition], pattern: Patt
             if measures.find(variable.text) is None:
                 hint = nearest(variable.text, measures.names)
                 cursor.fail(f"the variable {variable.text!r} is not among MEASURES{hint}", variable.position)
+
+
+# EMIT -----------------------------------------------------------------------------------------------------------------
+
+
+def on_change(cursor: Cursor) -> dict[str, bool]:
+    if not cursor.take("EMIT"):
+        return {}
+    cursor.expect("ON", " (EMIT ON CHANGE)")
+    every = cursor.take("EVERY")
+    cursor.expect("CHANGE", " (EMIT ON CHANGE)")
+    return {"every_change" if every else "on_change": True}
+
+
+def step_final(cursor: Cursor) -> None:
+    """`EMIT FINAL` and `EMIT ON WINDOW CLOSE` say what windows do anyway."""
+    position = cursor.position
+    if not cursor.take("EMIT"):
+        return
+    if not (cursor.take("FINAL") or cursor.take("ON", "WINDOW", "CLOSE")):
+        cursor.fail(
+            "windows are reported once, at their end (EMIT FINAL): for the state at each row write "
+            "WINDOW(RANGE 10 S), or GROUP BY without a window",
+            position,
+        )

@@ -9,14 +9,21 @@ from sqlglot import exp
 
 from bridge.frontends.clauses import schema
 from bridge.frontends.cursor import Cursor
-from bridge.frontends.expressions import Qualifiers, aliases_of, single_expression
+from bridge.frontends.expressions import Qualifiers, aliases_of, resolve, single_expression
 from bridge.frontends.sql.clauses import Clause, matching, window
 from bridge.frontends.sql.match_recognize import match_recognize
 from bridge.frontends.sql.refused import AFTER_FROM, NO_STREAM, REFUSED, STOPS, refuse_next
-from bridge.frontends.sql.times import times_of
-from bridge.frontends.sql.undecided import WINDOW_COLUMNS, RowsInWindows, decide
-from bridge.frontends.sql.window_functions import after_stream, check_time, in_from, is_after_stream, is_in_from
-from bridge.query.nodes import MatchRecognize, Node, Stream, source_name
+from bridge.frontends.sql.streaming.times import lags_of
+from bridge.frontends.sql.streaming.undecided import WINDOW_COLUMNS, RowsInWindows, decide
+from bridge.frontends.sql.streaming.window_functions import (
+    after_stream,
+    in_from,
+    is_after_stream,
+    is_in_from,
+    lag_of,
+)
+from bridge.query.expressions import col
+from bridge.query.nodes import Map, MatchRecognize, Node, Stream, Union, source_name
 from windows.schema import Schema
 
 Results = Mapping[str, tuple[str, Node]]
@@ -68,6 +75,8 @@ class FromClause:
         self.cursor, self.results, self.read = cursor, results, read
         self.items: list[FromItem] = []
         self.joins: list[Join] = []
+        self.values: dict[str, exp.Expr] = {}
+        """The elements of UNNEST, by their full names in lower case."""
 
     def step(self) -> None:
         """Steps over the inputs, the joins between them and their conditions."""
@@ -77,7 +86,10 @@ class FromClause:
             if cursor.word() not in _KINDS:
                 refuse_next(cursor, AFTER_FROM)
             if cursor.take(",") or self._crosses():
-                self.items.append(self._item())
+                if cursor.word() == "UNNEST":
+                    self._unnest()
+                else:
+                    self.items.append(self._item())
             elif cursor.word() in ("JOIN", *_KINDS):
                 self._join()
             else:
@@ -88,6 +100,31 @@ class FromClause:
         if crossed:
             self.cursor.expect("JOIN")
         return crossed
+
+    def _unnest(self) -> None:
+        """`UNNEST(ARRAY[a, b]) AS u (x)`: each row of the input once for each element."""
+        cursor, position = self.cursor, self.cursor.position
+        if len(self.items) > 1:
+            cursor.fail("UNNEST is beside one input: put the join of the others into a sub-query", position)
+        cursor.expect("UNNEST")
+        cursor.expect("(")
+        array = single_expression(cursor, cursor.until(()), "an array")
+        cursor.expect(")")
+        if not isinstance(array, exp.Array) or not array.expressions:
+            cursor.fail("UNNEST wants ARRAY[a, b] with its elements: lists of any length are not taken apart", position)
+        cursor.take("AS")
+        alias = cursor.name("an alias")
+        cursor.expect("(", " (UNNEST( … ) AS u (x) names the element)")
+        name = cursor.name("a name for the element")
+        cursor.expect(")")
+        self.values[f"{alias}.{name}".lower()] = col(name)
+
+        def unnested(node: Node, names: Qualifiers) -> Node:
+            elements = resolve(cursor, array.expressions, names)
+            rows = tuple(Map(node, (exp.Star(), exp.alias_(element, col(name).this))) for element in elements)
+            return Union(rows) if len(rows) > 1 else rows[0]
+
+        self.items[0] = self.items[0]._replace(clauses=(*self.items[0].clauses, unnested))
 
     def _join(self) -> None:
         cursor, position = self.cursor, self.cursor.position
@@ -116,8 +153,8 @@ class FromClause:
         function, time, time_position = in_from(self.cursor, lambda cursor: found.append(self._source()))
         name, node = found[0]
         node = decide(self.cursor, node)
-        check_time(self.cursor, time, time_position, times_of(self.cursor, node))
-        return name, RowsInWindows(node, function, position=position)
+        lag = lag_of(self.cursor, time, time_position, lags_of(self.cursor, node))
+        return name, RowsInWindows(node, function.lagging(lag), position=position)
 
     def _source(self) -> tuple[str | None, Node]:
         return self._subquery() if self.cursor.word() == "(" else self._named()

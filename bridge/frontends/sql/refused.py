@@ -11,13 +11,13 @@ _ORDER = (
     "ten so far: QUALIFY ROW_NUMBER() OVER (ORDER BY x) <= 10"
 )
 _JOIN = "a {} join is not supported: only what happened is reported; write JOIN … ON, CROSS JOIN or a comma"
-_SET = "{} is not supported: UNION merges streams, JOIN … ON with bounds of time finds what two have in common"
+_SET = "{} is not supported, as rows could have to be taken back: JOIN … ON with bounds of time, or NOT EXISTS with such bounds"
 _SAMPLE = "{} is not supported: put a sub-query with the rows and columns you want into FROM"
 
 _FAMILIES = {
     ("ORDER BY", "LIMIT", "OFFSET", "FETCH", "SORT BY", "CLUSTER BY", "DISTRIBUTE BY"): _ORDER,
     ("LEFT", "RIGHT", "FULL", "OUTER", "SEMI", "ANTI", "NATURAL", "ASOF"): _JOIN,
-    ("INTERSECT", "EXCEPT", "MINUS"): _SET,
+    ("EXCEPT", "MINUS"): _SET,
     ("TABLESAMPLE", "PIVOT", "UNPIVOT"): _SAMPLE,
 }
 
@@ -32,7 +32,7 @@ REFUSED = {
     "MATCH_RECOGNIZE": "MATCH_RECOGNIZE wants its clauses in parentheses, directly after the stream it belongs to",
     "FOR": "FOR is not supported: a stream is read as its events arrive, and a table as it is then",
     "VALUES": "VALUES is not a stream: CREATE STREAM, or register one, and push the rows",
-    "UNNEST": "UNNEST is not supported: table functions are not streams",
+    "UNNEST": "UNNEST stands beside a stream: FROM s CROSS JOIN UNNEST(ARRAY[a, b]) AS u (x)",
     "TABLE": "TABLE is not supported: SELECT * FROM name",
     "INTO": "INTO is not supported: CREATE QUERY name AS SELECT … names a result",
     "RECURSIVE": "a recursive WITH is not supported: a query reads streams that are there before it",
@@ -40,7 +40,7 @@ REFUSED = {
 """Clauses of SQL that a continuous query lacks, by their first word, with the reason and the alternative."""
 
 STOPS = frozenset(
-    ("FROM", "WHERE", "GROUP BY", "HAVING", "EMIT", "UNION", "JOIN", "INNER", "CROSS", *REFUSED)
+    ("FROM", "WHERE", "GROUP BY", "HAVING", "EMIT", "UNION", "INTERSECT", "JOIN", "INNER", "CROSS", *REFUSED)
 ) - {"DISTINCT", "VALUES", "UNNEST", "TABLE", "INTO", "RECURSIVE", "MATCHING", "MATCH_RECOGNIZE", "FOR"}  # fmt: skip
 
 AFTER_FROM = frozenset(REFUSED) - {"ORDER BY", "LIMIT", "QUALIFY"}

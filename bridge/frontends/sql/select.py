@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from bridge.frontends.clauses import positive_integer
 from bridge.frontends.cursor import Cursor
-from bridge.frontends.sql.distinct import distinct_rows
 from bridge.frontends.sql.from_items import Results
 from bridge.frontends.sql.refused import REFUSED, refuse_next
 from bridge.frontends.sql.select_core import SelectReader
-from bridge.frontends.sql.times import times_of
-from bridge.frontends.sql.undecided import decide
+from bridge.frontends.sql.streaming.select_list import distinct_rows, rows_of_both
+from bridge.frontends.sql.streaming.times import times_of
+from bridge.frontends.sql.streaming.undecided import decide
 from bridge.query.nodes import Node, Union, Window
 from windows.extents import FirstRows
 
@@ -38,15 +38,28 @@ def _query(cursor: Cursor, results: Results) -> Node:
 
 def _united(cursor: Cursor, results: Results) -> Node:
     """SELECTs joined by UNION and UNION ALL; a UNION removes the duplicates of everything before it, too."""
-    node, others, position = _term(cursor, results), list[Node](), cursor.position
+    node, others, position = _intersected(cursor, results), list[Node](), cursor.position
     while cursor.take("UNION"):
         keeps = cursor.take("ALL")
         cursor.take("DISTINCT")
-        others.append(decide(cursor, _term(cursor, results)))
+        others.append(decide(cursor, _intersected(cursor, results)))
         if not keeps:
             united = Union((decide(cursor, node), *others))
             node, others = distinct_rows(cursor, united, position, "UNION"), []
     return Union((decide(cursor, node), *others)) if others else node
+
+
+def _intersected(cursor: Cursor, results: Results) -> Node:
+    """SELECTs joined by INTERSECT, which binds more tightly than UNION."""
+    node = _term(cursor, results)
+    while cursor.word() == "INTERSECT":
+        position = cursor.position
+        cursor.expect("INTERSECT")
+        if cursor.take("ALL"):
+            cursor.fail("INTERSECT ALL is not supported: INTERSECT has each row once", position)
+        cursor.take("DISTINCT")
+        node = rows_of_both(cursor, node, _term(cursor, results), position)
+    return node
 
 
 def _step_order(cursor: Cursor, node: Node) -> None:

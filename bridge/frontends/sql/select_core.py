@@ -18,22 +18,37 @@ from bridge.frontends.expressions import (
     unchecked_list,
     without_aliases,
 )
-from bridge.frontends.sql.bounds import OF_ROWS, bounds_among
-from bridge.frontends.sql.distinct import distinct_rows
-from bridge.frontends.sql.emit import on_change, step_final
+from bridge.frontends.sql.clauses import on_change, step_final
 from bridge.frontends.sql.from_items import FromClause, Join, ReadQuery, Results, aliased, condition
-from bridge.frontends.sql.grouping_sets import column_in_set, grouping_sets, in_set, is_grouping_set
-from bridge.frontends.sql.joins import OuterJoin, inner_join, joins_windows, outer_join, versioned_join, window_join
-from bridge.frontends.sql.over_range import OverRange, is_range
-from bridge.frontends.sql.over_rows import NUMBERS, OverRows, give_places, has_over, without_over
-from bridge.frontends.sql.ranks import FirstOfRank, RankedRows, limit_in, ranking_of
 from bridge.frontends.sql.refused import GROUPINGS, NO_STREAM, STOPS, refuse_next
-from bridge.frontends.sql.select_list import is_star, standard, unaliased, with_time_named
-from bridge.frontends.sql.time_values import arithmetic_of
-from bridge.frontends.sql.times import times_of, without_time
-from bridge.frontends.sql.undecided import START, RowsInWindows, decide, truncation
-from bridge.frontends.sql.window_functions import WindowFunction, in_group_by, is_in_group_by
-from bridge.frontends.sql.window_groups import Grouping, conjuncts, group_by_windows, regroup_by_windows, with_columns
+from bridge.frontends.sql.streaming.bounds import OF_ROWS, bounds_among
+from bridge.frontends.sql.streaming.grouping_sets import column_in_set, grouping_sets, in_set, is_grouping_set
+from bridge.frontends.sql.streaming.joins import (
+    OuterJoin,
+    inner_join,
+    joins_windows,
+    outer_join,
+    versioned_join,
+    window_join,
+)
+from bridge.frontends.sql.streaming.over_following import OverFollowing, is_following
+from bridge.frontends.sql.streaming.over_range import OverRange, is_range
+from bridge.frontends.sql.streaming.over_rows import OverRows, give_places, has_over, without_over
+from bridge.frontends.sql.streaming.ranks import FirstOfRank, RankedRows, limit_in, qualified_number, ranking_of
+from bridge.frontends.sql.streaming.select_list import distinct_rows, is_star, standard, unaliased, with_time_named
+from bridge.frontends.sql.streaming.semi_joins import SemiJoin, qualified, semi_join
+from bridge.frontends.sql.streaming.time_values import arithmetic_of
+from bridge.frontends.sql.streaming.times import lags_of, times_of, without_time
+from bridge.frontends.sql.streaming.undecided import START, RowsInWindows, decide, truncation
+from bridge.frontends.sql.streaming.window_functions import WindowFunction, in_group_by, is_in_group_by, spark_bounds
+from bridge.frontends.sql.streaming.window_groups import (
+    Grouping,
+    group_by_windows,
+    parts_of,
+    regroup_by_windows,
+    with_columns,
+)
+from bridge.frontends.sql.where import Partners, Where, WhereReader
 from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Union, Window
 
 _RANK = "row_rank"
@@ -58,8 +73,9 @@ class SelectReader:
         cursor.expect("FROM")
         source = FromClause(cursor, results, read)
         source.step()
-        where = [condition(cursor)] if cursor.take("WHERE") else []
-        self._combine(source, where)
+        where = WhereReader(cursor, results, read).where() if cursor.take("WHERE") else Where([], [])
+        self.partners = where.partners
+        self._combine(source, where.conditions)
         self.columns = self._resolved(columns)
         self._read_groups()
 
@@ -79,7 +95,7 @@ class SelectReader:
         self.outer: OuterJoin | None = None
         if len(inputs) == 1:
             (alias, self.rows), *_ = inputs
-            self.names = Qualifiers(alias, aliases_of(self.rows))
+            self.names = Qualifiers(alias, aliases_of(self.rows), values=source.values | spark_bounds(self.cursor))
             self.conditions = self._resolved(where)
             return
         self.rows = Correlate(tuple((alias, _below(node)) for alias, node in inputs))
@@ -143,7 +159,7 @@ class SelectReader:
             if is_grouping_set(cursor):
                 self._read_sets()
             elif is_in_group_by(cursor):
-                self._set_function(in_group_by(cursor, times_of(cursor, _below(self.rows))))
+                self._set_function(in_group_by(cursor, lags_of(cursor, _below(self.rows))))
             else:
                 keys += self._key()
             if not cursor.take(","):
@@ -195,6 +211,8 @@ class SelectReader:
         return node
 
     def _undistinct(self) -> Node:
+        if self.partners:
+            return self._semi_join(self.partners)
         if self.outer is not None:
             return self._outer_join(self.outer)
         if self.qualify or self.over_at:
@@ -301,6 +319,24 @@ class SelectReader:
         self._refuse_other_time(self.columns)
         return outer_join(self.cursor, join, self.conditions, self.columns)
 
+    def _semi_join(self, partners: list[Partners]) -> Node:
+        (one, *others), cursor = partners, self.cursor
+        if others or self.outer is not None or self.names.own is None:
+            place = others[0].position if others else one.position
+            cursor.fail("IN and EXISTS are of one input, once: put it with its sub-query into FROM", place)
+        if self._aggregates or self.qualify or self.over_at:
+            cursor.fail("aggregates beside IN and EXISTS: put the query with its sub-query into FROM", one.position)
+        inputs = ((self.names.own, self.rows), (one.alias, one.node))
+        times = times_of(cursor, _below(self.rows)) | times_of(cursor, _below(one.node))
+        names = Qualifiers(None, (self.names.own, one.alias))
+        inner = [qualified(each, one.alias) for each in one.on]
+        if one.equal is not None:
+            mine, its = one.equal
+            inner.append(exp.EQ(this=qualified(mine, self.names.own), expression=qualified(its, one.alias)))
+        on = tuple(arithmetic_of(each, times) for each in resolve(cursor, inner, names))
+        join = SemiJoin(inputs, parts_of(on), one.is_anti, one.position)
+        return semi_join(cursor, join, self.conditions, self.columns)
+
     # OVER and numbers of rows
 
     def _over(self) -> Node:
@@ -317,20 +353,23 @@ class SelectReader:
                 node = dataclasses.replace(node, input=self._filtered(node.input))
             else:
                 node = self._filtered(decide(cursor, node))
-        if (number := _qualified(self.qualify)) is not None:
+        if (number := qualified_number(self.qualify)) is not None:
             rows = RankedRows(node, self.columns, _RANK, number.window, self.over_at)
             return FirstOfRank(cursor, rows, number.limit, numbered=False).node()
         if not self.qualify and (found := ranking_of(node, self.columns, self.over_at)) is not None:
             return found
         below = decide(cursor, node)
         windows = [found for each in (*self.columns, *self.qualify) for found in each.find_all(exp.Window)]
+        if any(map(is_following, windows)):
+            times = times_of(cursor, below)
+            return OverFollowing(cursor, self.over_at, times).node(below, self.columns, self.qualify)
         if any(map(is_range, windows)):
             return OverRange(cursor, self.over_at, times_of(cursor, below)).node(below, self.columns, self.qualify)
         over = OverRows(cursor, self.over_at, times_of(cursor, below))
         return over.node(below, without_time(below, self.columns), self.qualify)
 
     def _of_ranked(self, rows: RankedRows) -> Node:
-        conditions = conjuncts(self.conditions)
+        conditions = parts_of(self.conditions)
 
         def is_number(node: exp.Expr) -> bool:
             return isinstance(node, exp.Column) and node.name.lower() == rows.name.lower()
@@ -348,23 +387,6 @@ class SelectReader:
             self.columns = tuple(with_time_named(each, first.time) for each in self.columns)
             others = [with_time_named(each, first.time) for each in others]
         return self._plain(Filter(node, all_of(tuple(others))) if others else node)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Number:
-    window: exp.Window
-    limit: tuple[int, int]
-
-
-def _qualified(conditions: tuple[exp.Expr, ...]) -> _Number | None:
-    """The number of rows that is all that QUALIFY limits."""
-    if len(conditions) != 1:
-        return None
-    windows = list(conditions[0].find_all(exp.Window))
-    limit = limit_in(conditions[0], lambda node: isinstance(node, exp.Window))
-    if len(windows) != 1 or limit is None or not isinstance(windows[0].this, NUMBERS):
-        return None
-    return _Number(windows[0], limit)
 
 
 def _below(node: Node) -> Node:

@@ -6,7 +6,8 @@ SELECT a FROM s[a: INTEGER] WINDOW(RANGE 5000 MS) WHERE a > 1
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import TypeVar
 
 from bridge.errors import QueryError
@@ -14,8 +15,8 @@ from bridge.frontends.clauses import duration, schema
 from bridge.frontends.cursor import Cursor, Region, word_of
 from bridge.frontends.expressions import with_spelling_hint
 from bridge.frontends.sql.select import select
+from bridge.frontends.sql.streaming.tables import DeclaredTable, declared_table, named_as
 from bridge.frontends.sql.table_source import table_source
-from bridge.frontends.sql.tables import DeclaredTable, declared_table, named_as
 from bridge.frontends.statements import CreateQuery, CreateStream, CreateTableStream, Query, Statement
 from bridge.query.nodes import Node
 from bridge.query.scripts import into_table
@@ -24,29 +25,31 @@ from bridge.query.words import RESERVED
 from windows.schema import Schema
 
 _T = TypeVar("_T")
+_NONE: Mapping[str, Node] = MappingProxyType({})
 
 
-def parse(text: str, dialect: str = "") -> Node:
-    """The tree of one SELECT. `dialect`: sqlglot's name of the SQL of its expressions.
+def parse(text: str, dialect: str = "", views: Mapping[str, Node] = _NONE) -> Node:
+    """The tree of one SELECT. `dialect`: sqlglot's name of the SQL of its expressions; `views`: queries that it may read.
 
     >>> parse("SELECT * FROM trades")
     Stream(name='trades', schema=None)
     """
-    return _guarded(text, dialect, _one)
+    return _guarded(text, dialect, views, _one)
 
 
-def statements(text: str, dialect: str = "") -> list[Statement]:
+def statements(text: str, dialect: str = "", views: Mapping[str, Node] = _NONE) -> list[Statement]:
     """The statements of a script, separated by `;`; at most one SELECT has no name.
 
     >>> statements("CREATE STREAM s (a INTEGER); CREATE QUERY q AS SELECT * FROM s;")[1]
     CreateQuery(name='q', node=Stream(name='s', schema=None), text='SELECT * FROM s')
     """
-    return _guarded(text, dialect, _script)
+    return _guarded(text, dialect, views, _script)
 
 
-def _guarded(text: str, dialect: str, read: Callable[[Cursor], _T]) -> _T:
+def _guarded(text: str, dialect: str, views: Mapping[str, Node], read: Callable[[Cursor], _T]) -> _T:
     cursor = Cursor(text, RESERVED)
     cursor.dialect = dialect
+    cursor.views = {name.lower(): node for name, node in views.items()}
     if not cursor.tokens:
         cursor.fail("the text is empty: a query reads SELECT … FROM …")
     try:

@@ -308,7 +308,7 @@ SELECT DISTINCT ¦ON (a) b FROM s                                  | DISTINCT ON
 SELECT * FROM s ¦UNION SELECT * FROM t                            | UNION wants the columns by name
 SELECT * FROM s ¦UNION DISTINCT SELECT * FROM t                   | UNION wants the columns by name
 SELECT * FROM s UNION ALL ¦BY NAME SELECT * FROM t                | SELECT is expected
-SELECT * FROM s ¦INTERSECT SELECT * FROM t                        | INTERSECT is not supported
+SELECT * FROM s ¦INTERSECT SELECT * FROM t                        | INTERSECT wants the columns by name
 SELECT * FROM s WHERE a ¦EXCEPT SELECT * FROM t                   | EXCEPT is not supported
 SELECT s.a FROM s ¦LEFT JOIN t ON s.a = t.a                       | a LEFT JOIN of streams needs bounds of time
 SELECT * FROM s ¦RIGHT OUTER JOIN t ON s.a = t.a                  | * beside a RIGHT JOIN
@@ -333,8 +333,8 @@ WITH ¦RECURSIVE x AS (SELECT * FROM s) SELECT * FROM x            | a recursive
 WITH x¦(a) AS (SELECT * FROM s) SELECT * FROM x                   | a list of columns is not supported here
 WITH x AS (SELECT * FROM s), ¦X AS (SELECT 1) SELECT * FROM x     | WITH names 'X' twice
 WITH x AS (SELECT * FROM s) SELECT * FROM x¦[a:Integer]           | a schema is not expected here
-SELECT * FROM s WHERE EXISTS (¦SELECT * FROM t)                   | a sub-query cannot stand in an expression
-SELECT * FROM s WHERE a IN (¦SELECT b FROM t)                     | a sub-query cannot stand in an expression
+SELECT * FROM s WHERE ¦EXISTS (SELECT * FROM t)                   | name the columns
+SELECT a FROM s WHERE ¦a IN (SELECT b FROM t)                     | need bounds of time
 SELECT (¦SELECT 1 FROM t) FROM s                                  | a sub-query cannot stand in an expression
 SELECT * FROM s WHERE a IN ¦b                                     | IN wants a list of values
 SELECT a, COUNT(*) FROM s GROUP BY a, ¦2                          | name the column
@@ -346,7 +346,7 @@ SELECT COUNT(*) FROM s GROUP BY ¦ALL                              | ALL is not 
 SELECT * FROM ¦VALUES (1)                                         | VALUES is not a stream
 SELECT * FROM (¦VALUES (1)) AS x                                  | VALUES is not a stream
 SELECT * FROM ¦range(10)                                          | 'range' cannot be called
-SELECT * FROM ¦UNNEST(x)                                          | UNNEST is not supported
+SELECT * FROM ¦UNNEST(x)                                          | UNNEST stands beside a stream
 SELECT * FROM s WHERE a = ¦?                                      | a query has no parameters
 SELECT * FROM s WHERE a = ¦:x                                     | a query has no parameters
 SELECT * FROM s WHERE a = ¦$1                                     | a query has no parameters

@@ -8,13 +8,14 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from bridge.frontends.expressions import all_of
-from bridge.frontends.sql.bounds import OF_GROUPS, mark, mark_result
-from bridge.frontends.sql.undecided import END, START, TIME, RowsInWindows, bounds_at_end, moved, period_start
+from bridge.frontends.sql.streaming.bounds import OF_GROUPS, mark, mark_result
+from bridge.frontends.sql.streaming.undecided import END, START, TIME, RowsInWindows, bounds_at_end, moved, period_start
+from bridge.frontends.sql.streaming.window_functions import WindowFunction
 from bridge.query.epl_output import OrderLimitDistinct, RStream
 from bridge.query.expressions import col, count
 from bridge.query.nodes import Aggregate, Filter, Map, Node, Window
 from windows.extents import Now, Session
-from windows.sql import with_operands
+from windows.sql import conjuncts, with_operands
 
 EVENT_TIME, _SESSION_TIME = "event_ts", "session_ts"
 """The columns with the time of a row in a window that jumps, and in a session."""
@@ -37,15 +38,15 @@ def group_by_windows(rows: RowsInWindows, by: Grouping) -> Node:
     ...             "GROUP BY window_start, window_end"))
     SELECT ts - 1000 AS window_start, n FROM (SELECT COUNT(*) AS n FROM s WINDOW(RANGE 1000 MS SLIDE 1000 MS))
     """
-    by = by._replace(conditions=conjuncts(by.conditions), having=conjuncts(by.having))
-    before = [condition for condition in by.conditions if not rows.has_bound(condition)]
+    conditions, by = parts_of(by.conditions), by._replace(having=parts_of(by.having))
+    before = [condition for condition in conditions if not rows.has_bound(condition)]
     below = Filter(rows.input, all_of(tuple(before))) if before else rows.input
     timed = _timed(rows, by)
     if timed != by:  # in a window that jumps, ts is the time of the jump
         below = with_event_time(below)
         by = timed
     having = [condition for condition in by.having if not rows.has_bound(condition)]
-    after = [condition for condition in (*by.conditions, *by.having) if rows.has_bound(condition)]
+    after = [condition for condition in (*conditions, *by.having) if rows.has_bound(condition)]
     windows = _windows(rows, below, by.keys)
     if windows.once_per_instant is not None:  # earlier results of the instant are of a part of the group
         having, after = [], [*after, *having]
@@ -91,11 +92,9 @@ def regroup_by_windows(
     return Map(Filter(last, all_of(kept)) if kept else last, listed)
 
 
-def conjuncts(conditions: tuple[exp.Expr, ...]) -> tuple[exp.Expr, ...]:
-    """The parts that AND joins."""
-    return tuple(
-        part for each in conditions for part in (each.flatten(unnest=False) if isinstance(each, exp.And) else [each])
-    )
+def parts_of(conditions: tuple[exp.Expr, ...]) -> tuple[exp.Expr, ...]:
+    """The conditions, each part that AND joins by itself."""
+    return tuple(part for condition in conditions for part in conjuncts(condition))
 
 
 def _timed(rows: RowsInWindows, by: Grouping) -> Grouping:
@@ -132,25 +131,25 @@ class _Windows(NamedTuple):
 def _windows(rows: RowsInWindows, below: Node, keys: tuple[exp.Expr, ...]) -> _Windows:
     function, ts = rows.function, exp.column("ts")
     if function.kind == "SESSION":
-        return _sessions(function.size, below, keys)
+        return _sessions(function, below, keys)
     if function.kind == "CUMULATE":
         # The content is that of the last `size` milliseconds, in which two periods may meet: each is a group.
         start = col("window_start")
         node = Window(Map(below, (exp.Star(), exp.alias_(period_start(function), "window_start"))), function.extent)
         inside = exp.LTE(this=ts, expression=moved(start, function.size))
-        bounds = {START: start, END: ts, TIME: moved(ts, -1)}
+        bounds = bounds_at_end(function) | {START: moved(start, -function.lag)}
         return _Windows(node, (*keys, start), bounds, (start,), (inside,))
     return _Windows(Window(below, function.extent), keys, bounds_at_end(function))
 
 
-def _sessions(gap: int, below: Node, keys: tuple[exp.Expr, ...]) -> _Windows:
+def _sessions(function: WindowFunction, below: Node, keys: tuple[exp.Expr, ...]) -> _Windows:
     """All rows of a session leave its window together, a millisecond after its end: then they are grouped."""
     timed = Map(below, (exp.Star(), exp.alias_(exp.column("ts"), _SESSION_TIME)))
-    leaving = RStream(Window(timed, Session(gap + 1), keys))
+    leaving = RStream(Window(timed, Session(function.size + 1), keys))
     times = exp.column(_SESSION_TIME)
     ends = [exp.alias_(exp.Min(this=times.copy()), "window_start")]
-    ts = exp.column("ts")
-    bounds = {START: col("window_start"), END: moved(ts, -1), TIME: moved(ts, -2)}
+    ts, lag = exp.column("ts"), function.lag
+    bounds = {START: moved(col("window_start"), -lag), END: moved(ts, -1 - lag), TIME: moved(ts, -2 - lag)}
     return _Windows(Window(leaving, Now()), keys, bounds, tuple(ends), once_per_instant=keys)
 
 

@@ -1,21 +1,23 @@
 """The window functions of standard streaming SQL: TUMBLE, HOP, CUMULATE and SESSION, and other spellings of them.
 
 They stand in FROM, as `TABLE(TUMBLE(TABLE s, DESCRIPTOR(ts), INTERVAL '10' SECOND))` and without `TABLE( )`; in GROUP
-BY, as `TUMBLE(ts, INTERVAL '10' SECOND)`; and after a stream, as ksqlDB's `WINDOW TUMBLING (SIZE 10 SECONDS)`.
+BY, as `TUMBLE(ts, INTERVAL '10' SECOND)`, and as Spark's `window(ts, '10 seconds')`; and after a stream, as ksqlDB's
+`WINDOW TUMBLING (SIZE 10 SECONDS)`.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, NoReturn
 
 from sqlglot import TokenType, exp
 
+from bridge.errors import QueryError
 from bridge.frontends.clauses import duration
-from bridge.frontends.cursor import Cursor
+from bridge.frontends.cursor import Cursor, word_of
 from bridge.frontends.expressions import expression_list, without_aliases
-from bridge.frontends.sql.time_values import clock_ms
+from bridge.frontends.sql.streaming.time_values import clock_ms
 from windows.extents import Range
 
 _PARAMETERS = {
@@ -23,6 +25,7 @@ _PARAMETERS = {
 }  # fmt: skip
 """The durations of each function, in order. All but SESSION have an optional OFFSET after them."""
 
+_OF_SPARK = ("WINDOW", "SESSION_WINDOW")
 _OF_KSQL = {"TUMBLING": "TUMBLE", "HOPPING": "HOP", "SESSION": "SESSION"}
 _TOO_LONG = ("MONTH", "MONTHS", "QUARTER", "QUARTERS", "YEAR", "YEARS")
 _MOST_COPIES = 1000
@@ -33,7 +36,8 @@ _MOST_COPIES = 1000
 class WindowFunction:
     """A window function with its durations in milliseconds. `keys`: what SESSION is partitioned by.
 
-    `slide` is the distance of two starts; for CUMULATE it is the step. SESSION has its gap in `size`.
+    `slide` is the distance of two starts; for CUMULATE it is the step. SESSION has its gap in `size`. If the time column is
+    `lag` before ts, all bounds are those of the column plus the lag, as windows are by ts.
     """
 
     kind: str
@@ -41,6 +45,7 @@ class WindowFunction:
     slide: int
     offset: int = 0
     keys: tuple[exp.Expr, ...] = ()
+    lag: int = 0
 
     @property
     def extent(self) -> Range:
@@ -50,6 +55,11 @@ class WindowFunction:
         'RANGE 10000 MS SLIDE 4000 MS OFFSET 2000 MS'
         """
         return Range(self.size, self.slide, (self.offset + self.size) % self.slide)
+
+    def lagging(self, lag: int) -> WindowFunction:
+        """The same windows by a time column that is `lag` before ts."""
+        period = self.slide if self.kind == "HOP" else self.size
+        return dataclasses.replace(self, offset=(self.offset + lag) % period, lag=lag) if lag else self
 
     @property
     def copies(self) -> int:
@@ -165,15 +175,17 @@ def _time_column(cursor: Cursor) -> tuple[str, int]:
 
 def is_in_group_by(cursor: Cursor) -> bool:
     """Whether `TUMBLE(ts, …)` or the like follows."""
-    return cursor.word() in _PARAMETERS and cursor.word(1) == "("
+    return cursor.word() in (*_PARAMETERS, *_OF_SPARK) and cursor.word(1) == "("
 
 
-def in_group_by(cursor: Cursor, times: Collection[str] = ("ts",)) -> WindowFunction:
-    """Steps over `HOP(ts, INTERVAL '5' SECOND, INTERVAL '10' SECOND)`."""
+def in_group_by(cursor: Cursor, lags: Mapping[str, int]) -> WindowFunction:
+    """Steps over `HOP(ts, INTERVAL '5' SECOND, INTERVAL '10' SECOND)`. `lags`: the columns that are times, see `lags_of`."""
     kind, start = cursor.word(), cursor.position
     cursor.at += 1
     cursor.expect("(")
-    check_time(cursor, *_time_column(cursor), times)
+    if kind in _OF_SPARK:
+        return _of_spark(cursor, kind, start, lags)
+    lag = lag_of(cursor, *_time_column(cursor), lags)
     durations = {}
     for name in _PARAMETERS[kind]:
         cursor.expect(",", f" ({kind} wants {' and '.join(_PARAMETERS[kind])})")
@@ -181,7 +193,50 @@ def in_group_by(cursor: Cursor, times: Collection[str] = ("ts",)) -> WindowFunct
     if kind != "SESSION" and cursor.take(","):
         durations["OFFSET"] = window_duration(cursor, signed=True)
     cursor.expect(")")
-    return function_of(cursor, kind, durations, start)
+    return function_of(cursor, kind, durations, start).lagging(lag)
+
+
+def _of_spark(cursor: Cursor, word: str, start: int, lags: Mapping[str, int]) -> WindowFunction:
+    """Spark's `window(ts, '10 seconds'[, '5 seconds'[, '2 seconds']])`: size, slide, offset; `session_window(ts, gap)`."""
+    lag = lag_of(cursor, *_time_column(cursor), lags)
+    names = ["GAP"] if word == "SESSION_WINDOW" else ["SIZE", "SLIDE", "OFFSET"]
+    durations: dict[str, int] = {}
+    while names and cursor.take(","):
+        name = names.pop(0)
+        durations[name] = _spark_duration(cursor, signed=name == "OFFSET")
+    cursor.expect(")")
+    if not durations:
+        cursor.fail(f"{word.lower()} wants a duration, such as '10 seconds'", start)
+    kind = "SESSION" if "GAP" in durations else "HOP" if "SLIDE" in durations else "TUMBLE"
+    return function_of(cursor, kind, durations, start).lagging(lag)
+
+
+def _spark_duration(cursor: Cursor, signed: bool) -> int:
+    token = cursor.peek()
+    if token is None or token.token_type != TokenType.STRING:
+        return window_duration(cursor, signed)
+    inner = Cursor(f"INTERVAL '{token.text}'")
+    try:
+        found = window_duration(inner, signed)
+    except QueryError as error:
+        cursor.fail(error.message)
+    cursor.at += 1
+    return found
+
+
+def spark_bounds(cursor: Cursor) -> dict[str, exp.Expr]:
+    """What `window.start` and the like stand for, if a GROUP BY with Spark's function follows."""
+    depth, grouped = 0, False
+    for token, after in zip(cursor.tokens[cursor.at :], cursor.tokens[cursor.at + 1 :], strict=False):
+        word = word_of(token)
+        if depth == 0 and word in (")", ";", "HAVING", "UNION"):
+            break
+        grouped |= depth == 0 and word == "GROUP BY"
+        if grouped and depth == 0 and word in _OF_SPARK and word_of(after) == "(":
+            bounds = {"start": "window_start", "end": "window_end"}
+            return {f"{word.lower()}.{name}": exp.column(bound) for name, bound in bounds.items()}
+        depth += (word == "(") - (word == ")")
+    return {}
 
 
 def is_after_stream(cursor: Cursor) -> bool:
@@ -280,10 +335,11 @@ def _negated(cursor: Cursor, text: str) -> int:
     return found
 
 
-def check_time(cursor: Cursor, name: str, position: int, times: Collection[str]) -> None:
-    """Fails at a column that is not the time of the events."""
-    if name.lower() not in times:
+def lag_of(cursor: Cursor, name: str, position: int, lags: Mapping[str, int]) -> int:
+    """How many milliseconds a time column is before ts. Fails at a column that is not a time."""
+    if name.lower() not in lags:
         _refuse_time(cursor, name, position)
+    return lags[name.lower()]
 
 
 def _refuse_time(cursor: Cursor, name: str, position: int) -> NoReturn:
@@ -291,12 +347,6 @@ def _refuse_time(cursor: Cursor, name: str, position: int) -> NoReturn:
         cursor.fail(
             f"{name!r} is not the time of the events: the clock would give other rows in a replay; write DESCRIPTOR(ts), "
             "and connect(clock='system') for time that passes by the clock",
-            position,
-        )
-    if name.lower() in ("window_time", "window_end", "window_start"):
-        cursor.fail(
-            f"windows over the results of windows by {name} are not supported: their time is ts, the end of their "
-            "window, at which the next window begins; group the events themselves by the larger window",
             position,
         )
     cursor.fail(f"{name!r} is not the time of the events, which is ts: write DESCRIPTOR(ts)", position)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sqlglot import exp
 
 from bridge.check.interval_join import partner_times
@@ -16,32 +18,50 @@ def times_of(cursor: Cursor, node: Node) -> frozenset[str]:
     >>> sorted(times_of(Cursor(""), parse("SELECT ts AS event_time, a FROM s")))
     ['event_time', 'ts']
     """
-    return frozenset({"ts"} | _renamed(cursor, node))
+    return frozenset(name for name, lag in lags_of(cursor, node).items() if lag == 0)
 
 
-def _renamed(cursor: Cursor, node: Node) -> set[str]:
+def lags_of(cursor: Cursor, node: Node) -> dict[str, int]:
+    """The columns that are a fixed time before the ts of their row, by name in lower case: how many milliseconds.
+
+    >>> from bridge.frontends.sql.statements import parse
+    >>> lags_of(Cursor(""), parse("SELECT ts - 1 AS window_time, a FROM s"))
+    {'ts': 0, 'window_time': 1}
+    """
+    found: dict[str, int] = {}
     match node:
         case Map(below, columns):
-            known = {"ts"} | _renamed(cursor, below)
-            aliases = [item for item in columns if isinstance(item, (exp.Alias, exp.Column))]
-            found = {item.alias_or_name.lower() for item in aliases if _is_one(item, known, below)}
-            return found | (known if any(isinstance(item, exp.Star) for item in columns) else set())
+            known = lags_of(cursor, below)
+            for item in columns:
+                value = item.this if isinstance(item, exp.Alias) else item
+                if isinstance(item, exp.Star):
+                    found |= known
+                elif (lag := _lag(value, known, below)) is not None:
+                    found[item.alias_or_name.lower()] = lag
         case Filter(below):
-            return _renamed(cursor, below)
+            found = lags_of(cursor, below)
         case Window(below, extent) if not extent.jumps:
-            return _renamed(cursor, below)
-        case Union(inputs):
-            return set.intersection(*(_renamed(cursor, below) for below in inputs))
+            found = lags_of(cursor, below)
+        case Union((first, *others)):
+            found = dict(
+                set(lags_of(cursor, first).items()).intersection(*(lags_of(cursor, one).items() for one in others))
+            )
         case Stream(name) if name.lower() in cursor.views:
-            return _renamed(cursor, cursor.views[name.lower()])
-    return set()
+            found = lags_of(cursor, cursor.views[name.lower()])
+    return {"ts": 0} | found
 
 
-def _is_one(item: exp.Expr, known: set[str], below: Node) -> bool:
-    value = item.this if isinstance(item, exp.Alias) else item
-    if not isinstance(value, exp.Column) or value.name.lower() not in known:
-        return False
-    return value.table == "" or value.table.lower() == latest_of(below)
+def _lag(value: exp.Expr, known: Mapping[str, int], below: Node) -> int | None:
+    match value:
+        case exp.Paren():
+            return _lag(value.this, known, below)
+        case exp.Column():
+            of_row = value.table == "" or value.table.lower() == latest_of(below)
+            return known.get(value.name.lower()) if of_row else None
+        case exp.Add() | exp.Sub() if isinstance(value.expression, exp.Literal) and value.expression.name.isdigit():
+            lag, by = _lag(value.this, known, below), int(value.expression.name)
+            return None if lag is None else lag + (by if isinstance(value, exp.Sub) else -by)
+    return None
 
 
 def latest_of(node: Node) -> str | None:

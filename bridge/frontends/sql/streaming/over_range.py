@@ -9,11 +9,12 @@ from typing import NoReturn
 
 from sqlglot import exp
 
-from bridge.frontends.sql.over_rows import OverRows
-from bridge.frontends.sql.time_values import interval_ms
-from bridge.frontends.sql.undecided import decide
-from bridge.frontends.sql.window_groups import EVENT_TIME, with_event_time
-from bridge.frontends.sql.window_ranks import over_columns
+from bridge.frontends.sql.streaming.over_rows import OverRows
+from bridge.frontends.sql.streaming.select_list import with_names
+from bridge.frontends.sql.streaming.time_values import interval_ms
+from bridge.frontends.sql.streaming.undecided import decide
+from bridge.frontends.sql.streaming.window_groups import EVENT_TIME, with_event_time
+from bridge.frontends.sql.streaming.window_ranks import over_columns
 from bridge.query.epl_columns import SubqueryColumn
 from bridge.query.epl_output import RStream
 from bridge.query.expressions import col
@@ -35,7 +36,9 @@ class OverRange(OverRows):
 
     def node(self, below: Node, columns: tuple[exp.Expr, ...], qualify: tuple[exp.Expr, ...]) -> Node:
         """The query objects; `qualify` are conditions on the values."""
-        timed = with_event_time(decide(self.cursor, below))
+        below = decide(self.cursor, below)
+        columns = with_names(self.cursor, columns, below)
+        timed = with_event_time(below)
         node: Node = RStream(Window(timed, Now()))
         names: dict[exp.Expr, str] = {}
         for window in (found for each in (*columns, *qualify) for found in each.find_all(exp.Window)):
@@ -104,7 +107,7 @@ class OverRange(OverRows):
         return exp.alias_(changed, column.args["alias"].copy() if isinstance(column, exp.Alias) else name)
 
     def _refuse_star(self, star: exp.Expr) -> NoReturn:
-        self._fail("* beside OVER is not supported: name the columns", star)
+        self._fail("* beside OVER is not supported over a stream: name the columns", star)
 
 
 def _qualified(expression: exp.Expr, name: str) -> exp.Expr:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from typing import NamedTuple
 
 from sqlglot import exp
@@ -9,10 +10,12 @@ from sqlglot import exp
 from bridge.check.interval_join import lifetimes, partner_times
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.expressions import all_of
-from bridge.frontends.sql.bounds import is_result
-from bridge.frontends.sql.undecided import END, START, RowsInWindows, decide
-from bridge.frontends.sql.window_groups import EVENT_TIME, conjuncts, with_event_time
+from bridge.frontends.sql.streaming.bounds import is_result
+from bridge.frontends.sql.streaming.select_list import names_of
+from bridge.frontends.sql.streaming.undecided import END, START, RowsInWindows, decide
+from bridge.frontends.sql.streaming.window_groups import EVENT_TIME, parts_of, with_event_time
 from bridge.query.epl_output import RStream
+from bridge.query.expressions import col
 from bridge.query.nodes import Correlate, Filter, Map, Node, Union, Window
 from windows.extents import Range, Rows
 
@@ -56,9 +59,13 @@ def outer_join(cursor: Cursor, join: OuterJoin, where: tuple[exp.Expr, ...], col
     >>> print(parse(text).inputs[0])
     SELECT o.id, s.b FROM o, s WHERE o.id = s.id AND s.ts BETWEEN o.ts AND o.ts + 4000
     """
+    columns = _with_names(cursor, join.inputs, columns)
     for column in columns:
         if column.find(exp.Star) and not column.find(exp.AggFunc):
-            cursor.fail(f"* beside a {join.kind} JOIN is not supported: name the columns", join.position)
+            cursor.fail(
+                f"* beside a {join.kind} JOIN is not supported over streams: name the columns",
+                join.position,
+            )
     if all(isinstance(node, RowsInWindows) for _, node in join.inputs):
         return _of_windows(cursor, join, where, columns)
     inputs = tuple((alias, decide(cursor, node)) for alias, node in join.inputs)
@@ -79,6 +86,22 @@ def outer_join(cursor: Cursor, join: OuterJoin, where: tuple[exp.Expr, ...], col
     return Union(tuple(branches))
 
 
+def _with_names(cursor: Cursor, inputs: Inputs, columns: tuple[exp.Expr, ...]) -> tuple[exp.Expr, ...]:
+    """The select list with the columns of the inputs in place of `*`, if they are known. One that both have is `o_a`."""
+    if not any(isinstance(column, exp.Star) for column in columns):
+        return columns
+    known = [(alias, names_of(cursor, node)) for alias, node in inputs]
+    every = [(alias, name) for alias, names in known for name in names or ()]
+    if any(names is None for _, names in known):
+        return columns
+    count = collections.Counter(name.lower() for _, name in every)
+    listed = [
+        exp.alias_(col(name, of=alias), col(f"{alias}_{name}" if count[name.lower()] > 1 else name).this)
+        for alias, name in every
+    ]
+    return tuple(each for column in columns for each in (listed if isinstance(column, exp.Star) else [column]))
+
+
 def _alone(
     join: OuterJoin, side: int, reach: tuple[int, int], where: tuple[exp.Expr, ...], columns: tuple[exp.Expr, ...]
 ) -> Node:
@@ -94,13 +117,15 @@ def _alone(
     decided = RStream(Window(timed, Range(wait))) if wait else timed
     partners = Window(join.inputs[1 - side][1], Range(max(wait + before, 0) + 1))
     inputs = ((kept, decided), (other, partners))
-    on, where, columns = (tuple(_timed(each, kept) for each in listed) for listed in (join.on, where, columns))
+    on, where, columns = (
+        tuple(with_event_time_of(kept, each) for each in listed) for listed in (join.on, where, columns)
+    )
     correlated = Correlate(inputs if side == 0 else inputs[::-1], all_of(on), frozenset({kept}), kept)
     nothing = exp.Is(this=exp.column("ts", table=other), expression=exp.Null())
     return _selected(correlated, (nothing, *where), columns)
 
 
-def _timed(expression: exp.Expr, alias: str) -> exp.Expr:
+def with_event_time_of(alias: str, expression: exp.Expr) -> exp.Expr:
     """The expression with the time of the event in place of the ts of an input."""
 
     def renamed(node: exp.Expr) -> exp.Expr:
@@ -121,7 +146,7 @@ def joins_windows(inputs: Inputs, conditions: tuple[exp.Expr, ...]) -> bool:
     """Whether two window functions are joined by the bounds of their windows."""
     if len(inputs) != 2 or not all(isinstance(node, RowsInWindows) for _, node in inputs):
         return False
-    return any(_equates(condition, inputs, bound) for condition in conjuncts(conditions) for bound in (START, END))
+    return any(_equates(condition, inputs, bound) for condition in parts_of(conditions) for bound in (START, END))
 
 
 def window_join(cursor: Cursor, inputs: Inputs, conditions: tuple[exp.Expr, ...], position: int) -> Correlate:
@@ -131,12 +156,25 @@ def window_join(cursor: Cursor, inputs: Inputs, conditions: tuple[exp.Expr, ...]
     return Correlate((left, right), all_of(conditions))
 
 
+def content_in_windows(
+    cursor: Cursor, inputs: Inputs, conditions: tuple[exp.Expr, ...], position: int
+) -> tuple[Node, Node]:
+    """The rows of the first input at the end of their windows, with their own times, and all that may meet them there."""
+    size = _common_size(cursor, inputs, position)
+    _check_equal(cursor, inputs, conditions, position)
+    (_, kept), (_, other) = inputs
+    rows = Window(with_event_time(decide(cursor, kept)), Range(size, size, _offset(kept)))
+    return rows, Window(decide(cursor, other), Range(size + 1))  # at the boundary all of the window is there
+
+
+def _check_equal(cursor: Cursor, inputs: Inputs, conditions: tuple[exp.Expr, ...], position: int) -> None:
+    if not joins_windows(inputs, conditions):
+        cursor.fail("a join of windows has window_start = window_start AND window_end = window_end in ON", position)
+
+
 def _of_windows(cursor: Cursor, join: OuterJoin, where: tuple[exp.Expr, ...], columns: tuple[exp.Expr, ...]) -> Node:
     size = _common_size(cursor, join.inputs, join.position)
-    if not joins_windows(join.inputs, join.on):
-        cursor.fail(
-            "a join of windows has window_start = window_start AND window_end = window_end in ON", join.position
-        )
+    _check_equal(cursor, join.inputs, join.on, join.position)
     branches = list[Node]()
     for side in _SIDES[join.kind]:
         kept, other = join.inputs[side], join.inputs[1 - side]
@@ -207,7 +245,7 @@ def versioned_join(
 def _keys(on: tuple[exp.Expr, ...], alias: str) -> tuple[exp.Expr, ...]:
     """The columns of an input that ON equates with the other input."""
     keys = []
-    for condition in conjuncts(on):
+    for condition in parts_of(on):
         sides = [condition.this, condition.expression] if isinstance(condition, exp.EQ) else []
         own = [side for side in sides if isinstance(side, exp.Column) and side.table.lower() == alias.lower()]
         if len(own) == 1:

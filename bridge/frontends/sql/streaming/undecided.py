@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor
-from bridge.frontends.sql.bounds import OF_ROWS, mark
-from bridge.frontends.sql.time_values import interval_ms, remainder
-from bridge.frontends.sql.window_functions import WindowFunction
+from bridge.frontends.sql.streaming.bounds import OF_ROWS, mark
+from bridge.frontends.sql.streaming.time_values import interval_ms, remainder
+from bridge.frontends.sql.streaming.window_functions import WindowFunction
 from bridge.query.expressions import col
 from bridge.query.nodes import Filter, Map, Node, Union, as_text
 
@@ -126,6 +126,7 @@ def with_bounds(node: Node, function: WindowFunction, columns: tuple[tuple[str, 
     branches = []
     for start, end, condition in _windows_of_row(function):
         kept = node if condition is None else Filter(node, condition)
+        start, end = moved(start, -function.lag), moved(end, -function.lag)
         values = {START: start, END: end, TIME: moved(end, -1)}
         branches.append(
             Map(
@@ -171,9 +172,9 @@ def moved(time: exp.Expr, by: int) -> exp.Expr:
 
 
 def bounds_at_end(function: WindowFunction) -> dict[str, exp.Expr]:
-    """The bounds of a window of TUMBLE or HOP over the ts of its results, which is its end."""
-    ts = exp.column("ts")
-    return {START: moved(ts, -function.size), END: ts, TIME: moved(ts, -1)}
+    """The bounds of a window of TUMBLE or HOP over the ts of its results, which is its end plus the lag of its time."""
+    ts, lag = exp.column("ts"), function.lag
+    return {START: moved(ts, -function.size - lag), END: moved(ts, -lag), TIME: moved(ts, -1 - lag)}
 
 
 def period_start(function: WindowFunction) -> exp.Expr:

@@ -13,7 +13,8 @@ from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor, Region, word_of
 from bridge.frontends.expressions import position_of
-from bridge.frontends.sql.undecided import decide
+from bridge.frontends.sql.streaming.select_list import with_names
+from bridge.frontends.sql.streaming.undecided import decide
 from bridge.query.expressions import count
 from bridge.query.nodes import Aggregate, Node, Window
 from windows.extent import Extent
@@ -75,6 +76,7 @@ class OverRows:
     def node(self, below: Node, columns: tuple[exp.Expr, ...], qualify: tuple[exp.Expr, ...]) -> Node:
         """The query objects; `qualify` are conditions on the values."""
         below = decide(self.cursor, below)
+        columns = with_names(self.cursor, columns, below)
         windows = [node for each in (*columns, *qualify) for node in each.find_all(exp.Window)]
         frames = [self._frame(window) for window in windows]
         keys = frames[0].keys
@@ -113,7 +115,7 @@ class OverRows:
             return _OverFrame(keys, least=self._distance(function) + 1, is_exact=False)
         if isinstance(function, exp.RowNumber):
             return _OverFrame(keys)
-        if isinstance(function, (exp.Rank, exp.DenseRank, exp.Lead, exp.Ntile, exp.PercentRank, exp.CumeDist)):
+        if isinstance(function, (exp.Rank, exp.DenseRank, exp.Ntile, exp.PercentRank, exp.CumeDist)):
             name = function.sql_name()
             self._fail(
                 f"{name} needs rows that have not come: LAG looks back, and WHERE rn <= n around ROW_NUMBER() has the first n",
@@ -122,12 +124,12 @@ class OverRows:
         rows = self._rows(window)
         return _OverFrame(keys, rows, rows or 1)
 
-    def _distance(self, lag: exp.Lag) -> int:
+    def _distance(self, lag: exp.Lag | exp.Lead) -> int:
         offset = lag.args.get("offset")
         if offset is None:
             return 1
         if not (isinstance(offset, exp.Literal) and offset.name.isdigit() and not offset.is_string):
-            self._fail("LAG wants a whole number of rows: LAG(v, 2)", lag)
+            self._fail(f"{lag.sql_name()} wants a whole number of rows: {lag.sql_name()}(v, 2)", lag)
         return int(offset.name)
 
     def _check_order(self, window: exp.Window) -> None:
@@ -160,7 +162,7 @@ class OverRows:
 
     def _column(self, column: exp.Expr, keys: tuple[exp.Expr, ...]) -> exp.Expr:
         if isinstance(column, exp.Star):
-            self._fail("* beside OVER is not supported: name the columns", column)
+            self._fail("* beside OVER is not supported over a stream: name the columns", column)
         if isinstance(column, exp.Alias):
             changed = column.copy()
             changed.set("this", self._of_row(column.this, keys))

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from bridge.check.row_pattern import level_of_caller
 from bridge.frontends.cursor import Cursor
-from bridge.frontends.sql.distinct import names_of
+from bridge.frontends.sql.streaming.select_list import names_of
 from bridge.query.expressions import col
 from bridge.query.nodes import Map, Node
 from windows.schema import Attribute, Schema, TypeMismatch, canonical_type
@@ -94,7 +94,7 @@ def _column(cursor: Cursor) -> DeclaredColumn:
 
 def named_as(cursor: Cursor, node: Node, table: DeclaredTable, position: int) -> Node:
     """A query whose columns have the names of the table that it fills, by their places."""
-    names, wanted = names_of(node), [column.name for column in table.columns]
+    names, wanted = names_of(cursor, node), [column.name for column in table.columns]
     if names is None or len(names) != len(wanted):
         cursor.fail(f"INSERT INTO {table.name} wants the columns {', '.join(wanted)}, by name", position)
     if names == wanted:

@@ -9,12 +9,12 @@ from typing import NoReturn
 from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor
-from bridge.frontends.sql.bounds import OF_ROWS, bounds_among
-from bridge.frontends.sql.over_rows import NUMBERS, OverRows
-from bridge.frontends.sql.times import times_of, without_time
-from bridge.frontends.sql.undecided import RowsInWindows, UndecidedNode, decide
-from bridge.frontends.sql.window_groups import EVENT_TIME, Grouping, group_by_windows
-from bridge.frontends.sql.window_ranks import Numbering, end_of, last_of_rows, over_columns, term_of
+from bridge.frontends.sql.streaming.bounds import OF_ROWS, bounds_among
+from bridge.frontends.sql.streaming.over_rows import NUMBERS, OverRows
+from bridge.frontends.sql.streaming.times import times_of, without_time
+from bridge.frontends.sql.streaming.undecided import RowsInWindows, UndecidedNode, decide
+from bridge.frontends.sql.streaming.window_groups import EVENT_TIME, Grouping, group_by_windows
+from bridge.frontends.sql.streaming.window_ranks import Numbering, end_of, last_of_rows, over_columns, term_of
 from bridge.query.epl_columns import SubqueryColumn
 from bridge.query.expressions import col, count
 from bridge.query.nodes import Aggregate, Filter, Map, Node, Window, as_text
@@ -114,6 +114,25 @@ def _whole(node: exp.Expr) -> int | None:
     return int(node.name) if isinstance(node, exp.Literal) and node.name.isdigit() and not node.is_string else None
 
 
+@dataclasses.dataclass(frozen=True)
+class QualifiedNumber:
+    """The number of rows that a QUALIFY limits."""
+
+    window: exp.Window
+    limit: tuple[int, int]
+
+
+def qualified_number(conditions: tuple[exp.Expr, ...]) -> QualifiedNumber | None:
+    """The number of rows that is all that QUALIFY limits."""
+    if len(conditions) != 1:
+        return None
+    windows = list(conditions[0].find_all(exp.Window))
+    limit = limit_in(conditions[0], lambda node: isinstance(node, exp.Window))
+    if len(windows) != 1 or limit is None or not isinstance(windows[0].this, NUMBERS):
+        return None
+    return QualifiedNumber(windows[0], limit)
+
+
 # The first n ----------------------------------------------------------------------------------------------------------
 
 
@@ -198,7 +217,8 @@ class FirstOfRank:
         keys = tuple(key for key in self.keys if not rows.has_bound(key))
         (first, *others), listed = self.order, self._with_event_time()
         by_time = isinstance(first.this, exp.Column) and first.this.name.lower() in times_of(self.cursor, rows.input)
-        if by_time and not others and (self.least, self.count) == (1, 1):
+        is_number = isinstance(self.kind, exp.RowNumber)
+        if by_time and not others and is_number and (self.least, self.count) == (1, 1):
             if self.numbered:
                 listed = self._listed(listed, exp.Literal.number(1))
             function = exp.Last if first.args.get("desc") else exp.First
@@ -218,8 +238,9 @@ class FirstOfRank:
         return self._numbered(Numbering(below, columns, keys, self.order), None)
 
     def _numbered(self, numbering: Numbering, rows: RowsInWindows | None) -> Node:
-        if not isinstance(self.kind, exp.RowNumber):
-            self._fail(f"{self.kind.sql_name()} in windows is not supported: ROW_NUMBER() is")
+        if isinstance(self.kind, exp.DenseRank) and len(self.order) > 1:
+            self._fail("DENSE_RANK by several values is not supported: RANK() is")
+        numbering = numbering._replace(kind=type(self.kind))
         name = self.rows.name if self.numbered else None
         return numbering.node((self.least, self.count), name, self.rows.with_number, rows)
 

@@ -1,0 +1,115 @@
+"""Select lists: their expressions before they become columns, their names, and DISTINCT."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from bridge.frontends.cursor import Cursor
+from bridge.frontends.expressions import all_of
+from bridge.frontends.sql.streaming.undecided import RowsInWindows, decide
+from bridge.query.expressions import col
+from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Stream, Union, Window
+from windows.extents import FirstRows
+
+
+def standard(expression: exp.Expr) -> exp.Expr:
+    """The aggregates FIRST_VALUE, LAST_VALUE and LISTAGG as the bridge knows them."""
+
+    def renamed(node: exp.Expr) -> exp.Expr:
+        match node:
+            case exp.FirstValue():
+                return exp.First(this=node.this.copy())
+            case exp.LastValue():
+                return exp.Last(this=node.this.copy())
+            case exp.Anonymous(this=str(name)) if name.upper() == "LISTAGG" and node.expressions:
+                value, *separator = (each.copy() for each in node.expressions)
+                return exp.GroupConcat(this=value, separator=separator[0] if separator else exp.Literal.string(","))
+        return node
+
+    changed = expression.copy().transform(renamed)
+    named = isinstance(expression, (exp.Alias, exp.Column)) or changed == expression
+    return changed if named else exp.alias_(changed, expression.sql(), quoted=True)
+
+
+def unaliased(key: exp.Expr, aliases: Mapping[str, exp.Expr], rows: RowsInWindows) -> exp.Expr:
+    """A key or condition with the aliases of bounds replaced by the bounds."""
+
+    def replaced(node: exp.Expr) -> exp.Expr:
+        value = aliases.get(node.name.lower()) if isinstance(node, exp.Column) and not node.table else None
+        return value.copy() if value is not None and rows.has_bound(value) else node
+
+    return key.copy().transform(replaced)
+
+
+def with_time_named(expression: exp.Expr, name: str) -> exp.Expr:
+    """The expression with the column `name` in place of ts."""
+
+    def renamed(node: exp.Expr) -> exp.Expr:
+        return exp.column(name) if isinstance(node, exp.Column) and node.name.lower() == "ts" else node
+
+    return expression.copy().transform(renamed)
+
+
+def is_star(columns: tuple[exp.Expr, ...]) -> bool:
+    return len(columns) == 1 and columns[0] == exp.Star()
+
+
+def distinct_rows(cursor: Cursor, node: Node, position: int, what: str = "DISTINCT") -> Node:
+    """Each combination of the columns once, at its first row."""
+    node = decide(cursor, node)
+    names = names_of(cursor, node)
+    if names is None:
+        cursor.fail(f"{what} wants the columns by name: SELECT a, b instead of *", position)
+    return Window(node, FirstRows(1), tuple(map(col, names)))
+
+
+def rows_of_both(cursor: Cursor, left: Node, right: Node, position: int) -> Node:
+    """Each row that two queries have, once, as soon as both have it.
+
+    >>> from bridge.frontends.sql.statements import parse
+    >>> print(parse("SELECT a FROM s INTERSECT SELECT b FROM t"))
+    SELECT l.a AS a FROM (SELECT a FROM s) WINDOW(PARTITION BY a FIRST ROWS 1) AS l, \
+(SELECT b FROM t) WINDOW(PARTITION BY b FIRST ROWS 1) AS r WHERE l.a IS NOT DISTINCT FROM r.b
+    """
+    inputs = [
+        (alias, distinct_rows(cursor, node, position, "INTERSECT")) for alias, node in (("l", left), ("r", right))
+    ]
+    own, others = (names_of(cursor, node) or [] for _, node in inputs)
+    if len(own) != len(others):
+        cursor.fail(f"INTERSECT wants as many columns on both sides, not {len(own)} and {len(others)}", position)
+    same = [
+        exp.NullSafeEQ(this=col(mine, of="l"), expression=col(its, of="r"))
+        for mine, its in zip(own, others, strict=True)
+    ]
+    columns = tuple(exp.alias_(col(name, of="l"), col(name).this) for name in own)
+    return Map(Correlate(tuple(inputs), all_of(tuple(same))), columns)
+
+
+def with_names(cursor: Cursor, columns: tuple[exp.Expr, ...], node: Node) -> tuple[exp.Expr, ...]:
+    """The select list with the columns of its input in place of `*`; unchanged if only the stream knows them."""
+    names = names_of(cursor, node) if any(isinstance(column, exp.Star) for column in columns) else None
+    if names is None:
+        return columns
+    return tuple(
+        each for column in columns for each in (map(col, names) if isinstance(column, exp.Star) else (column,))
+    )
+
+
+def names_of(cursor: Cursor, node: Node) -> list[str] | None:
+    """The names of the columns of a node; None if only its stream knows them."""
+    match node:
+        case Map(_, columns) | Aggregate(_, columns) if not any(
+            isinstance(item.this, exp.Star) or isinstance(item, exp.Star) for item in columns
+        ):
+            return [item.alias_or_name or item.sql() for item in columns]
+        case Filter(below) | Window(below):
+            return names_of(cursor, below)
+        case Union(inputs):
+            return names_of(cursor, inputs[0])
+        case Stream(_, schema) if schema is not None:
+            return list(schema.names)
+        case Stream(view) if view.lower() in cursor.views:
+            return names_of(cursor, cursor.views[view.lower()])
+    return None

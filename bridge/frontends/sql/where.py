@@ -1,0 +1,111 @@
+"""WHERE: conditions on the rows of an input, and sub-queries of IN and EXISTS, which become semi and anti joins."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sqlglot import exp
+
+from bridge.frontends.cursor import Cursor, Region, word_of
+from bridge.frontends.expressions import expression_list, single_expression
+from bridge.frontends.sql.from_items import FromClause, ReadQuery, Results, aliased, condition
+from bridge.frontends.sql.refused import STOPS
+from bridge.query.nodes import Node
+
+_ENDS = (",", *STOPS)
+_SHAPE = "a sub-query of IN or EXISTS is SELECT … FROM one input WHERE … here: put anything else into FROM"
+
+
+class Partners(NamedTuple):
+    """`EXISTS (SELECT … FROM alias WHERE on)`: the rows of which one must be there, or none if `is_anti`.
+
+    `equal`: what IN compares, over the row and over the sub-query. Expressions are as written.
+    """
+
+    alias: str
+    node: Node
+    on: tuple[exp.Expr, ...]
+    equal: tuple[exp.Expr, exp.Expr] | None
+    is_anti: bool
+    position: int
+
+
+class Where(NamedTuple):
+    """The parts of a WHERE that AND joins."""
+
+    conditions: list[exp.Expr]
+    partners: list[Partners]
+
+
+class WhereReader:
+    """Reads WHERE. `results`: the common table expressions. `read`: reads a sub-query."""
+
+    def __init__(self, cursor: Cursor, results: Results, read: ReadQuery) -> None:
+        self.cursor, self.results, self.read = cursor, results, read
+
+    def where(self) -> Where:
+        """Steps over the conditions, up to the next clause."""
+        cursor, start = self.cursor, self.cursor.at
+        region = cursor.until(_ENDS)
+        words = [word_of(token) for token in cursor.tokens[region.start : region.end]]
+        after = zip(words, words[1:], words[2:], strict=False)
+        cursor.at = start
+        if not any(one in ("IN", "EXISTS") and (opening, first) == ("(", "SELECT") for one, opening, first in after):
+            return Where([condition(cursor)], [])
+        found = Where([], [])
+        while True:
+            self._part(found)
+            if cursor.word() == "OR":
+                cursor.fail("OR beside a sub-query is not supported: UNION has the rows of two queries")
+            if not cursor.take("AND"):
+                return found
+
+    def _part(self, found: Where) -> None:
+        cursor, position = self.cursor, self.cursor.position
+        is_anti = cursor.word() == "NOT" and cursor.word(1) == "EXISTS"
+        if is_anti or cursor.word() == "EXISTS":
+            cursor.at += 2 if is_anti else 1
+            found.partners.append(self._partners(None, is_anti, position))
+            return
+        region = self._operand()
+        if cursor.word() not in ("IN", "NOT"):
+            found.conditions.append(single_expression(cursor, region, "a condition"))
+            return
+        if cursor.word() == "NOT":
+            cursor.fail("NOT IN is not supported, as a NULL would decide it: NOT EXISTS, with bounds of time", position)
+        operand = single_expression(cursor, region, "an expression")
+        cursor.expect("IN")
+        found.partners.append(self._partners(operand, False, position))
+
+    def _operand(self) -> Region:
+        """Steps up to AND, OR or a clause, or to the IN of a sub-query and a NOT before it."""
+        cursor, start = self.cursor, self.cursor.at
+        while True:
+            cursor.until(("AND", "OR", "BETWEEN", "NOT", "IN", *_ENDS))
+            negated = cursor.word() == "NOT"
+            is_list = cursor.word(negated) == "IN" and cursor.word(negated + 2) != "SELECT"
+            if cursor.word() == "BETWEEN":
+                cursor.at += 1
+                cursor.until(("AND",))
+            elif not is_list and not (negated and cursor.word(1) != "IN"):
+                return Region(start, cursor.at)
+            cursor.at += 1
+
+    def _partners(self, operand: exp.Expr | None, is_anti: bool, position: int) -> Partners:
+        cursor = self.cursor
+        cursor.expect("(")
+        cursor.expect("SELECT")
+        selected = cursor.until(_ENDS) if operand is None else None
+        values = () if selected else expression_list(cursor, cursor.until(_ENDS), "a column")
+        cursor.expect("FROM")
+        source = FromClause(cursor, self.results, self.read)
+        source.step()
+        if len(source.items) != 1 or len(values) > 1:
+            cursor.fail(_SHAPE, position)
+        on = (condition(cursor),) if cursor.take("WHERE") else ()
+        if cursor.word() != ")":
+            cursor.fail(_SHAPE)
+        cursor.expect(")")
+        ((alias, node),) = aliased(cursor, source.items)
+        equal = None if operand is None else (operand, values[0])
+        return Partners(alias, node, on, equal, is_anti, position)

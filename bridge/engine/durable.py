@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 from bridge.errors import DatabaseError
 from bridge.rewrite.names import NameRow
 from windows.databases import Database
-from windows.schema import Attribute
+from windows.databases.definition import create_table
 
 LAYOUT = 2
 """The version of the tables. A newer program reads older ones, or refuses them. Since 2 there may be a journal."""
@@ -84,11 +84,7 @@ class CatalogueTables:
         """Creates the tables, unless they exist."""
         for name, columns in _COLUMNS.items():
             if not self._database.has_own(self._database.own_name(name)):
-                listed = ", ".join(
-                    f"{self._quoted(column)} {self._database.column_type(Attribute(column, kind))}"
-                    for column, kind in columns.items()
-                )
-                self._database.execute(f"CREATE TABLE {self._table(name)} ({listed})")
+                self._database.execute(create_table(self._database, self._table(name), columns))
         if not self.definitions():
             self.add(LoggedCall(0, 0, OPENING, "", "", "", 0))
 

@@ -12,6 +12,8 @@ from typing import Any
 from bridge.engine.catalogue import StreamEntry
 from bridge.engine.event import LateEvent
 from bridge.engine.runner import Runner
+from windows.databases.definition import create_table
+from windows.schema import Attribute
 
 LATE_EVENTS = "late_events"
 
@@ -19,8 +21,8 @@ LATE, AHEAD, DUPLICATE, WRONG = "late", "ahead", "duplicate", "wrong"
 """The reasons why an event is refused."""
 
 _COLUMNS = {
-    "stream": "TEXT", "payload": "TEXT", "ts": "BIGINT", "watermark": "BIGINT", "reason": "TEXT", "kind": "TEXT",
-    "milliseconds": "BIGINT",
+    "stream": "VARCHAR", "payload": "VARCHAR", "ts": "BIGINT", "watermark": "BIGINT", "reason": "VARCHAR",
+    "kind": "VARCHAR", "milliseconds": "BIGINT",
 }  # fmt: skip
 
 
@@ -40,11 +42,11 @@ class LateEvents:
         known = database.relation(self._name) if database.has_own(self._name) else None
         with self._runner.transaction():
             if known is None:
-                listed = ", ".join(f"{database.quoted(name)} {kind}" for name, kind in _COLUMNS.items())
-                database.execute(f"CREATE TABLE IF NOT EXISTS {self._name} ({listed})")
+                database.execute(create_table(database, self._name, _COLUMNS))
             there = set(_COLUMNS if known is None else map(str.lower, known.names))
             for name in (name for name in _COLUMNS if name not in there):
-                database.execute(f"ALTER TABLE {self._name} ADD COLUMN {database.quoted(name)} {_COLUMNS[name]}")
+                kind = database.column_type(Attribute(name, _COLUMNS[name]))
+                database.execute(f"ALTER TABLE {self._name} ADD COLUMN {database.quoted(name)} {kind}")
         self._is_made = True
 
     def event(

@@ -83,7 +83,7 @@ class Tables:
     def create_from(self, name: str, definitions: Callable[[], str]) -> None:
         """`create`, for columns whose definitions are given in the database's SQL."""
         if not self._is_left(name):
-            self._database.execute(f"CREATE TABLE {self.quoted(name)} ({definitions()})")
+            self._database.execute(f"CREATE TABLE {self.quoted(name)} ({definitions()}){self._database.table_options}")
             self.names.append(name)
 
     def create_own(self, name: str, columns: Sequence[tuple[str, str]]) -> bool:

@@ -147,8 +147,17 @@ def refuse_unknown(script: ReplayScript, cep: Bridge, sources: Iterable[str], wa
 def sources_of(
     script: ReplayScript, sources: Mapping[str, Any], options: HistoryOptions
 ) -> Iterator[tuple[str, Any, Schema | None, ReadOptions]]:
-    """For each stream: its name in the script, its source, the declared schema, and the options for reading."""
+    """For each stream: its name in the script, its source, the declared schema, and the options for reading.
+
+    Raises SourceError for a stream that has two sources, as names are not case-sensitive.
+    """
+    options.check_names(sources)
+    given: dict[str, str] = {}
     for name, source in sources.items():
+        if (earlier := given.setdefault(str(name).lower(), name)) != name:
+            raise SourceError(
+                f"{earlier!r} and {name!r} are one stream, as names are not case-sensitive: give its events as one source"
+            )
         schema = next((s for n, s in script.declared.items() if n.lower() == name.lower()), None)
         yield stream_name(name, script), source, schema, options.of(name)
 

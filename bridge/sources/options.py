@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
-from bridge.errors import BridgeError
+from bridge.errors import BridgeError, nearest
 from bridge.sources.times import unit_of
 
 T = TypeVar("T")
@@ -50,10 +50,20 @@ class HistoryOptions:
             raise BridgeError(f"timestamp= is the name of a column, not {timestamp!r}")
         return ReadOptions(timestamp, unit, self.sort, self.format)
 
+    def check_names(self, streams: Iterable[str]) -> None:
+        """Raises BridgeError for an option that is given for none of these streams."""
+        known = {str(stream).lower() for stream in streams}
+        for option, value in (("timestamp", self.timestamp), ("timestamp_unit", self.timestamp_unit)):
+            for stream in value if isinstance(value, Mapping) else ():
+                if str(stream).lower() not in known:
+                    raise BridgeError(f"{option}= is given for {stream!r}, which has no events{nearest(stream, known)}")
+
 
 HISTORY_DEFAULTS = HistoryOptions()
 """`DEFAULTS` for all streams."""
 
 
 def _of_stream(option: T | Mapping[str, T] | None, stream: str) -> T | None:
-    return option.get(stream) if isinstance(option, Mapping) else option
+    if not isinstance(option, Mapping):
+        return option
+    return next((value for name, value in option.items() if str(name).lower() == stream.lower()), None)

@@ -13,6 +13,7 @@ from bridge.stores import statement
 from bridge.stores.statement import Convert, converted, dumped, loaded
 from bridge.stores.store import Store, Stores, Unreachable
 from windows.databases import Database, Refused
+from windows.databases.definition import create_table
 from windows.schema import Attribute, type_of_value
 
 OUTBOX, DEAD_LETTERS = "cep_outbox", "dead_letters"
@@ -46,8 +47,8 @@ class DeadLetter(NamedTuple):
 
 
 _COLUMNS = {
-    "number": "BIGINT", "id": "TEXT", "store": "TEXT", "query": "TEXT", "statement": "TEXT", "parameters": "TEXT",
-    "ts": "BIGINT", "attempts": "BIGINT", "reason": "TEXT",
+    "number": "BIGINT", "id": "VARCHAR", "store": "VARCHAR", "query": "VARCHAR", "statement": "VARCHAR",
+    "parameters": "VARCHAR", "ts": "BIGINT", "attempts": "BIGINT", "reason": "VARCHAR",
 }  # fmt: skip
 
 
@@ -63,10 +64,9 @@ class Outbox:
 
     def prepare(self) -> None:
         """Creates the tables, if they do not exist."""
-        columns = ", ".join(f"{self.database.quoted(name)} {kind}" for name, kind in _COLUMNS.items())
         for name in (self._outbox, self._dead_letters):
             if not self.database.has_own(name):
-                self.database.execute(f"CREATE TABLE {name} ({columns})")
+                self.database.execute(create_table(self.database, name, _COLUMNS))
 
     def close(self) -> None:
         """Removes the tables if they are empty."""

@@ -42,6 +42,9 @@ _INDEX = re.compile(r"(CREATE INDEX .* ON `(.+?)`)\((.*)\)", re.DOTALL)
 _LOCK = "CONCAT('cep_bridge.', SHA1(CONCAT('{}', COALESCE(DATABASE(), ''))))"
 """The name of the lock of the bridge in the current database."""
 
+_DUPLICATE_COLUMN = 1060
+"""The server's number for two columns of one name in a sub-query."""
+
 _CREATE = re.compile(r"CREATE TABLE (?:IF NOT EXISTS )?(`(?:[^`]|``)+`)")
 
 _IN_TRANSACTION = 1
@@ -111,6 +114,16 @@ class MySQL(MariaDBJson, MariaDBSql):
     def own_types(self, select: str) -> dict[str, OwnType]:
         self.columns_of(select)
         return mariadb_types(self, select, self._cursor._result.fields, self.collation)
+
+    def columns_of(self, sql: str) -> list[str]:
+        try:
+            return super().columns_of(sql)
+        except Refused as error:
+            if not error.reason.startswith(f"({_DUPLICATE_COLUMN},"):
+                raise
+        # The columns of a sub-query have different names, those of a result need not.
+        self.fetch(f"SET STATEMENT sql_select_limit = 0 FOR {sql}" if self.title == "MariaDB" else f"({sql}) LIMIT 0")
+        return [column[0] for column in self._cursor.description]
 
     @property
     def table_options(self) -> str:  # type: ignore[override]

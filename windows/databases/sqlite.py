@@ -211,6 +211,8 @@ class SQLite(SQLiteDecimals, SQLiteJson, SQLiteTimes, Alchemy):
         return super().render(_flat(statement) if _depth(statement) > MAX_DEPTH else statement, pretty)
 
     def adapt(self, node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Identifier) and node.name.lower() in ("true", "false"):
+            raise Refused(f"SQLite takes the name {node.name!r} for the value: give the column another one")
         if isinstance(node, (exp.Column, exp.Identifier, exp.Literal)):
             return node  # nearly all of a statement
         if isinstance(node, exp.Join) and node.meta_get(NESTED_LOOP):

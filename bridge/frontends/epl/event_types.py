@@ -229,6 +229,12 @@ def _column_list(node: Node) -> list[str] | None:
     return [column.alias_or_name or column.sql() for column in node.columns]
 
 
+def no_rows(node: Node, schema: Schema) -> Node:
+    """A node with the columns of a schema, and without rows; it reads another node, and takes none of its rows."""
+    nulls = [exp.alias_(_null(attribute.type), attribute.name, quoted=True) for attribute in schema]
+    return Map(Filter(node, exp.false()), tuple(nulls))
+
+
 def _null(kind: str) -> exp.Expr:
     return exp.cast(exp.null(), exp.DataType.build(kind, dialect="duckdb"))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from bridge.errors import NameTaken, QueryError, nearest
+from bridge.frontends.epl.event_types import no_rows
 from bridge.frontends.epl.tables import stored_aggregates
 from bridge.query.epl_columns import ALL_TIME, OF_EVENT, Enumeration, PreviousRow, SubqueryColumn
 from bridge.query.epl_output import OrderLimitDistinct, OutputEvery, Snapshot, Throttle
@@ -60,8 +61,9 @@ class NamedWindow:
     @property
     def rows(self) -> Node:
         """The inserted rows."""
-        if self.input is None and self.columns is None and any(change.inserts for _, change in self.changes):
-            return Filter(Stream(self.like), exp.false())  # only the events of on … merge insert rows
+        inserting = next((trigger for trigger, change in self.changes if change.inserts), None)
+        if self.input is None and inserting is not None:  # only the events of on … merge insert rows
+            return Filter(Stream(self.like), exp.false()) if self.columns is None else no_rows(inserting, self.columns)
         if self.input is None:
             raise QueryError(f"nothing is inserted into the window {self.name!r} yet: insert into {self.name} select …")
         return self.input

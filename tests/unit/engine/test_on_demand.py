@@ -201,3 +201,11 @@ def test_memory_does_not_grow_with_the_queries_that_were_answered(database: Data
             if number % 3_000 == 2_999:
                 used.append(megabytes())
         assert used[1] - used[0] < 15
+
+
+@pytest.mark.parametrize("before", ["", "WITH x AS (SELECT 1 AS one) "])
+@pytest.mark.parametrize("after", ["", " LIMIT 2"])
+def test_two_columns_may_have_one_name(cep: Bridge, before: str, after: str):
+    found = cep.query(f"{before}SELECT * FROM total AS t, total AS u WHERE t.k = u.k ORDER BY t.k{after}")
+    assert found.columns[:3] == ("ts", "k", "total")  # then the same names, which some databases number
+    assert [tuple(row) for row in found] == [(6, "p", 3) * 2, (6, "q", 2) * 2]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import json
 import pathlib
 import subprocess
 import sys
@@ -724,3 +725,23 @@ def test_a_bridge_that_stands_by_takes_over(database: Database, tmp_path: pathli
     cep.push_event("s", ["a", 2], 2000)
     assert rows == [(2000, (3,))]
     cep.drop()
+
+
+def test_own_tables_hold_texts_of_any_characters_and_any_length(open_again: Callable[..., bridge.Bridge]) -> None:
+    long = "\N{SNOWMAN}" * 70_000
+    cep = open_again(lateness="1 S")
+    cep.register_stream("s\N{SNOWMAN}", "k VARCHAR")
+    cep.create_query(
+        "q\N{SNOWMAN}", 'SELECT k, \'\N{SNOWMAN}\' AS "\N{SNOWMAN}" FROM "s\N{SNOWMAN}"', into="t\N{SNOWMAN}"
+    )
+    cep.push_event("s\N{SNOWMAN}", [long], 5000, event_id="\N{SNOWMAN}")
+    cep.push_event("s\N{SNOWMAN}", [long], 1)  # late
+    cep.push_events("s\N{SNOWMAN}", [([long], 5000)], source="\N{SNOWMAN}", position="\N{SNOWMAN}")
+    cep = open_again(lateness="1 S")
+    rows = listen(cep, "q\N{SNOWMAN}")
+    assert cep.position("\N{SNOWMAN}") == "\N{SNOWMAN}"
+    cep.push_event("s\N{SNOWMAN}", [long], 5000, event_id="\N{SNOWMAN}")  # is known
+    cep.advance_time(9000)
+    assert rows == [(5000, (long, "\N{SNOWMAN}"))] * 2
+    late = cep.database.fetch("SELECT stream, payload FROM late_events ORDER BY ts")
+    assert [(stream, json.loads(payload)) for stream, payload in late] == [("s\N{SNOWMAN}", {"k": long})] * 2

@@ -261,11 +261,22 @@ def test_a_full_disk_is_told_and_leaves_no_file(query: str, events: int, tmp_pat
          bridge.QueryError, "'A' is created twice"),
         (({"trades": TRADES.slice(1).set_column(0, "ts", pa.array([3, 2, 4]))}, HIGH), bridge.SourceError,
          "trades, row 2: column 'ts': time does not go back: 2 is before 3"),
+        (({"trades": TRADES, "Trades": TRADES}, HIGH), bridge.SourceError, "'trades' and 'Trades' are one stream"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused(arguments: tuple[Any, ...], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         bridge.replay(*arguments)
+
+
+def test_options_by_stream_find_it_ignoring_case_and_are_refused_where_there_is_none() -> None:
+    source = {"trades": pa.table({"time": [1], "made": [2], "price": [11.0]})}
+    query = {"q": "SELECT price FROM trades"}
+    assert bridge.replay(source, query, timestamp={"Trades": "made"})["q"].to_pylist() == [{"ts": 2, "price": 11.0}]
+    with pytest.raises(
+        bridge.BridgeError, match="timestamp= is given for 'trade', which has no events; did you mean 'trades'"
+    ):
+        bridge.replay(source, query, timestamp={"trade": "made"})
 
 
 @pytest.mark.parametrize(

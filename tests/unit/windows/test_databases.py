@@ -605,3 +605,15 @@ def test_times_of_a_table_on_sqlite_compare_however_their_texts_are_written() ->
             cep.push_event("s", [k, midnight], 1000)
     assert [row for row in found if "k" in row] == [{"k": k, "since": midnight} for k in range(4)]
     assert found[-1] == {"since": None, "day": None}
+
+
+@pytest.mark.parametrize("name", ["true", "False"])
+def test_names_that_sqlite_takes_for_values_are_refused(name: str) -> None:
+    """A column of a sub-select that is called so has another name there, and `"true"` is then the text."""
+    with bridge.connect("sqlite://") as cep:
+        with pytest.raises(bridge.DatabaseError, match=f"SQLite takes the name '{name}' for the value"):
+            cep.register_stream("s", {name: "INTEGER"})
+        cep.register_stream("s", {"a": "INTEGER"})
+        with pytest.raises(bridge.QueryError, match=rf"(?s)SQLite takes the name '{name}'.*column 13"):
+            cep.create_query("q", f'SELECT a AS "{name}" FROM s')
+        cep.create_query("q", "SELECT a FROM s WHERE TRUE OR NOT FALSE")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.rooms import floors, mermaid
+from tests.support.rooms import floors, mermaid, nodes_of
 
 ROOT = pathlib.Path(__file__).parent.parent
 HEAVY = (
@@ -27,10 +27,17 @@ FORBIDDEN = {
 """What the files of a folder, or one file, must not import."""
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _trees_are_for_this_file() -> Iterator[None]:
+    """Millions of nodes are not kept, which the garbage collector would visit in all later tests."""
+    yield
+    nodes_of.cache_clear()
+
+
 def imports_of(path: pathlib.Path) -> Iterator[str]:
     """The full names of all modules and members a file imports, also inside functions."""
     package = path.relative_to(ROOT).parent.parts
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -58,7 +65,7 @@ def test_imports_point_one_way(place: str) -> None:
 
 def functions(path: pathlib.Path) -> Iterator[tuple[str, int]]:
     """The functions of a file, as `path:line name`, and how many lines each has without its docstring."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes_of(path):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             first, last = node.body[0], node.end_lineno or node.lineno
             docstring = (
@@ -79,7 +86,7 @@ def test_no_two_classes_have_one_name() -> None:
     places: dict[str, list[str]] = {}
     for package in ("bridge", "nfa", "windows"):
         for path in sorted((ROOT / package).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for node in nodes_of(path):
                 if isinstance(node, ast.ClassDef):
                     places.setdefault(node.name.lstrip("_"), []).append(f"{path.relative_to(ROOT)}:{node.lineno}")
     assert {name: found for name, found in places.items() if len(found) > 1} == {}

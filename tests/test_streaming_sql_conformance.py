@@ -70,7 +70,7 @@ def expected(case: dict[str, Any]) -> list[list[Any]]:
     return in_order([time + later if later else time, *values] for time, *values in rows)
 
 
-@pytest.mark.some_databases(2)
+@pytest.mark.some_databases(1)
 @pytest.mark.parametrize("case", RUN, ids=name_of)
 def test_case(case: dict[str, Any], database: Database) -> None:
     for together in (False, True):

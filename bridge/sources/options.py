@@ -52,7 +52,7 @@ class HistoryOptions:
 
     def check_names(self, streams: Iterable[str]) -> None:
         """Raises BridgeError for an option that is given for none of these streams."""
-        known = {str(stream).lower() for stream in streams}
+        known = [str(stream).lower() for stream in streams]
         for option, value in (("timestamp", self.timestamp), ("timestamp_unit", self.timestamp_unit)):
             for stream in value if isinstance(value, Mapping) else ():
                 if str(stream).lower() not in known:

@@ -43,8 +43,14 @@ def imports() -> Mapping[str, frozenset[str]]:
     return {room: frozenset(others) for room, others in found.items()}
 
 
+@functools.cache
+def nodes_of(path: pathlib.Path) -> list[ast.AST]:
+    """The nodes of a file's syntax tree; kept, as several tests read all files."""
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
 def _imported(path: pathlib.Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:

@@ -74,6 +74,11 @@ class BoundStatements:
         self._before: dict[int, _StatementSource] = {}
 
     @functools.cached_property
+    def proven(self) -> Collection[str]:
+        """The types that Python computes with as the database does: where these change, all is bound anew."""
+        return self.database.python_types
+
+    @functools.cached_property
     def has_known_types(self) -> bool:
         """Whether Python has the values of all attributes."""
         return PYTHON_TYPES.keys() >= set(self.types[2:])
@@ -105,7 +110,7 @@ class BoundStatements:
             tree, found.tree = found.tree or self._written(write), None
             if self._inlined is None and has_mark(tree):
                 raise Unbound
-            found.bound[key] = _bound(tree, Facts(key, self.row), self.types, self.database)
+            found.bound[key] = self._bind(tree, Facts(key, self.row), self.types)
         return found.bound[key]
 
     def reads_rows(self, select: exp.Expr, empty: Collection[str]) -> bool:
@@ -132,7 +137,26 @@ class BoundStatements:
         tree = self._written(arrivals.select.copy)
         if self._inlined is None and has_mark(tree):
             raise Unbound
-        return _bound(tree, facts, types, self.database, marks), previous
+        return self._bind(tree, facts, types, marks), previous
+
+    def _bind(
+        self,
+        statement: exp.Expr,
+        facts: Facts,
+        types: Sequence[str],
+        marks: Mapping[exp.Expr, exp.Expr] = MappingProxyType({}),
+    ) -> BoundStatement | None:
+        """The statement in which the event's values replace its inbox; None where it reads or writes no row.
+
+        `marks`: the expressions that replace placeholders of other values.
+        """
+        optimized = optimize(statement, facts)
+        if optimized is None:
+            return None
+        if marks:
+            optimized = optimized.transform(lambda node: marks[node].copy() if node in marks else node)
+        compute = computed(optimized, place_of_value, types, self.proven) if has_only_values(optimized) else None
+        return marked(self.database.render(optimized), self.database.placeholder)._replace(compute=compute)
 
     def _mark_value(self, place: int, kind: str) -> exp.Expr:
         """A parameter for the value at a place, cast to the database's type for this type."""
@@ -151,7 +175,7 @@ class BoundStatements:
         if insertion is None or insertion.condition is None:
             return insertion
         select = exp.select(number(1)).where(insertion.condition.copy())
-        is_safe = computed(select, place_of_value, self.types, self.database.python_types) is not None
+        is_safe = computed(select, place_of_value, self.types, self.proven) is not None
         return insertion._replace(is_safe=insertion.is_safe and is_safe)
 
     def arriving(self, insertion: WindowInsertion, names: Sequence[str]) -> Compute | None:
@@ -160,7 +184,7 @@ class BoundStatements:
             select = arriving_row(insertion, names, self.types, marked_value)
         except UnknownFormError:
             return None
-        return computed(select, place_of_value, self.types, self.database.python_types)
+        return computed(select, place_of_value, self.types, self.proven)
 
     def filled(self, insertion: WindowInsertion) -> FilledWindow:
         """The window table that an INSERT of this stream's events alone fills."""
@@ -176,8 +200,7 @@ class BoundStatements:
             tree = optimize(self._written(write).copy(), Facts(found.tables.intersection(empty), self.row))
             known = None
             if tree is not None:
-                proven = self.database.python_types
-                known = window_join(tree, memory, place_of_value, marked_value, self.types, proven, self.stream)
+                known = window_join(tree, memory, place_of_value, marked_value, self.types, self.proven, self.stream)
             found.join = (known,)
         if (join := found.join[0]) is not None:
             join.forget()
@@ -204,9 +227,7 @@ class BoundStatements:
             tree = optimize(self._written(write).copy(), Facts(found.tables.intersection(empty), self.row))
             database, known = self.database, None
             if tree is not None:
-                functions = AggregateFunctions(
-                    database.python_types, database.compensates_sums, database.python_aggregates
-                )
+                functions = AggregateFunctions(self.proven, database.compensates_sums, database.python_aggregates)
                 known = window_aggregate(
                     tree,
                     insertions,
@@ -372,25 +393,3 @@ def _values(stream: StreamEntry, database: Database) -> dict[str, exp.Expr] | No
 def _types(stream: StreamEntry) -> list[str]:
     """The types of the columns of an event's row."""
     return ["BIGINT", "BIGINT", *(attribute.type for attribute in stream.schema)]
-
-
-def _bound(
-    statement: exp.Expr,
-    facts: Facts,
-    types: Sequence[str],
-    database: Database,
-    marks: Mapping[exp.Expr, exp.Expr] = MappingProxyType({}),
-) -> BoundStatement | None:
-    """The statement in which the event's values replace its inbox; None where it reads or writes no row.
-
-    `marks`: the expressions that replace placeholders of other values.
-    """
-    optimized = optimize(statement, facts)
-    if optimized is None:
-        return None
-    if marks:
-        optimized = optimized.transform(lambda node: marks[node].copy() if node in marks else node)
-    compute = None
-    if has_only_values(optimized):
-        compute = computed(optimized, place_of_value, types, database.python_types)
-    return marked(database.render(optimized), database.placeholder)._replace(compute=compute)

@@ -88,7 +88,7 @@ class _DerivedRecognition:
         self._steps = [step for operator in operators for step in operator.steps if isinstance(step, Insert)]
         self._bound, self._filled, self._database = bound, filled, database
         self._totals = totals_updates(operators, bound, ())
-        self._proven = {kind for kind in database.python_types if kind in PYTHON_TYPES}
+        self._proven = {kind for kind in bound.proven if kind in PYTHON_TYPES}
         self._tables: dict[str, RowSource] = {}
         self._memories: list[Memory] = []
         self._aggregates: list[WindowAggregate] = []

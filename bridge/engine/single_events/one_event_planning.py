@@ -112,7 +112,7 @@ class _Planning:
         stores = rows if in_process is None else [*rows, *added]
         computed = all(step.is_computed for step in found if isinstance(step, MachineStep))
         # On servers nothing is computed here: the database has accepted a SELECT of the same values at the push.
-        is_embedded = bool(self._database.python_types)
+        is_embedded = bool(self._bound.proven)
         can_fail = is_embedded and not computed and not all(self._is_safe(step) for step in inserts.values())
         return OneEventPlan(
             found,
@@ -243,7 +243,7 @@ class _Planning:
         types = [field.type for field in member.fields]
         one = result_query(member)
         read = result.statement if member.direct is None else one.statement
-        reader = report_reader(read, types, self._database.python_types)
+        reader = report_reader(read, types, self._bound.proven)
         if reader is not None and reader.table in self._reported:
             return reader
         if (entering := member.results.entering) is not None:

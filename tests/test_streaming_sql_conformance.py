@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import bridge
+from bridge.frontends.sql.statements import parse, statements
+from bridge.frontends.statements import CreateQuery, Query
 from tests.support.streaming_sql import CASES, StreamingRun, in_order
 
 if TYPE_CHECKING:
@@ -93,6 +96,18 @@ def test_refusal(case: dict[str, Any], embedded: Database) -> None:
     assert isinstance(error, bridge.QueryError)
     assert reason in error.message
     assert error.text is not None and error.text[error.position or 0 :].startswith(place)
+
+
+FOR_READING = (" RSTREAM", " REPORTED BY ", " PER EVENT ", re.compile(r" WITH \w+ \((ROWS|COUNT|SUM|AVG|MIN|MAX)"))
+"""The words of operators that this SQL has no syntax for."""
+
+
+@pytest.mark.parametrize("case", RUN, ids=name_of)
+def test_trees_are_written_back(case: dict[str, Any]) -> None:
+    for one in statements(case["sql"]):
+        text = str(one.node) if isinstance(one, (CreateQuery, Query)) else ""
+        if text and not any(re.search(words, text) for words in FOR_READING):
+            assert parse(text) == one.node
 
 
 def test_every_case_has_its_place() -> None:

@@ -42,6 +42,7 @@ class WhereReader:
 
     def __init__(self, cursor: Cursor, results: Results, read: ReadQuery) -> None:
         self.cursor, self.results, self.read = cursor, results, read
+        self.end = cursor.at
 
     def where(self) -> Where:
         """Steps over the conditions, up to the next clause."""
@@ -49,7 +50,7 @@ class WhereReader:
         region = cursor.until(_ENDS)
         words = [word_of(token) for token in cursor.tokens[region.start : region.end]]
         after = zip(words, words[1:], words[2:], strict=False)
-        cursor.at = start
+        cursor.at, self.end = start, region.end
         if not any(one in ("IN", "EXISTS") and (opening, first) == ("(", "SELECT") for one, opening, first in after):
             return Where([condition(cursor)], [])
         found = Where([], [])
@@ -68,7 +69,7 @@ class WhereReader:
             found.partners.append(self._partners(None, is_anti, position))
             return
         region = self._operand()
-        if cursor.word() not in ("IN", "NOT"):
+        if not self._is_subquery():
             found.conditions.append(single_expression(cursor, region, "a condition"))
             return
         if cursor.word() == "NOT":
@@ -78,18 +79,23 @@ class WhereReader:
         found.partners.append(self._partners(operand, False, position))
 
     def _operand(self) -> Region:
-        """Steps up to AND, OR or a clause, or to the IN of a sub-query and a NOT before it."""
+        """Steps up to an AND or OR outside of everything, to the IN of a sub-query with a NOT before it, or to the end."""
         cursor, start = self.cursor, self.cursor.at
-        while True:
-            cursor.until(("AND", "OR", "BETWEEN", "NOT", "IN", *_ENDS))
-            negated = cursor.word() == "NOT"
-            is_list = cursor.word(negated) == "IN" and cursor.word(negated + 2) != "SELECT"
-            if cursor.word() == "BETWEEN":
-                cursor.at += 1
-                cursor.until(("AND",))
-            elif not is_list and not (negated and cursor.word(1) != "IN"):
-                return Region(start, cursor.at)
+        depth = cases = between = 0
+        while cursor.at < self.end:
+            word = cursor.word()
+            if depth == cases == 0:
+                if word == "OR" or (word == "AND" and not between) or self._is_subquery():
+                    break
+                between += (word == "BETWEEN") - (word == "AND")
+            depth += (word in ("(", "[", "{")) - (word in (")", "]", "}"))
+            cases += (word == "CASE") - (word == "END" and cases > 0)
             cursor.at += 1
+        return Region(start, cursor.at)
+
+    def _is_subquery(self) -> bool:
+        ahead = 1 if self.cursor.word() == "NOT" else 0
+        return self.cursor.word(ahead) == "IN" and self.cursor.word(ahead + 2) == "SELECT"
 
     def _partners(self, operand: exp.Expr | None, is_anti: bool, position: int) -> Partners:
         cursor = self.cursor

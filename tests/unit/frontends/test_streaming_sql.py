@@ -265,7 +265,8 @@ def test_semi_join_that_keeps_all_rows(together: bool, embedded: Database) -> No
         cep.create_query(
             "q",
             """SELECT k, v, ts AS since FROM s WINDOW(UNBOUNDED)
-               WHERE v BETWEEN 1 AND 5 AND k IN (SELECT k FROM t WINDOW(UNBOUNDED) WHERE v > 0) AND v NOT IN (3)""",
+               WHERE v BETWEEN 1 AND 5 AND k IN (SELECT k FROM t WINDOW(UNBOUNDED) WHERE v > 0) AND v NOT IN (3)
+               AND CASE WHEN v > 0 AND v NOT BETWEEN 8 AND 9 THEN TRUE ELSE FALSE END AND v IS NOT NULL""",
         )
         cep.add_output_processor("q", lambda event: found.append((event.timestamp, *event.payload.values())))
         events = [

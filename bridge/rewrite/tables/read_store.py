@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bridge.query.scripts import ReadSQL
@@ -156,18 +156,18 @@ class Read:
             with store.opened() as there:
                 found = self.conversion.question.answers(list(by_sent), there)
         except Refused:
-            found = self._ask_each(list(by_sent), store)
+            found = self._ask_each(by_sent, store)
         return {by_sent[sent]: answer for sent, answer in found.items()}
 
-    def _ask_each(self, sets: list[Values], store: Store) -> Answers:
+    def _ask_each(self, by_sent: Mapping[Values, Values], store: Store) -> Answers:
         """Queries for one row at a time after the store has refused all together; a refused row has no answer."""
         found: Answers = {}
-        for key in sets:
+        for sent, values in by_sent.items():
             try:
                 with store.opened() as there:
-                    found[key] = self.conversion.question.answers([key], there)[key]
+                    found[sent] = self.conversion.question.answers([sent], there)[sent]
             except Refused as error:
-                self._add_dead_letter(key, str(error))
+                self._add_dead_letter(values, str(error))
         return found
 
     def _add_dead_letter(self, values: Values, reason: str) -> None:

@@ -143,6 +143,24 @@ def test_what_waits_at_the_end_is_a_dead_letter(cep: bridge.Bridge, store: Shaky
     assert [(letter.query, letter.parameters) for letter in cep.dead_letters()] == [("p", ["ann"])]
 
 
+@pytest.mark.parametrize("reason", ["integer overflow", "the data store did not answer to the end"])
+def test_a_dead_letter_of_a_read_has_the_values_of_the_row(store: Shaky, reason: str) -> None:
+    store.execute("CREATE TABLE days (day DATE, plan VARCHAR(20))")
+    script = """
+    CREATE STREAMSCHEMA s WITH day date;
+    CREATE SQL plan_of ON crm AS SELECT plan FROM days WHERE day = ? AND abs(-9223372036854775808) > 0;
+    INSERT INTO planned SELECT day, plan FROM s ON SQL plan_of, p, day, plan
+    """
+    with bridge.connect() as cep:
+        cep.register_datastore("crm", store)
+        cep.create_query("script", script, language="cpl")
+        store.away = reason != "integer overflow"
+        cep.push_event("s", [datetime.date(2024, 1, 1)], 1000)
+        cep.finish()
+        (letter,) = cep.dead_letters()
+    assert letter.reason.startswith(reason) and letter.parameters == [datetime.date(2024, 1, 1)]
+
+
 def test_what_waits_when_the_bridge_is_closed_is_a_dead_letter(tmp_path: pathlib.Path, store: Shaky) -> None:
     with bridge.connect(f"sqlite:///{tmp_path}/cep.db", durable=False) as cep:
         cep.register_datastore("crm", store)

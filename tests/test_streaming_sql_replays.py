@@ -72,6 +72,7 @@ def test_replay_on_spark(spark: Any, tmp_path: pathlib.Path) -> None:
     assert found == {name: EXPECTED[name] for name in FEW}
 
 
+@pytest.mark.some_databases(2)
 @pytest.mark.parametrize("name", SOME)
 def test_restarts(name: str, embedded: Database, tmp_path: pathlib.Path) -> None:
     assert SOME[name].with_restarts(embedded.durable(tmp_path)) == EXPECTED[name]

@@ -114,7 +114,10 @@ class EvictionChanges(WindowChanges):
         if own is None:
             return None
         entered = tuple([row[place] for place in self._key])
-        others = [key for key in dict.fromkeys(self.rows.evicted()) if key != entered]
+        losing = dict.fromkeys(self.rows.evicted())
+        others = [key for key in losing if key != entered]
+        if not own and entered in losing and self.rows.of(entered, row[0]) is None:
+            others.insert(0, entered)  # its row has left as it arrived, so only the loss is reported
         left = self._without_rows(others, row[0], row[self._own :]) if others else []
         return None if left is None else [*own, *left]
 

@@ -357,6 +357,8 @@ class Plans(abc.ABC):
         for made in operator.tables[len(indexed) :]:
             if not made.is_late or made.name in self._tables.left:
                 self._tables.make(made)
+            if made.name == operator.beginning and self.now != BEGINNING and self.log.resumed is None:
+                self._tables.begin(operator, self.now)
         if self.log.resumed is not None:  # the database has accepted the steps before
             operator.probes.clear()
             return

@@ -111,7 +111,7 @@ class Runner(SmallPushes):
         """
         self.settle(count)
         self.has_committed = False
-        if not (self._is_trial or self._limited):
+        if not (self._is_trial or self._limited or self._beginning()):
             found = self._run_small(batches, count, ts, receipts)
             if found is not None:
                 return found
@@ -214,6 +214,8 @@ class Runner(SmallPushes):
         if due or not batches or self.is_durable or (plan.timed if one is None else one.reads_clock):
             # Time begins with the first event, or with the first timestamp that time is advanced to.
             self._tables.set_clock(first if self.now == BEGINNING else self.now, ts, self.seq + count)
+        for operator in self._beginning():
+            self._tables.begin(operator, first)
         if isinstance(plan, OneEventPlan):
             is_passed = plan.may_pass_boundary(self.now, ts, batches[0].rows)
             outcome = plan.run(self.database, batches[0].rows, ts, self.seq + count, is_passed=is_passed)
@@ -236,6 +238,10 @@ class Runner(SmallPushes):
         self.now = ts
         self._was_used = False
         return results
+
+    def _beginning(self) -> list[Operator]:
+        """The operators that begin with the next push, the first one of all."""
+        return [each for each in self.network.operators if each.beginning] if self.now == BEGINNING else []
 
     def _one_event_plan(self, batches: Sequence[EventBatch], ts: int) -> OneEventPlan | None:
         """The plan for an event, unless something else is due by its time."""

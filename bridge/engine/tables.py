@@ -108,6 +108,10 @@ class Tables:
         settings = ", ".join(f"{self.quoted(name)} = {mark}" for name in ("before", "now", "seq"))
         return f"UPDATE {self.quoted(self._clock)} SET {settings}"
 
+    def begin(self, operator: Operator, ts: int) -> None:
+        """Notes the time at which an operator began, which later events do not change."""
+        self._database.insert(self.quoted(operator.beginning), 1, [(ts,)])
+
     def clock(self) -> tuple[int, int] | None:
         """The time and the number of the newest event, as set by `set_clock`; None if the database has no clock."""
         if not self._database.has_own(self._clock):

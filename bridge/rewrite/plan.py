@@ -287,6 +287,8 @@ class Operator:
     variables: dict[str, str] = dataclasses.field(default_factory=dict)
     totals: str = ""
     """Its table of totals, if it has totals."""
+    beginning: str = ""
+    """Its table with the time at which it began: the newest time at its creation, or that of the first event of all."""
 
     @property
     def holds_state(self) -> bool:

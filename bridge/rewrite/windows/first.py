@@ -68,6 +68,7 @@ def _first_range(operator: Operator, node: query.Window, network: Network, below
     begun = network.name("begun", node)
     beginning = exp.select(aliased(clock("before"), "ts"))
     add_table(operator, begun, beginning)
+    operator.beginning = begun
     unknown = exp.Not(this=exp.Exists(this=exp.select(number(1)).from_(table(begun))))
     operator.steps.append(Insert(begun, beginning.copy().where(unknown)))
     since = exp.Subquery(this=exp.select(column("ts")).from_(table(begun)))

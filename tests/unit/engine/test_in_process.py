@@ -246,6 +246,14 @@ def test_sub_queries_that_are_no_values_are_left_to_the_database(url: str, condi
         assert len(found) == expected
 
 
+EVICTING = [
+    "ROWS 3", "PARTITION BY k ROWS 2", "TRAILING 4 MS OF i", "TRAILING 40 MS OF b", "PARTITION BY k TRAILING 1 MS OF i",
+    "TRAILING 9 MS ROWS 2 OF i", "TRAILING 4 MS", "SESSION 4 MS", "PARTITION BY k SESSION 3 MS", "ROWS 3 ORDER BY i, d DESC",
+    "PARTITION BY f ROWS 2 ORDER BY b", "FIRST ROWS 4", "FIRST RANGE 20 MS", "RANGE 9 MS",
+]  # fmt: skip
+"""Windows whose changes `EMIT ON EVERY CHANGE` reports."""
+
+
 def changes_of(draw: random.Random) -> tuple[str, str]:
     """The language and the text of a random query that reports also when rows leave its window."""
     key, items = draw.choice(["", "k", "k", "f", "i", "k, f"]), draw.sample(ITEMS[:16], draw.randint(1, 3))
@@ -255,13 +263,16 @@ def changes_of(draw: random.Random) -> tuple[str, str]:
     size, where = draw.choice((1, 4, 9, 40)), draw.choice(["", "", "", "i > 0", "k = 'A'"])
     if draw.random() < 0.5:
         source = f"(SELECT * FROM s WHERE {where})" if where else "s"
+        if draw.random() < 0.5:
+            window = draw.choice(EVICTING)
+            return "sql", f"SELECT {select} FROM {source} WINDOW({window}){grouping} EMIT ON EVERY CHANGE"
         return "sql", f"SELECT {select} FROM {source} WINDOW(RANGE {size} MS){grouping} EMIT ON CHANGE"
     window = draw.choice([f"time({size} msec)"] * 3 + [f"length({size})"])
     return "epl", f"select {select} from s{f'({where})' if where else ''}#{window}{grouping}"
 
 
 @pytest.mark.some_databases(1)
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(32))
 def test_changes_are_what_the_database_makes_of_them(
     database: Database, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ import pytest
 import bridge
 from bridge.engine.session import session_of
 from bridge.rewrite.settings import Settings
+from tests.support.crashes import die
 from tests.support.databases import DATABASES, one_of
 from tests.support.refused_pushes import refused_push
 from windows.databases.postgresql import PostgreSQL
@@ -213,5 +214,49 @@ def test_what_was_pushed_is_there_after_a_crash(database: Database, seed: int, t
             cep._runner.database.close()  # nothing more is written
             cep = bridge.connect(url)
             listen(cep, names, found)
+    cep.drop()
+    assert found == expected
+
+
+BEGINNINGS: list[tuple[list[Any], list[int]]] = [
+    ([("r", [0], 100), "create", ("r", [1], 110), ("s", [1], 115), ("r", [1], 116), ("s", [1], 121)], [115]),
+    (["create", ("r", [0], 100), ("r", [1], 112), ("s", [1], 115), ("s", [1], 119), ("s", [1], 120)], [115, 119]),
+    (["create", ("s", [0], 100), ("r", [1], 112), ("s", [1], 119), ("s", [1], 120)], [100, 119]),
+    (["create", 100, ("r", [1], 112), ("s", [1], 119), ("s", [1], 120)], [119]),
+    (["create", ("r", [0], 100), 119, ("s", [1], 119), ("s", [1], 120)], [119]),
+    ([("r", [0], 100), 110, "create", ("r", [1], 112), ("s", [1], 129), ("s", [1], 130)], [129]),
+]
+
+
+@pytest.mark.some_databases(1)
+@pytest.mark.parametrize(("steps", "expected"), BEGINNINGS)
+@pytest.mark.parametrize("text", ["SELECT v FROM s WINDOW(FIRST RANGE 20 MS)", "select v from s#firsttime(20 msec)"])
+@pytest.mark.parametrize("drive", ["singly", "at once", "killed"])
+def test_first_range_begins_with_the_query_or_with_the_first_event_of_all(
+    steps: list[Any], expected: list[int], text: str, drive: str, database: Database, tmp_path: pathlib.Path
+) -> None:
+    """W7. A number is a time to which it is advanced."""
+    found: list[int] = []
+    url, waiting = database.durable(tmp_path), list[Any]()
+    cep = bridge.connect(url)
+    for name in "sr":
+        cep.register_stream(name, "v INTEGER")
+    for step in [*steps, "end"]:
+        if not isinstance(step, tuple):
+            cep.push_all(waiting)
+            waiting.clear()
+        if isinstance(step, tuple) and drive == "at once":
+            waiting.append(step)
+        elif isinstance(step, tuple):
+            cep.push_event(*step)
+        elif isinstance(step, int):
+            cep.advance_time(step)
+        elif step == "create":
+            cep.create_query("q", text, language="epl" if "#" in text else "sql")
+            cep.add_output_processor("q", lambda event: found.append(event.timestamp))
+        if drive == "killed" and "q" in cep.queries:
+            die(cep)
+            cep = bridge.connect(url)
+            cep.add_output_processor("q", lambda event: found.append(event.timestamp))
     cep.drop()
     assert found == expected

@@ -9,7 +9,7 @@ from typing import NoReturn
 from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor
-from bridge.frontends.sql.streaming.bounds import OF_ROWS, bounds_among
+from bridge.frontends.sql.streaming.bounds import OF_ROWS, bounds_among, mark_result
 from bridge.frontends.sql.streaming.over_rows import NUMBERS, OverRows
 from bridge.frontends.sql.streaming.times import times_of, without_time
 from bridge.frontends.sql.streaming.undecided import RowsInWindows, UndecidedNode, decide
@@ -137,13 +137,16 @@ def qualified_number(conditions: tuple[exp.Expr, ...]) -> QualifiedNumber | None
 
 
 class FirstOfRank:
-    """The rows whose number is at most `count`, each when it gets such a number. `numbered`: the number is selected.
+    """The rows whose number is at most `count`, each when it gets such a number.
 
-    `time` is the name of the time of the rows in the result, after `node` was called.
+    `numbered`: the number is selected. `limited`: other conditions read it, too. `time` is the name of the time of the rows
+    in the result, after `node` was called.
     """
 
-    def __init__(self, cursor: Cursor, rows: RankedRows, limit: tuple[int, int], numbered: bool) -> None:
-        self.cursor, self.rows, self.numbered = cursor, rows, numbered
+    def __init__(
+        self, cursor: Cursor, rows: RankedRows, limit: tuple[int, int], numbered: bool, limited: bool = False
+    ) -> None:
+        self.cursor, self.rows, self.numbered, self.limited = cursor, rows, numbered, limited
         self.least, self.count = limit
         self.time = "ts"
         self.kind = rows.window.this
@@ -164,12 +167,14 @@ class FirstOfRank:
         columns = without_time(below, self.rows.columns)
         if bounds := bounds_among(self.cursor, below, self.keys):
             return self._of_groups(below, columns, bounds)
-        if self.least > 1:
+        is_by_time = self._is_by_time(below)
+        keeps_number = is_by_time and not self.order[0].args.get("desc")
+        if self.least > 1 or (self.limited and not keeps_number):
             self._fail(
                 f"what is number {self.least} may get another number later: WHERE {self.rows.name} <= {self.count}, or the "
                 "first of a window by PARTITION BY window_start, window_end"
             )
-        if self._is_by_time(below):
+        if is_by_time:
             return self._by_time(below, columns)
         return self._by_value(below, columns)
 
@@ -188,8 +193,9 @@ class FirstOfRank:
             return Map(window, columns)
         if descending or self.count == 1:
             return Map(window, self._listed(columns, exp.Literal.number(1)))
-        last = tuple(last_of_rows(column) for column in columns)
-        return Aggregate(window, self._listed(last, count()), self.keys)
+        listed = self._listed(tuple(map(last_of_rows, columns)), count())
+        mark_result(listed)
+        return Aggregate(window, listed, self.keys)
 
     def _listed(self, columns: tuple[exp.Expr, ...], value: exp.Expr) -> tuple[exp.Expr, ...]:
         return self.rows.with_number(columns, exp.alias_(value, col(self.rows.name).this))

@@ -22,7 +22,7 @@ from bridge.frontends.sql.clauses import on_change, step_final
 from bridge.frontends.sql.from_items import FromClause, Join, ReadQuery, Results, aliased, condition
 from bridge.frontends.sql.refused import GROUPINGS, NO_STREAM, STOPS, refuse_next
 from bridge.frontends.sql.streaming.bounds import OF_ROWS, bounds_among
-from bridge.frontends.sql.streaming.grouping_sets import column_in_set, grouping_sets, in_set, is_grouping_set
+from bridge.frontends.sql.streaming.grouping_sets import grouping_sets, groups_of_sets, is_grouping_set
 from bridge.frontends.sql.streaming.joins import (
     OuterJoin,
     inner_join,
@@ -30,12 +30,20 @@ from bridge.frontends.sql.streaming.joins import (
     outer_join,
     versioned_join,
     window_join,
+    with_own_times,
 )
 from bridge.frontends.sql.streaming.over_following import OverFollowing, is_following
 from bridge.frontends.sql.streaming.over_range import OverRange, is_range
 from bridge.frontends.sql.streaming.over_rows import OverRows, give_places, has_over, without_over
 from bridge.frontends.sql.streaming.ranks import FirstOfRank, RankedRows, limit_in, qualified_number, ranking_of
-from bridge.frontends.sql.streaming.select_list import distinct_rows, is_star, standard, unaliased, with_time_named
+from bridge.frontends.sql.streaming.select_list import (
+    distinct_rows,
+    is_star,
+    mark_time,
+    standard,
+    unaliased,
+    with_time_named,
+)
 from bridge.frontends.sql.streaming.semi_joins import SemiJoin, qualified, semi_join
 from bridge.frontends.sql.streaming.time_values import arithmetic_of
 from bridge.frontends.sql.streaming.times import lags_of, times_of, without_time
@@ -49,7 +57,7 @@ from bridge.frontends.sql.streaming.window_groups import (
     with_columns,
 )
 from bridge.frontends.sql.where import Partners, Where, WhereReader
-from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Union, Window
+from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Window
 
 _RANK = "row_rank"
 """The name of a number that only QUALIFY reads."""
@@ -75,7 +83,7 @@ class SelectReader:
         source.step()
         where = WhereReader(cursor, results, read).where() if cursor.take("WHERE") else Where([], [])
         self.partners = where.partners
-        self._combine(source, where.conditions)
+        self._combine(source, where.conditions, columns)
         self.columns = self._resolved(columns)
         self._read_groups()
 
@@ -89,8 +97,9 @@ class SelectReader:
             refuse_foreign(self.cursor, region, found)
         return found
 
-    def _combine(self, source: FromClause, where: list[exp.Expr]) -> None:
+    def _combine(self, source: FromClause, where: list[exp.Expr], columns: tuple[exp.Expr, ...]) -> None:
         """Sets `rows`, what the select list reads, and the `conditions` that are not part of it."""
+        self.timed = frozenset[str]()
         inputs, on = aliased(self.cursor, source.items), [join.on for join in source.joins]
         self.outer: OuterJoin | None = None
         if len(inputs) == 1:
@@ -106,7 +115,7 @@ class SelectReader:
         if special is None:
             position = source.items[1].position
             if joins_windows(inputs, conditions):
-                self.rows = window_join(self.cursor, inputs, conditions, position)
+                self.rows, self.timed = window_join(self.cursor, inputs, conditions, columns, position)
                 return
             decided = tuple((alias, decide(self.cursor, node)) for alias, node in inputs)
             self.rows = inner_join(self.cursor, decided, conditions)
@@ -132,7 +141,8 @@ class SelectReader:
         times = times_of(self.cursor, _below(self.rows))
         if isinstance(self.rows, RowsInWindows):
             times |= set(self.rows.bounds)
-        return tuple(arithmetic_of(each, times) for each in resolve(self.cursor, expressions, self.names))
+        found = (arithmetic_of(each, times) for each in resolve(self.cursor, expressions, self.names))
+        return tuple(each if isinstance(each, exp.Column) else with_own_times(self.timed, each) for each in found)
 
     # GROUP BY, HAVING, QUALIFY, EMIT
 
@@ -151,9 +161,7 @@ class SelectReader:
 
     def _keys(self) -> list[exp.Expr]:
         cursor, keys = self.cursor, list[exp.Expr]()
-        if cursor.take(
-            "(", ")"
-        ):  # the standard's empty grouping: all rows are one group, whatever functions the list has
+        if cursor.take("(", ")"):  # all rows are one group, whatever functions the list has
             return []
         while True:
             if is_grouping_set(cursor):
@@ -206,6 +214,8 @@ class SelectReader:
                 decide(self.cursor, self.rows), self.function, implied=True, position=self.function_at
             )
         node = self._undistinct()
+        if any(isinstance(column, exp.Column) and column.name.lower() == "ts" for column in self.columns):
+            mark_time(node)
         if self.distinct and not self._groups_distinct():
             return distinct_rows(self.cursor, node, self.position)
         return node
@@ -282,21 +292,10 @@ class SelectReader:
             self._check_session(rows, others)
             columns = tuple(map(standard, self.columns))
             by = Grouping(columns, self.conditions, others, tuple(map(standard, having)))
-            return self._of_sets(rows, by) if self.sets else group_by_windows(rows, by)
+            return groups_of_sets(rows, by, self.sets) if self.sets else group_by_windows(rows, by)
         if self._aggregates:
             self.cursor.fail("GROUP BY window_start, window_end is missing: the windows are not grouped", rows.position)
         return with_columns(rows, self.conditions, without_time(rows.input, self.columns))
-
-    def _of_sets(self, rows: RowsInWindows, by: Grouping) -> Node:
-        """A union of the groups by each set of keys."""
-        listed = list(dict.fromkeys(key for keys in self.sets for key in keys))
-        branches = []
-        for keys in self.sets:
-            left_out = tuple(key for key in listed if key not in keys)
-            columns = tuple(column_in_set(column, left_out) for column in by.columns)
-            having = tuple(in_set(condition, left_out) for condition in by.having)
-            branches.append(group_by_windows(rows, Grouping(columns, by.conditions, (*by.keys, *keys), having)))
-        return Union(tuple(branches)) if len(branches) > 1 else branches[0]
 
     def _check_session(self, rows: RowsInWindows, keys: tuple[exp.Expr, ...]) -> None:
         function = rows.function
@@ -381,7 +380,8 @@ class SelectReader:
         others = [each for each, found in zip(conditions, limits, strict=True) if found is not limit]
         read = (*self.columns, *self.keys, *self.having, *others)
         numbered = any(is_number(node) or isinstance(node, exp.Star) for each in read for node in each.walk())
-        first = FirstOfRank(self.cursor, rows, limit, numbered)
+        limited = any(is_number(node) for each in others for node in each.walk())
+        first = FirstOfRank(self.cursor, rows, limit, numbered, limited)
         node = first.node()
         if first.time != "ts":
             self.columns = tuple(with_time_named(each, first.time) for each in self.columns)

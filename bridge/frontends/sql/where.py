@@ -101,13 +101,16 @@ class WhereReader:
         cursor = self.cursor
         cursor.expect("(")
         cursor.expect("SELECT")
-        selected = cursor.until(_ENDS) if operand is None else None
-        values = () if selected else expression_list(cursor, cursor.until(_ENDS), "a column")
+        values = expression_list(cursor, cursor.until(STOPS if operand is None else _ENDS), "a column")
         cursor.expect("FROM")
         source = FromClause(cursor, self.results, self.read)
         source.step()
-        if len(source.items) != 1 or len(values) > 1:
+        if len(source.items) != 1 or (operand is not None and len(values) > 1):
             cursor.fail(_SHAPE, position)
+        if any(value.find(exp.AggFunc) for value in values):
+            cursor.fail(
+                "an aggregate in a sub-query of IN or EXISTS is one row, whatever it reads: put it into FROM", position
+            )
         on = (condition(cursor),) if cursor.take("WHERE") else ()
         if cursor.word() != ")":
             cursor.fail(_SHAPE)

@@ -124,6 +124,13 @@ SELECT *, SUM(a) OVER (ORDER BY ts ROWS 1 PRECEDING) FROM s                     
 SELECT SUM(a) AS t, ROW_NUMBER() ¦OVER (ORDER BY ts) AS n FROM s GROUP BY b                          | GROUP BY into a sub-query
 SELECT a FROM s WHERE ROW_NUMBER() ¦OVER (ORDER BY ts) = 1                                           | OVER is not supported here
 SELECT a FROM (SELECT a, ROW_NUMBER() ¦OVER (ORDER BY a) AS n FROM s) WHERE n BETWEEN 2 AND 3        | may get another number
+SELECT a FROM (SELECT a, ROW_NUMBER() ¦OVER (ORDER BY a) AS n FROM s) WHERE n <= 3 AND n >= 2        | may get another number
+SELECT a FROM (SELECT a, ROW_NUMBER() ¦OVER (ORDER BY ts DESC) AS n FROM s) WHERE n <= 3 AND n > 1   | may get another number
+SELECT a FROM (SELECT a, ROW_NUMBER() OVER (ORDER BY a ¦NULLS LAST) AS n FROM s) WHERE n <= 3        | ASC has it first
+SELECT a FROM s QUALIFY RANK() OVER (ORDER BY b NULLS FIRST, a DESC ¦NULLS FIRST) <= 3               | DESC last
+SELECT SUM(a) ¦OVER (ORDER BY ts GROUPS 1 PRECEDING) AS t FROM s                                     | a frame is one of ROWS
+SELECT SUM(a) ¦OVER (ORDER BY ts ROWS 1 PRECEDING EXCLUDE CURRENT ROW) FROM s | a frame is one of ROWS
+SELECT SUM(a) ¦OVER (ORDER BY ts RANGE INTERVAL '1' SECOND PRECEDING EXCLUDE TIES) FROM s | a frame is one of ROWS
 SELECT a FROM (SELECT a, ROW_NUMBER() ¦OVER (ORDER BY a) AS n FROM s)                                | changes with every row
 SELECT o.a FROM o ¦LEFT JOIN s ON o.a = s.a AND s.ts >= o.ts                                         | needs bounds of time
 SELECT ¦o.ts, s.a FROM o JOIN s ON s.ts BETWEEN o.ts AND o.ts + INTERVAL '1' SECOND                  | o.ts AS o_ts
@@ -132,7 +139,10 @@ SELECT a FROM s WHERE ¦a NOT IN (SELECT a FROM t)                              
 SELECT a FROM s WHERE a = 1 ¦OR a IN (SELECT a FROM t)                                                 | UNION
 SELECT a FROM s WHERE b AND (a IN (¦SELECT a FROM t))                                                  | conditions of WHERE
 SELECT a FROM s WHERE ¦EXISTS (SELECT 1 FROM s AS t WHERE t.a = s.a AND t.ts BETWEEN s.ts - 5 AND s.ts) | its own partner
-SELECT a FROM s WHERE EXISTS (SELECT MAX(a) FROM t ¦GROUP BY a)                                        | anything else into FROM
+SELECT a FROM s WHERE EXISTS (SELECT b FROM t ¦GROUP BY b)                                             | anything else into FROM
+SELECT a FROM s WHERE ¦EXISTS (SELECT b, COUNT(*) FROM t WHERE t.a = s.a AND t.ts = s.ts)              | is one row
+SELECT a FROM s WHERE ¦a IN (SELECT MAX(a) FROM t WHERE t.ts = s.ts)                                   | is one row
+SELECT o.a FROM o ¦JOIN s FOR SYSTEM_TIME AS OF o.ts ON s.a = 1                                       | ON equates a column
 SELECT * FROM s WHERE ¦NOT EXISTS (SELECT 1 FROM t WHERE t.a = s.a AND t.ts = s.ts)                    | name the columns
 SELECT a, ts FROM s WHERE ¦NOT EXISTS (SELECT 1 FROM t WHERE t.a = s.a AND t.ts = s.ts)                | ts AS t
 SELECT MAX(a) FROM s WHERE ¦NOT EXISTS (SELECT 1 FROM t WHERE t.a = s.a AND t.ts = s.ts)               | sub-query into FROM

@@ -8,6 +8,9 @@ from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.expressions import expression_list, without_aliases
+from bridge.frontends.sql.streaming.undecided import RowsInWindows
+from bridge.frontends.sql.streaming.window_groups import Grouping, group_by_windows
+from bridge.query.nodes import Node, Union
 from windows.sql import with_operands
 
 Keys = tuple[exp.Expr, ...]
@@ -59,6 +62,18 @@ def _keys(cursor: Cursor) -> Keys:
     return keys
 
 
+def groups_of_sets(rows: RowsInWindows, by: Grouping, sets: list[Keys]) -> Node:
+    """A union of the groups by each set of keys. The keys of `by` are in all sets."""
+    listed = list(dict.fromkeys(key for keys in sets for key in keys))
+    branches = []
+    for keys in sets:
+        left_out = tuple(key for key in listed if key not in (*by.keys, *keys))
+        columns = tuple(column_in_set(column, left_out) for column in by.columns)
+        having = tuple(in_set(condition, left_out) for condition in by.having)
+        branches.append(group_by_windows(rows, Grouping(columns, by.conditions, (*by.keys, *keys), having)))
+    return Union(tuple(branches)) if len(branches) > 1 else branches[0]
+
+
 def in_set(expression: exp.Expr, left_out: Keys) -> exp.Expr:
     """A column or condition in a set: keys that are left out are NULL, and GROUPING says which these are.
 
@@ -72,7 +87,7 @@ def in_set(expression: exp.Expr, left_out: Keys) -> exp.Expr:
     if expression in left_out:
         value = exp.Max(this=expression.copy())  # a NULL of the key's type
         return exp.Nullif(this=value, expression=value.copy())
-    if isinstance(expression, exp.AggFunc):
+    if isinstance(expression, (exp.AggFunc, exp.Filter)):
         return expression.copy()
     return with_operands(expression, lambda operand: in_set(operand, left_out))
 

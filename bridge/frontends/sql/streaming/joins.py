@@ -78,7 +78,7 @@ def outer_join(cursor: Cursor, join: OuterJoin, where: tuple[exp.Expr, ...], col
             f"{right}.ts BETWEEN {left}.ts AND {left}.ts + INTERVAL '5' SECOND to ON",
             join.position,
         )
-    branches = [_selected(Correlate(inputs, all_of(join.on)), where, columns)]
+    branches = [_selected(inner_join(cursor, inputs, join.on), where, columns)]
     for side in _SIDES[join.kind]:
         kept, other = aliases[side], aliases[1 - side]
         after, before = bounds[other, kept], bounds[kept, other]
@@ -149,11 +149,36 @@ def joins_windows(inputs: Inputs, conditions: tuple[exp.Expr, ...]) -> bool:
     return any(_equates(condition, inputs, bound) for condition in parts_of(conditions) for bound in (START, END))
 
 
-def window_join(cursor: Cursor, inputs: Inputs, conditions: tuple[exp.Expr, ...], position: int) -> Correlate:
-    """The pairs of two streams in the same window, at its end."""
+def window_join(
+    cursor: Cursor, inputs: Inputs, conditions: tuple[exp.Expr, ...], columns: tuple[exp.Expr, ...], position: int
+) -> tuple[Correlate, frozenset[str]]:
+    """The pairs of two streams in the same window, at its end, and the aliases whose rows have their time in EVENT_TIME.
+
+    They have it if a condition or the select list reads it, as ts is the end of the window there.
+    """
     size = _common_size(cursor, inputs, position)
-    left, right = ((alias, _content(cursor, node, Range(size, size, _offset(node)))) for alias, node in inputs)
-    return Correlate((left, right), all_of(conditions))
+    aliases, read = frozenset(alias.lower() for alias, _ in inputs), (*conditions, *columns)
+    timed = aliases if any(_reads_time(each, aliases) for each in read) else frozenset[str]()
+    if timed and any(isinstance(column, exp.Star) for column in columns):
+        cursor.fail("* beside the times of a join of windows is not supported: name the columns", position)
+    decided = ((alias, decide(cursor, node), _offset(node)) for alias, node in inputs)
+    contents = tuple(
+        (alias, Window(with_event_time(node) if timed else node, Range(size, size, offset)))
+        for alias, node, offset in decided
+    )
+    return Correlate(contents, all_of(tuple(with_own_times(timed, each) for each in conditions))), timed
+
+
+def _reads_time(expression: exp.Expr, aliases: frozenset[str]) -> bool:
+    columns = expression.find_all(exp.Column)
+    return any(column.name.lower() == "ts" and column.table.lower() in aliases for column in columns)
+
+
+def with_own_times(timed: frozenset[str], expression: exp.Expr) -> exp.Expr:
+    """The expression with the times of the events in place of the ts of these inputs."""
+    for alias in timed:
+        expression = with_event_time_of(alias, expression)
+    return expression
 
 
 def content_in_windows(
@@ -173,22 +198,19 @@ def _check_equal(cursor: Cursor, inputs: Inputs, conditions: tuple[exp.Expr, ...
 
 
 def _of_windows(cursor: Cursor, join: OuterJoin, where: tuple[exp.Expr, ...], columns: tuple[exp.Expr, ...]) -> Node:
-    size = _common_size(cursor, join.inputs, join.position)
-    _check_equal(cursor, join.inputs, join.on, join.position)
     branches = list[Node]()
     for side in _SIDES[join.kind]:
         kept, other = join.inputs[side], join.inputs[1 - side]
-        rows = (kept[0], _content(cursor, kept[1], Range(size, size, _offset(kept[1]))))
-        partners = (other[0], _content(cursor, other[1], Range(size + 1)))  # at the boundary all of the window is there
-        both = (rows, partners) if side == 0 else (partners, rows)
-        joined = Correlate(both, all_of(join.on), frozenset({kept[0]}), kept[0])
+        inputs = kept, other = join.inputs[side], join.inputs[1 - side]
+        rows, partners = content_in_windows(cursor, inputs, join.on, join.position)
+        both = ((kept[0], rows), (other[0], partners))
+        on, filtered, listed = (
+            tuple(with_event_time_of(kept[0], each) for each in part) for part in (join.on, where, columns)
+        )
+        joined = Correlate(both if side == 0 else both[::-1], all_of(on), frozenset({kept[0]}), kept[0])
         nothing = exp.Is(this=exp.column("ts", table=other[0]), expression=exp.Null())
-        branches.append(_selected(joined, (nothing, *where) if branches else where, columns))
+        branches.append(_selected(joined, (nothing, *filtered) if branches else filtered, listed))
     return branches[0] if len(branches) == 1 else Union(tuple(branches))
-
-
-def _content(cursor: Cursor, node: Node, extent: Range) -> Node:
-    return Window(decide(cursor, node), extent)
 
 
 def _offset(node: Node) -> int:
@@ -248,6 +270,7 @@ def _keys(on: tuple[exp.Expr, ...], alias: str) -> tuple[exp.Expr, ...]:
     for condition in parts_of(on):
         sides = [condition.this, condition.expression] if isinstance(condition, exp.EQ) else []
         own = [side for side in sides if isinstance(side, exp.Column) and side.table.lower() == alias.lower()]
-        if len(own) == 1:
+        read = {column.table.lower() for side in sides for column in side.find_all(exp.Column)}
+        if len(own) == 1 and len(read) > 1:
             keys.append(exp.column(own[0].this.copy()))
     return tuple(keys)

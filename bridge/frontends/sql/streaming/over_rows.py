@@ -36,7 +36,18 @@ def give_places(cursor: Cursor, region: Region, expressions: Iterable[exp.Expr])
     windows = [node for expression in expressions for node in expression.dfs() if isinstance(node, exp.Window)]
     for window, place in zip(windows, places, strict=False):
         window.meta[_PLACE] = place
+    _check_nulls(cursor, region)
     return places[0]
+
+
+def _check_nulls(cursor: Cursor, region: Region) -> None:
+    """Refuses NULLS FIRST and NULLS LAST that contradict the order here; sqlglot gives each dialect another default."""
+    words = [word_of(token) for token in cursor.tokens[region.start : region.end]]
+    for place, (before, word, after) in enumerate(zip(words, words[1:], words[2:], strict=False), region.start + 1):
+        if word == "NULLS" and after in ("FIRST", "LAST") and (after == "FIRST") == (before == "DESC"):
+            cursor.fail(
+                "NULL is less than all values here: ASC has it first, and DESC last", cursor.tokens[place].start
+            )
 
 
 def without_over(column: exp.Expr) -> exp.Expr:
@@ -141,6 +152,9 @@ class OverRows:
             self._fail("values OVER another order than that of time change with every row: ORDER BY ts", window)
         if first.args.get("desc"):
             self._fail("OVER (ORDER BY ts DESC) reads rows that have not come: ORDER BY ts", window)
+        spec = window.args.get("spec")
+        if spec is not None and (spec.args.get("kind") == "GROUPS" or spec.args.get("exclude") is not None):
+            self._fail("GROUPS and EXCLUDE are not supported: a frame is one of ROWS, or of a RANGE of time", window)
 
     def _rows(self, window: exp.Window) -> int | None:
         """The number of rows of a frame; None: all so far."""

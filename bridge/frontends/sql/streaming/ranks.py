@@ -137,13 +137,16 @@ def qualified_number(conditions: tuple[exp.Expr, ...]) -> QualifiedNumber | None
 
 
 class FirstOfRank:
-    """The rows whose number is at most `count`, each when it gets such a number. `numbered`: the number is selected.
+    """The rows whose number is at most `count`, each when it gets such a number.
 
-    `time` is the name of the time of the rows in the result, after `node` was called.
+    `numbered`: the number is selected. `limited`: other conditions read it, too. `time` is the name of the time of the rows
+    in the result, after `node` was called.
     """
 
-    def __init__(self, cursor: Cursor, rows: RankedRows, limit: tuple[int, int], numbered: bool) -> None:
-        self.cursor, self.rows, self.numbered = cursor, rows, numbered
+    def __init__(
+        self, cursor: Cursor, rows: RankedRows, limit: tuple[int, int], numbered: bool, limited: bool = False
+    ) -> None:
+        self.cursor, self.rows, self.numbered, self.limited = cursor, rows, numbered, limited
         self.least, self.count = limit
         self.time = "ts"
         self.kind = rows.window.this
@@ -164,12 +167,14 @@ class FirstOfRank:
         columns = without_time(below, self.rows.columns)
         if bounds := bounds_among(self.cursor, below, self.keys):
             return self._of_groups(below, columns, bounds)
-        if self.least > 1:
+        is_by_time = self._is_by_time(below)
+        keeps_number = is_by_time and not self.order[0].args.get("desc")
+        if self.least > 1 or (self.limited and not keeps_number):
             self._fail(
                 f"what is number {self.least} may get another number later: WHERE {self.rows.name} <= {self.count}, or the "
                 "first of a window by PARTITION BY window_start, window_end"
             )
-        if self._is_by_time(below):
+        if is_by_time:
             return self._by_time(below, columns)
         return self._by_value(below, columns)
 

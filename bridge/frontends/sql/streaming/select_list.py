@@ -13,6 +13,8 @@ from bridge.query.expressions import col
 from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Stream, Union, Window
 from windows.extents import FirstRows
 
+_WITH_TIME = "beside_time"
+
 
 def standard(expression: exp.Expr) -> exp.Expr:
     """The aggregates FIRST_VALUE, LAST_VALUE and LISTAGG as the bridge knows them."""
@@ -57,12 +59,40 @@ def is_star(columns: tuple[exp.Expr, ...]) -> bool:
 
 
 def distinct_rows(cursor: Cursor, node: Node, position: int, what: str = "DISTINCT") -> Node:
-    """Each combination of the columns once, at its first row."""
+    """Each combination of the columns once, at its first row. A `ts` in the select list is one of them."""
     node = decide(cursor, node)
     names = names_of(cursor, node)
     if names is None:
         cursor.fail(f"{what} wants the columns by name: SELECT a, b instead of *", position)
-    return Window(node, FirstRows(1), tuple(map(col, names)))
+    keys = [*names, "ts"] if lists_time(cursor, node) else names
+    return Window(node, FirstRows(1), tuple(map(col, keys)))
+
+
+def mark_time(node: Node) -> None:
+    """Marks the columns of a select list that has a plain `ts`, which is no column of the result."""
+    match node:
+        case Map(_, columns) | Aggregate(_, columns):
+            for column in columns:
+                column.meta[_WITH_TIME] = True
+        case Filter(below) | Window(below):
+            mark_time(below)
+        case Union(inputs):
+            for below in inputs:
+                mark_time(below)
+
+
+def lists_time(cursor: Cursor, node: Node) -> bool:
+    """Whether a select list of the node, or of a part of a union, has a plain `ts`."""
+    match node:
+        case Map(_, columns) | Aggregate(_, columns):
+            return any(column.meta_get(_WITH_TIME) for column in columns)
+        case Filter(below) | Window(below):
+            return lists_time(cursor, below)
+        case Union(inputs):
+            return any(lists_time(cursor, below) for below in inputs)
+        case Stream(view) if view.lower() in cursor.views:
+            return lists_time(cursor, cursor.views[view.lower()])
+    return False
 
 
 def rows_of_both(cursor: Cursor, left: Node, right: Node, position: int) -> Node:
@@ -79,12 +109,20 @@ def rows_of_both(cursor: Cursor, left: Node, right: Node, position: int) -> Node
     own, others = (names_of(cursor, node) or [] for _, node in inputs)
     if len(own) != len(others):
         cursor.fail(f"INTERSECT wants as many columns on both sides, not {len(own)} and {len(others)}", position)
-    same = [
+    with_time, with_its_time = (lists_time(cursor, node) for _, node in inputs)
+    if with_time != with_its_time:
+        cursor.fail("INTERSECT wants ts on both sides, or on none", position)
+    same: list[exp.Expr] = [
         exp.NullSafeEQ(this=col(mine, of="l"), expression=col(its, of="r"))
         for mine, its in zip(own, others, strict=True)
     ]
+    if with_time:
+        same.append(exp.EQ(this=col("ts", of="l"), expression=col("ts", of="r")))
     columns = tuple(exp.alias_(col(name, of="l"), col(name).this) for name in own)
-    return Map(Correlate(tuple(inputs), all_of(tuple(same))), columns)
+    both = Map(Correlate(tuple(inputs), all_of(tuple(same))), columns)
+    if with_time:
+        mark_time(both)
+    return both
 
 
 def with_names(cursor: Cursor, columns: tuple[exp.Expr, ...], node: Node) -> tuple[exp.Expr, ...]:

@@ -1,0 +1,98 @@
+"""Standard streaming SQL: the rows of texts that have no other spelling in this SQL."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.support.databases import Database
+
+Row = tuple[object, ...]
+
+
+class Event(NamedTuple):
+    """An event of `s` or `t`."""
+
+    stream: str
+    ts: int
+    k: str | None
+    v: int
+
+
+def tumbled(stream: str) -> str:
+    """The windows of 10 seconds of a stream."""
+    return f"TUMBLE(TABLE {stream}, DESCRIPTOR(ts), INTERVAL '10' SECOND)"
+
+
+SAME_WINDOW = "a.k = b.k AND a.window_start = b.window_start AND a.window_end = b.window_end"
+EVENTS = [
+    Event("s", 1000, "x", 1),
+    Event("s", 1000, "x", 1),
+    Event("t", 1000, "x", 1),
+    Event("t", 3000, "x", 2),
+    Event("s", 5000, "x", 3),
+    Event("t", 12000, "y", 4),
+    Event("s", 15000, "y", 5),
+]
+END = 60000
+
+RESULTS: dict[str, list[Row]] = {
+    # ts is a column for DISTINCT, UNION and INTERSECT
+    "SELECT DISTINCT ts, k FROM s": [(1000, "x"), (5000, "x"), (15000, "y")],
+    "SELECT DISTINCT * FROM (SELECT k, ts FROM s WHERE v > 1)": [(5000, "x"), (15000, "y")],
+    "SELECT DISTINCT k FROM (SELECT k, ts FROM s)": [(1000, "x"), (15000, "y")],
+    "SELECT DISTINCT ts, k, MAX(v) OVER (ORDER BY ts ROWS 1 PRECEDING) AS m FROM s": [
+        (1000, "x", 1), (5000, "x", 3), (15000, "y", 5),
+    ],
+    "SELECT ts, k FROM s UNION SELECT ts, k FROM t": [
+        (1000, "x"), (3000, "x"), (5000, "x"), (12000, "y"), (15000, "y"),
+    ],
+    "SELECT ts, k FROM s INTERSECT SELECT ts, k FROM t": [(1000, "x")],
+    # in a join of windows the times are those of the rows
+    f"SELECT a.v, a.ts AS one, b.v AS w, b.ts AS other FROM {tumbled('s')} a JOIN {tumbled('t')} b ON {SAME_WINDOW}": [
+        (10000, 1, 1000, 1, 1000), (10000, 1, 1000, 1, 1000), (10000, 1, 1000, 2, 3000), (10000, 1, 1000, 2, 3000),
+        (10000, 3, 5000, 1, 1000), (10000, 3, 5000, 2, 3000), (20000, 5, 15000, 4, 12000),
+    ],
+    f"SELECT a.v, b.v AS w FROM {tumbled('s')} a JOIN {tumbled('t')} b ON {SAME_WINDOW} AND a.ts < b.ts": [
+        (10000, 1, 2), (10000, 1, 2),
+    ],
+    f"SELECT a.v, b.v AS w FROM {tumbled('s')} a JOIN {tumbled('t')} b ON {SAME_WINDOW} WHERE b.ts - a.ts < 0": [
+        (10000, 3, 1), (10000, 3, 2), (20000, 5, 4),
+    ],
+    f"SELECT a.v, a.ts AS one, b.v AS w FROM {tumbled('s')} a FULL JOIN {tumbled('t')} b ON {SAME_WINDOW} AND a.ts < b.ts": [
+        (10000, 1, 1000, 2), (10000, 1, 1000, 2), (10000, 3, 5000, None), (10000, None, None, 1),
+        (20000, 5, 15000, None), (20000, None, None, 4),
+    ],
+    # a condition of a join with versions is asked of the newest version of a key: no older one steps in
+    "SELECT s.v, t.v AS w FROM s LEFT JOIN t FOR SYSTEM_TIME AS OF s.ts ON s.k = t.k AND t.v = 1": [
+        (1000, 1, None), (1000, 1, None), (5000, 3, None), (15000, 5, None),
+    ],
+    # in an outer join, too, a group of a window function finds partners as long as the times of the join say
+    f"""SELECT a.n, t.v FROM (SELECT window_end, COUNT(*) AS n FROM {tumbled('s')} GROUP BY window_end) a
+        LEFT JOIN t ON t.ts BETWEEN a.ts - INTERVAL '9' SECOND AND a.ts + INTERVAL '20' SECOND""": [
+        (10000, 3, 1), (10000, 3, 2), (12000, 3, 4), (20000, 1, 4),
+    ],
+    # FILTER reads the keys that a set leaves out
+    f"SELECT k, COUNT(*) FILTER (WHERE k = 'x') AS n FROM {tumbled('s')} GROUP BY window_end, ROLLUP (k)": [
+        (10000, "x", 3), (10000, None, 3), (20000, "y", 0), (20000, None, 0),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("together", [False, True], ids=["singly", "together"])
+@pytest.mark.parametrize("text", RESULTS, ids=range(len(RESULTS)))
+def test_results(text: str, together: bool, embedded: Database) -> None:
+    found: list[Row] = []
+    with embedded.connect() as cep:
+        for name in ("s", "t"):
+            cep.register_stream(name, "k VARCHAR, v INTEGER")
+        cep.create_query("q", text)
+        cep.add_output_processor("q", lambda event: found.append((event.timestamp, *event.payload.values())))
+        events = [(event.stream, [event.k, event.v], event.ts) for event in EVENTS]
+        for part in [events] if together else [[event] for event in events]:
+            cep.push_all(part)
+        cep.advance_time(END)
+    assert sorted(found, key=str) == sorted(RESULTS[text], key=str)
+    assert [row[0] for row in found] == [row[0] for row in RESULTS[text]]

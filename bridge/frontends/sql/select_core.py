@@ -21,7 +21,7 @@ from bridge.frontends.expressions import (
 from bridge.frontends.sql.clauses import on_change, step_final
 from bridge.frontends.sql.from_items import FromClause, Join, ReadQuery, Results, aliased, condition
 from bridge.frontends.sql.refused import GROUPINGS, NO_STREAM, STOPS, refuse_next
-from bridge.frontends.sql.streaming.bounds import OF_ROWS, bounds_among
+from bridge.frontends.sql.streaming.bounds import OF_ROWS, bounds_among, is_result
 from bridge.frontends.sql.streaming.grouping_sets import grouping_sets, groups_of_sets, is_grouping_set
 from bridge.frontends.sql.streaming.joins import (
     OuterJoin,
@@ -58,6 +58,7 @@ from bridge.frontends.sql.streaming.window_groups import (
 )
 from bridge.frontends.sql.where import Partners, Where, WhereReader
 from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Window
+from windows.extents import Unbounded
 
 _RANK = "row_rank"
 """The name of a number that only QUALIFY reads."""
@@ -251,6 +252,7 @@ class SelectReader:
                 step_final(cursor)
                 return regroup_by_windows(node, columns, self.keys, self.having)
             having = self.having[0] if self.having else None
+            node = Window(node, Unbounded()) if is_result(cursor, node) else node
             return Aggregate(node, columns, self.keys, having, **on_change(cursor))
         if self.having:
             cursor.fail(

@@ -26,6 +26,14 @@ def tumbled(stream: str) -> str:
     return f"TUMBLE(TABLE {stream}, DESCRIPTOR(ts), INTERVAL '10' SECOND)"
 
 
+def counted(stream: str) -> str:
+    """The groups of these windows."""
+    return f"(SELECT k, window_end, COUNT(*) AS n FROM {tumbled(stream)} GROUP BY window_end, k)"
+
+
+OVER_ROWS = "(SELECT k, SUM(v) OVER (PARTITION BY k ORDER BY ts ROWS 1 PRECEDING) AS r FROM s)"
+NUMBERED = f"""(SELECT window_end, k, v, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY v DESC) AS r
+                FROM {tumbled("s")})"""
 SAME_WINDOW = "a.k = b.k AND a.window_start = b.window_start AND a.window_end = b.window_end"
 EVENTS = [
     Event("s", 1000, "x", 1),
@@ -77,6 +85,25 @@ RESULTS: dict[str, list[Row]] = {
     # FILTER reads the keys that a set leaves out
     f"SELECT k, COUNT(*) FILTER (WHERE k = 'x') AS n FROM {tumbled('s')} GROUP BY window_end, ROLLUP (k)": [
         (10000, "x", 3), (10000, None, 3), (20000, "y", 0), (20000, None, 0),
+    ],
+    # groups and rows with values OVER others stay what they are when the next one comes
+    f"SELECT k, SUM(n) AS n FROM {counted('t')} GROUP BY k": [(10000, "x", 2), (20000, "y", 1)],
+    f"SELECT COUNT(*) AS groups FROM {counted('t')} WHERE n > 0": [(10000, 1), (20000, 2)],
+    f"SELECT COUNT(*) AS c, SUM(r) AS r FROM {OVER_ROWS}": [(1000, 1, 1), (1000, 2, 3), (5000, 3, 7), (15000, 4, 12)],
+    f"SELECT a.r, t.v FROM {OVER_ROWS} a JOIN t ON t.ts BETWEEN a.ts AND a.ts + INTERVAL '9' SECOND": [
+        (1000, 1, 1), (1000, 2, 1), (3000, 1, 2), (3000, 2, 2), (12000, 4, 4),
+    ],
+    # the bounds of windows are known through numbers and values OVER others
+    f"SELECT window_end, COUNT(*) AS c, MIN(v) AS v FROM {NUMBERED} WHERE r <= 2 GROUP BY window_end": [
+        (10000, 10000, 2, 1), (20000, 20000, 1, 5),
+    ],
+    f"""SELECT window_end, SUM(r) AS r FROM (SELECT window_end, SUM(n) OVER (ORDER BY ts ROWS 1 PRECEDING) AS r
+        FROM (SELECT v, window_end, COUNT(*) AS n FROM {tumbled('s')} GROUP BY window_end, v)) GROUP BY window_end""": [
+        (10000, 10000, 5), (20000, 20000, 2),
+    ],
+    # groups of one window come together: a row with its partner is there once
+    f"SELECT a.n FROM {counted('s')} a WHERE EXISTS (SELECT 1 FROM {counted('t')} b WHERE b.k = a.k AND b.ts = a.ts)": [
+        (10000, 3), (20000, 1),
     ],
 }  # fmt: skip
 

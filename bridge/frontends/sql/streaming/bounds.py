@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor
+from bridge.query.epl_output import OrderLimitDistinct
 from bridge.query.nodes import Aggregate, Filter, Map, Node, Stream, Union, Window
 
 _MARK, _RESULT = "bound_of_window", "result_of_window"
@@ -24,13 +25,16 @@ def mark(column: exp.Expr, what: str) -> exp.Expr:
 
 
 def mark_result(columns: Iterable[exp.Expr]) -> None:
-    """Marks columns as those of the groups of a window function."""
+    """Marks columns as those of rows that stay what they are: groups of a window function, rows with values OVER others.
+
+    As results of an aggregate they would be valid only until the next result of their group (rule W5).
+    """
     for column in columns:
         column.meta[_RESULT] = True
 
 
 def is_result(cursor: Cursor, node: Node) -> bool:
-    """Whether the rows are the groups of a window function, perhaps filtered, or with other columns."""
+    """Whether the rows are those of `mark_result`, perhaps filtered, or with other columns."""
     match node:
         case Aggregate(_, columns):
             return any(column.meta_get(_RESULT) for column in columns)
@@ -61,7 +65,11 @@ def _bound(cursor: Cursor, node: Node, name: str) -> str | None:
                     value = column.this if isinstance(column, exp.Alias) else column
                     inner = _bound(cursor, below, value.name.lower()) if isinstance(value, exp.Column) else None
                     return inner or column.meta_get(_MARK)
-        case Filter(below) | Window(below):
+        case Aggregate(below, columns):  # the rows below, with values OVER others or numbers
+            values = (each.this for each in columns if isinstance(each, exp.Alias) and each.alias.lower() == name)
+            last = next(values, None)
+            return _bound(cursor, below, last.this.name.lower()) if isinstance(last, exp.Last) else None
+        case Filter(below) | Window(below) | OrderLimitDistinct(below):
             return _bound(cursor, below, name)
         case Union(inputs):
             return _bound(cursor, inputs[0], name)

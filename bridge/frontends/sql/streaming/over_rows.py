@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor, Region, word_of
 from bridge.frontends.expressions import position_of
+from bridge.frontends.sql.streaming.bounds import mark_result
 from bridge.frontends.sql.streaming.select_list import with_names
 from bridge.frontends.sql.streaming.undecided import decide
 from bridge.query.expressions import count
@@ -100,6 +101,7 @@ class OverRows:
         listed = tuple(self._column(column, keys) for column in columns)
         having = tuple(self._of_row(condition, keys) for condition in qualify)
         condition = exp.and_(*having) if having else None
+        mark_result(listed)
         return Aggregate(Window(below, extent, keys), listed, keys, condition)
 
     def _extent(self, frames: list[_OverFrame], windows: list[exp.Window]) -> Extent:

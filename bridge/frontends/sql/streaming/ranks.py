@@ -9,7 +9,7 @@ from typing import NoReturn
 from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor
-from bridge.frontends.sql.streaming.bounds import OF_ROWS, bounds_among
+from bridge.frontends.sql.streaming.bounds import OF_ROWS, bounds_among, mark_result
 from bridge.frontends.sql.streaming.over_rows import NUMBERS, OverRows
 from bridge.frontends.sql.streaming.times import times_of, without_time
 from bridge.frontends.sql.streaming.undecided import RowsInWindows, UndecidedNode, decide
@@ -193,8 +193,9 @@ class FirstOfRank:
             return Map(window, columns)
         if descending or self.count == 1:
             return Map(window, self._listed(columns, exp.Literal.number(1)))
-        last = tuple(last_of_rows(column) for column in columns)
-        return Aggregate(window, self._listed(last, count()), self.keys)
+        listed = self._listed(tuple(map(last_of_rows, columns)), count())
+        mark_result(listed)
+        return Aggregate(window, listed, self.keys)
 
     def _listed(self, columns: tuple[exp.Expr, ...], value: exp.Expr) -> tuple[exp.Expr, ...]:
         return self.rows.with_number(columns, exp.alias_(value, col(self.rows.name).this))

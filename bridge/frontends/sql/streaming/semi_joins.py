@@ -9,6 +9,7 @@ from sqlglot import exp
 from bridge.check.interval_join import partner_times
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.expressions import all_of
+from bridge.frontends.sql.streaming.bounds import is_result
 from bridge.frontends.sql.streaming.joins import Inputs, content_in_windows, with_event_time_of
 from bridge.frontends.sql.streaming.select_list import with_names, with_time_named
 from bridge.frontends.sql.streaming.undecided import RowsInWindows, decide
@@ -106,7 +107,9 @@ def _rows(cursor: Cursor, join: SemiJoin, names: list[str]) -> Node:
         branches.append(_kept(join, timed, Window(partners, Range(before + 1)), names))
     if after >= 0:
         so_far = Window(partners, Range(max(after + before, 0) + 1))
-        branches.append(_met_later(join, Window(timed, Range(after + 1)), so_far, names))
+        together = is_result(cursor, node) and is_result(cursor, partners)  # those of one time are in both branches
+        later = (exp.GT(this=col("ts", of=other), expression=col("ts", of=kept)),) if together and before >= 0 else ()
+        branches.append(_met_later(join, Window(timed, Range(after + 1)), so_far, names, later))
     return Union(tuple(branches)) if len(branches) > 1 else branches[0]
 
 
@@ -123,11 +126,15 @@ def _refuse_unbounded(cursor: Cursor, join: SemiJoin) -> NoReturn:
     )
 
 
-def _met_later(join: SemiJoin, rows_so_far: Node, so_far: Node, names: list[str]) -> Node:
-    """The rows whose first partner comes after them: there is one partner so far."""
+def _met_later(
+    join: SemiJoin, rows_so_far: Node, so_far: Node, names: list[str], later: tuple[exp.Expr, ...] = ()
+) -> Node:
+    """The rows whose first partner comes after them: there is one partner so far. `later`: conditions on that partner."""
     (kept, _), (other, partners) = join.inputs
     inputs = ((kept, rows_so_far), (other, partners))
-    pairs = Correlate(inputs, all_of(tuple(with_event_time_of(kept, each) for each in join.on)), frozenset(), other)
+    pairs = Correlate(
+        inputs, all_of(tuple(with_event_time_of(kept, each) for each in (*join.on, *later))), frozenset(), other
+    )
     rows = Map(pairs, tuple(exp.alias_(col(name, of=kept), col(name).this) for name in names))
     counted = SubqueryColumn(rows, _MET, so_far, _of_partners(join), count())
     return _columns(Filter(counted, exp.EQ(this=col(_MET), expression=exp.Literal.number(1))), names)

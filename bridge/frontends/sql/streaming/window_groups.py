@@ -89,6 +89,7 @@ def regroup_by_windows(
     kept = tuple(lifter.value(condition) for condition in having)
     last_of = tuple(map(lifter.key, keys))
     last: Node = OrderLimitDistinct(Aggregate(Window(node, Now()), tuple(lifter.columns), keys), last_of=last_of)
+    mark_result(listed)
     return Map(Filter(last, all_of(kept)) if kept else last, listed)
 
 

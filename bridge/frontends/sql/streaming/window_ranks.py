@@ -11,6 +11,7 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from bridge.frontends.expressions import all_of
+from bridge.frontends.sql.streaming.bounds import OF_GROUPS, mark, mark_result
 from bridge.frontends.sql.streaming.select_list import with_time_named
 from bridge.frontends.sql.streaming.undecided import RowsInWindows, bounds_at_end
 from bridge.frontends.sql.streaming.window_groups import with_event_time
@@ -77,9 +78,9 @@ class Numbering(NamedTuple):
             _bounded(column, windowed) if _has_bound(column, windowed) else col(column.alias_or_name)
             for column in self.columns
         )
-        return Map(
-            Filter(counted, all_of(tuple(conditions))), listed if number is None else placed(listed, col(number))
-        )
+        listed = listed if number is None else placed(listed, col(number))
+        mark_result(listed)
+        return Map(Filter(counted, all_of(tuple(conditions))), listed)
 
     def _counted(self, ordered: Node, own: Columns, name: exp.Identifier) -> Node:
         """The rows of an instant in their order, each with its number, which equal rows share if it is a rank."""
@@ -141,4 +142,5 @@ def _bounded(column: exp.Expr, windowed: RowsInWindows | None) -> exp.Expr:
         return named if bound is None else bounds[bound].copy()
 
     value = column.this if isinstance(column, exp.Alias) else column
-    return exp.alias_(over_columns(value, bounded), col(column.alias_or_name).this)
+    named = exp.alias_(over_columns(value, bounded), col(column.alias_or_name).this)
+    return named if windowed.bound(value) is None else mark(named, OF_GROUPS)

@@ -75,6 +75,9 @@ RESULTS: dict[str, list[Row]] = {
         (10000, 1, 1000, 2), (10000, 1, 1000, 2), (10000, 3, 5000, None), (10000, None, None, 1),
         (20000, 5, 15000, None), (20000, None, None, 4),
     ],
+    f"SELECT b.v, COUNT(*) AS c FROM {tumbled('s')} a JOIN {tumbled('t')} b ON {SAME_WINDOW} GROUP BY b.v, a.ts": [
+        (10000, 1, 1), (10000, 1, 2), (10000, 2, 1), (10000, 2, 2), (10000, 1, 1), (10000, 2, 1), (20000, 4, 1),
+    ],
     # a condition of a join with versions is asked of the newest version of a key: no older one steps in
     "SELECT s.v, t.v AS w FROM s LEFT JOIN t FOR SYSTEM_TIME AS OF s.ts ON s.k = t.k AND t.v = 1": [
         (1000, 1, None), (1000, 1, None), (5000, 3, None), (15000, 5, None),

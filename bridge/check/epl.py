@@ -173,6 +173,12 @@ def _(node: query.SubqueryColumn, names: Namespace) -> ResolvedNode:
     if not source.windowed and not isinstance(source.node, query.Relation):
         name = query.source_name(source.node) or "its input"
         raise QueryError(f"a sub-query over {name!r} needs a window: #keepall, #time(…), #length(…)", words=[name])
+    if taken := [field.name for field in below.visible if field.name.lower() == node.name.lower()]:
+        raise QueryError(
+            f"{taken[0]!r} is the name of a column and of the rows that are looked up: rename the column in a sub-query, "
+            f"SELECT {taken[0]} AS a",
+            words=taken,
+        )
     inner = [Field(f"{node.name}.{f.name}", f.type, (node.name, f.name)) for f in source.visible]
     both = Scope((*below.fields, *inner, Field(f"{node.name}.ts", "BIGINT", (node.name, "ts"))))
     condition = None if node.condition is None else condition_of(node.condition, both, "WHERE")

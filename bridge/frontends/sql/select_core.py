@@ -153,7 +153,8 @@ class SelectReader:
         self.function: WindowFunction | None = None
         self.sets: list[tuple[exp.Expr, ...]] = []
         self.function_at = self.keys_at = cursor.position
-        self.keys = self._resolved(self._keys()) if self.grouped else ()
+        keys = self._resolved(self._keys()) if self.grouped else ()
+        self.keys = tuple(with_own_times(self.timed, key) for key in keys)
         self.having_at = cursor.position  # or that of QUALIFY
         self.having = self._resolved([condition(cursor)]) if cursor.take("HAVING") else ()
         self.qualify: tuple[exp.Expr, ...] = ()

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from bridge.errors import QueryError
+
 if TYPE_CHECKING:
     from tests.support.databases import Database
 
@@ -73,6 +75,9 @@ RESULTS: dict[str, list[Row]] = {
         (10000, 1, 1000, 2), (10000, 1, 1000, 2), (10000, 3, 5000, None), (10000, None, None, 1),
         (20000, 5, 15000, None), (20000, None, None, 4),
     ],
+    f"SELECT b.v, COUNT(*) AS c FROM {tumbled('s')} a JOIN {tumbled('t')} b ON {SAME_WINDOW} GROUP BY b.v, a.ts": [
+        (10000, 1, 1), (10000, 1, 2), (10000, 2, 1), (10000, 2, 2), (10000, 1, 1), (10000, 2, 1), (20000, 4, 1),
+    ],
     # a condition of a join with versions is asked of the newest version of a key: no older one steps in
     "SELECT s.v, t.v AS w FROM s LEFT JOIN t FOR SYSTEM_TIME AS OF s.ts ON s.k = t.k AND t.v = 1": [
         (1000, 1, None), (1000, 1, None), (5000, 3, None), (15000, 5, None),
@@ -105,6 +110,17 @@ RESULTS: dict[str, list[Row]] = {
     f"SELECT a.n FROM {counted('s')} a WHERE EXISTS (SELECT 1 FROM {counted('t')} b WHERE b.k = a.k AND b.ts = a.ts)": [
         (10000, 3), (20000, 1),
     ],
+    # several partners of EXISTS come with one event, or with the end of a window
+    """SELECT v FROM s WHERE EXISTS (SELECT 1 FROM (SELECT k FROM t UNION ALL SELECT k FROM t) b
+       WHERE b.k = s.k AND b.ts > s.ts AND b.ts < s.ts + INTERVAL '9' SECOND)""": [(3000, 1), (3000, 1)],
+    f"""SELECT v FROM s WHERE k IN (SELECT k FROM (SELECT k, v FROM {tumbled('t')} GROUP BY window_end, k, v) b
+        WHERE b.ts BETWEEN s.ts - INTERVAL '9' SECOND AND s.ts + INTERVAL '9' SECOND)""": [
+        (10000, 1), (10000, 1), (10000, 3), (20000, 5),
+    ],
+    """SELECT v FROM s WINDOW(UNBOUNDED)
+       WHERE k IN (SELECT k FROM (SELECT k FROM t UNION ALL SELECT k FROM t) WINDOW(UNBOUNDED))""": [
+        (1000, 1), (1000, 1), (5000, 3), (15000, 5),
+    ],
 }  # fmt: skip
 
 
@@ -123,3 +139,21 @@ def test_results(text: str, together: bool, embedded: Database) -> None:
         cep.advance_time(END)
     assert sorted(found, key=str) == sorted(RESULTS[text], key=str)
     assert [row[0] for row in found] == [row[0] for row in RESULTS[text]]
+
+
+COLLISIONS = {
+    "rows_before": "SELECT k FROM s QUALIFY ROW_NUMBER() OVER (PARTITION BY rows_before ORDER BY v DESC) <= 1",
+    "ROWS_BEFORE": "SELECT k FROM s QUALIFY ROW_NUMBER() OVER (PARTITION BY ROWS_BEFORE ORDER BY v DESC) <= 1",
+    "over_1": "SELECT over_1, SUM(v) OVER (ORDER BY ts) AS total FROM s",
+    "Has_Partner": "SELECT k FROM s WHERE EXISTS (SELECT 1 FROM t WHERE t.k = s.k AND t.ts = s.ts)",
+}
+"""Columns called as rows that a query looks up, and the query."""
+
+
+@pytest.mark.parametrize("name", COLLISIONS)
+def test_columns_with_names_that_are_taken_are_refused(name: str, embedded: Database) -> None:
+    with embedded.connect() as cep:
+        cep.register_stream("s", f"k VARCHAR, v INTEGER, {name} INTEGER")
+        cep.register_stream("t", "k VARCHAR")
+        with pytest.raises(QueryError, match=f"'{name}' is the name of a column and of the rows that are looked up"):
+            cep.create_query("q", COLLISIONS[name])

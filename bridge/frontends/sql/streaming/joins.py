@@ -8,7 +8,7 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from bridge.check.interval_join import lifetimes, partner_times
-from bridge.frontends.cursor import Cursor
+from bridge.frontends.cursor import Cursor, word_of
 from bridge.frontends.expressions import all_of
 from bridge.frontends.sql.streaming.bounds import is_result
 from bridge.frontends.sql.streaming.select_list import names_of
@@ -154,11 +154,12 @@ def window_join(
 ) -> tuple[Correlate, frozenset[str]]:
     """The pairs of two streams in the same window, at its end, and the aliases whose rows have their time in EVENT_TIME.
 
-    They have it if a condition or the select list reads it, as ts is the end of the window there.
+    They have it if a condition, the select list or a clause that follows reads it, as ts is the end of the window there.
     """
     size = _common_size(cursor, inputs, position)
     aliases, read = frozenset(alias.lower() for alias, _ in inputs), (*conditions, *columns)
-    timed = aliases if any(_reads_time(each, aliases) for each in read) else frozenset[str]()
+    is_read = any(_reads_time(each, aliases) for each in read) or _is_time_ahead(cursor, aliases)
+    timed = aliases if is_read else frozenset[str]()
     if timed and any(isinstance(column, exp.Star) for column in columns):
         cursor.fail("* beside the times of a join of windows is not supported: name the columns", position)
     decided = ((alias, decide(cursor, node), _offset(node)) for alias, node in inputs)
@@ -172,6 +173,12 @@ def window_join(
 def _reads_time(expression: exp.Expr, aliases: frozenset[str]) -> bool:
     columns = expression.find_all(exp.Column)
     return any(column.name.lower() == "ts" and column.table.lower() in aliases for column in columns)
+
+
+def _is_time_ahead(cursor: Cursor, aliases: frozenset[str]) -> bool:
+    words = [word_of(token).lower() for token in cursor.tokens[cursor.at :]]
+    after = zip(words, words[1:], words[2:], strict=False)
+    return any(one in aliases and (dot, name) == (".", "ts") for one, dot, name in after)
 
 
 def with_own_times(timed: frozenset[str], expression: exp.Expr) -> exp.Expr:

@@ -9,6 +9,7 @@ from sqlglot import exp
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.expressions import all_of
 from bridge.frontends.sql.streaming.undecided import RowsInWindows, decide
+from bridge.frontends.sql.streaming.window_groups import EVENT_TIME
 from bridge.query.expressions import col
 from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Stream, Union, Window
 from windows.extents import FirstRows
@@ -103,26 +104,31 @@ def rows_of_both(cursor: Cursor, left: Node, right: Node, position: int) -> Node
     SELECT l.a AS a FROM (SELECT a FROM s) WINDOW(PARTITION BY a FIRST ROWS 1) AS l, \
 (SELECT b FROM t) WINDOW(PARTITION BY b FIRST ROWS 1) AS r WHERE l.a IS NOT DISTINCT FROM r.b
     """
+    with_time = lists_time(cursor, left)
+    if with_time != lists_time(cursor, right):
+        cursor.fail("INTERSECT wants ts on both sides, or on none", position)
+    sides = [_with_named_time(cursor, node) if with_time else node for node in (left, right)]
     inputs = [
-        (alias, distinct_rows(cursor, node, position, "INTERSECT")) for alias, node in (("l", left), ("r", right))
+        (alias, distinct_rows(cursor, node, position, "INTERSECT")) for alias, node in zip("lr", sides, strict=True)
     ]
     own, others = (names_of(cursor, node) or [] for _, node in inputs)
     if len(own) != len(others):
         cursor.fail(f"INTERSECT wants as many columns on both sides, not {len(own)} and {len(others)}", position)
-    with_time, with_its_time = (lists_time(cursor, node) for _, node in inputs)
-    if with_time != with_its_time:
-        cursor.fail("INTERSECT wants ts on both sides, or on none", position)
-    same: list[exp.Expr] = [
+    same = [
         exp.NullSafeEQ(this=col(mine, of="l"), expression=col(its, of="r"))
         for mine, its in zip(own, others, strict=True)
     ]
-    if with_time:
-        same.append(exp.EQ(this=col("ts", of="l"), expression=col("ts", of="r")))
-    columns = tuple(exp.alias_(col(name, of="l"), col(name).this) for name in own)
+    columns = tuple(exp.alias_(col(name, of="l"), col(name).this) for name in (own[:-1] if with_time else own))
     both = Map(Correlate(tuple(inputs), all_of(tuple(same))), columns)
     if with_time:
         mark_time(both)
     return both
+
+
+def _with_named_time(cursor: Cursor, node: Node) -> Node:
+    """The rows with their time as the last column, if the others are known by name."""
+    names = names_of(cursor, node)
+    return node if names is None else Map(node, (*map(col, names), exp.alias_(exp.column("ts"), EVENT_TIME)))
 
 
 def with_names(cursor: Cursor, columns: tuple[exp.Expr, ...], node: Node) -> tuple[exp.Expr, ...]:

@@ -14,15 +14,27 @@ from bridge.frontends.sql.streaming.joins import Inputs, content_in_windows, wit
 from bridge.frontends.sql.streaming.select_list import with_names, with_time_named
 from bridge.frontends.sql.streaming.undecided import RowsInWindows, decide
 from bridge.frontends.sql.streaming.window_groups import EVENT_TIME, with_event_time
-from bridge.frontends.sql.streaming.window_ranks import over_columns
+from bridge.frontends.sql.streaming.window_ranks import last_of_rows, over_columns
 from bridge.query.epl_columns import SubqueryColumn
 from bridge.query.epl_output import RStream
 from bridge.query.expressions import col, count
-from bridge.query.nodes import Correlate, Filter, Map, Node, Stream, Union, Window, walk
-from windows.extents import Range, Unbounded
+from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Stream, Union, Window, walk
+from windows.extents import Now, Range, Unbounded
 
 _MET = "has_partner"
 """The name of the column that says whether a row has a partner, and of the partners in its condition."""
+
+_NUMBER, _TIME = "partner_number", "partner_ts"
+"""The columns with the place of a partner among those of its timestamp, and with this timestamp."""
+
+_NOT_AFTER = exp.or_(
+    exp.LT(this=col("ts", of=_MET), expression=col(_TIME)),
+    exp.and_(
+        exp.EQ(this=col("ts", of=_MET), expression=col(_TIME)),
+        exp.LTE(this=col(_NUMBER, of=_MET), expression=col(_NUMBER)),
+    ),
+)
+"""Whether a partner is not after the one that a row has met."""
 
 
 class SemiJoin(NamedTuple):
@@ -90,7 +102,11 @@ def _rows(cursor: Cursor, join: SemiJoin, names: list[str]) -> Node:
     if len(bounds) < 2:
         if join.is_anti or not all(isinstance(each, Window) and each.extent == Unbounded() for _, each in inputs):
             _refuse_unbounded(cursor, join)
-        return Union((_kept(join, timed, partners, names), _met_later(join, timed, partners, names)))
+        numbered, so_far = join, partners
+        if isinstance(partners, Window) and not _comes_singly(cursor, partners):
+            numbered, so_far = _numbered(join._replace(inputs=(inputs[0], (other, partners.input))))
+            so_far = Window(so_far, Unbounded())
+        return Union((_kept(join, timed, partners, names), _met_later(numbered, timed, so_far, names)))
     after, before = bounds[other.lower(), kept.lower()], bounds[kept.lower(), other.lower()]
     if join.is_anti:
         wait = max(after, -1) + 1
@@ -106,8 +122,10 @@ def _rows(cursor: Cursor, join: SemiJoin, names: list[str]) -> Node:
     if before >= 0:
         branches.append(_kept(join, timed, Window(partners, Range(before + 1)), names))
     if after >= 0:
+        if not _comes_singly(cursor, partners):
+            join, partners = _numbered(join)
         so_far = Window(partners, Range(max(after + before, 0) + 1))
-        together = is_result(cursor, node) and is_result(cursor, partners)  # those of one time are in both branches
+        together = is_result(cursor, node) and is_result(cursor, inputs[1][1])  # those of one time are in both branches
         later = (exp.GT(this=col("ts", of=other), expression=col("ts", of=kept)),) if together and before >= 0 else ()
         branches.append(_met_later(join, Window(timed, Range(after + 1)), so_far, names, later))
     return Union(tuple(branches)) if len(branches) > 1 else branches[0]
@@ -129,15 +147,42 @@ def _refuse_unbounded(cursor: Cursor, join: SemiJoin) -> NoReturn:
 def _met_later(
     join: SemiJoin, rows_so_far: Node, so_far: Node, names: list[str], later: tuple[exp.Expr, ...] = ()
 ) -> Node:
-    """The rows whose first partner comes after them: there is one partner so far. `later`: conditions on that partner."""
+    """The rows whose first partner comes after them: with it there is one. `later`: conditions on that partner."""
     (kept, _), (other, partners) = join.inputs
     inputs = ((kept, rows_so_far), (other, partners))
     pairs = Correlate(
         inputs, all_of(tuple(with_event_time_of(kept, each) for each in (*join.on, *later))), frozenset(), other
     )
-    rows = Map(pairs, tuple(exp.alias_(col(name, of=kept), col(name).this) for name in names))
-    counted = SubqueryColumn(rows, _MET, so_far, _of_partners(join), count())
+    rows, condition = [exp.alias_(col(name, of=kept), col(name).this) for name in names], _of_partners(join)
+    if isinstance(partners, Aggregate):
+        rows += [exp.alias_(col(_NUMBER, of=other), _NUMBER), exp.alias_(col("ts", of=other), _TIME)]
+        condition = exp.and_(condition, _NOT_AFTER.copy())
+    counted = SubqueryColumn(Map(pairs, tuple(rows)), _MET, so_far, condition, count())
     return _columns(Filter(counted, exp.EQ(this=col(_MET), expression=exp.Literal.number(1))), names)
+
+
+def _comes_singly(cursor: Cursor, node: Node) -> bool:
+    """Whether no event gives several rows."""
+    match node:
+        case Map(below) | Filter(below):
+            return _comes_singly(cursor, below)
+        case Window(below, extent):
+            return not extent.jumps and _comes_singly(cursor, below)
+        case Stream(view) if view.lower() in cursor.views:
+            return _comes_singly(cursor, cursor.views[view.lower()])
+    return isinstance(node, Stream)
+
+
+def _numbered(join: SemiJoin) -> tuple[SemiJoin, Node]:
+    """The join whose partners have a number within their timestamp, and these partners."""
+    kept, (other, partners) = join.inputs
+    columns = (
+        column for each in join.on for column in each.find_all(exp.Column) if column.table.lower() == other.lower()
+    )
+    names = {column.name.lower(): column.name for column in columns if column.name.lower() != "ts"}
+    listed = (*(last_of_rows(col(name)) for name in names.values()), exp.alias_(count(), _NUMBER))
+    numbered = Aggregate(Window(partners, Now()), listed)
+    return join._replace(inputs=(kept, (other, numbered))), numbered
 
 
 def _kept(join: SemiJoin, rows: Node, partners: Node, names: list[str]) -> Node:

@@ -21,7 +21,7 @@ from bridge.frontends.expressions import (
 from bridge.frontends.sql.clauses import on_change, step_final
 from bridge.frontends.sql.from_items import FromClause, Join, ReadQuery, Results, aliased, condition
 from bridge.frontends.sql.refused import GROUPINGS, NO_STREAM, STOPS, refuse_next
-from bridge.frontends.sql.streaming.bounds import OF_ROWS, bounds_among, is_result
+from bridge.frontends.sql.streaming.bounds import bounds_among, check_ended, is_result
 from bridge.frontends.sql.streaming.grouping_sets import grouping_sets, groups_of_sets, is_grouping_set
 from bridge.frontends.sql.streaming.joins import (
     OuterJoin,
@@ -244,12 +244,7 @@ class SelectReader:
         kinds = (exp.AggFunc, exp.Anonymous) if self.having or cursor.word() == "EMIT" else (exp.AggFunc,)
         if self.grouped or any(column.find(*kinds) for column in columns + self.having):
             if bounds := bounds_among(cursor, node, self.keys):
-                if OF_ROWS in bounds:
-                    cursor.fail(
-                        "these windows are those of single rows here: GROUP BY window_start, window_end directly over the "
-                        "window function",
-                        self.keys_at,
-                    )
+                check_ended(cursor, node, bounds, self.keys_at)
                 step_final(cursor)
                 return regroup_by_windows(node, columns, self.keys, self.having)
             having = self.having[0] if self.having else None

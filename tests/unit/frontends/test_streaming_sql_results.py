@@ -121,6 +121,19 @@ RESULTS: dict[str, list[Row]] = {
        WHERE k IN (SELECT k FROM (SELECT k FROM t UNION ALL SELECT k FROM t) WINDOW(UNBOUNDED))""": [
         (1000, 1), (1000, 1), (5000, 3), (15000, 5),
     ],
+    # the pairs of a join of windows come where these end, so they are grouped whole
+    f"""SELECT window_end, k, COUNT(*) AS n FROM (SELECT a.window_start, a.window_end, a.k FROM {tumbled("s")} a
+        JOIN {tumbled("t")} b ON {SAME_WINDOW}) GROUP BY window_start, window_end, k""": [
+        (10000, 10000, "x", 6), (20000, 20000, "y", 1),
+    ],
+    f"""SELECT e, COUNT(*) AS n, COUNT(w) AS m FROM (SELECT a.window_end AS e, b.v AS w FROM {tumbled("s")} a
+        LEFT JOIN {tumbled("t")} b ON a.v = b.v AND {SAME_WINDOW}) GROUP BY e HAVING COUNT(*) > 1""": [
+        (10000, 10000, 3, 2),
+    ],
+    f"""SELECT e, COUNT(*) AS n FROM (SELECT b.window_end AS e, b.v AS w FROM {tumbled("s")} a
+        FULL JOIN {tumbled("t")} b ON a.v = b.v AND {SAME_WINDOW} WHERE b.v > 0) GROUP BY e""": [
+        (10000, 10000, 3), (20000, 20000, 1),
+    ],
 }  # fmt: skip
 
 
@@ -139,6 +152,16 @@ def test_results(text: str, together: bool, embedded: Database) -> None:
         cep.advance_time(END)
     assert sorted(found, key=str) == sorted(RESULTS[text], key=str)
     assert [row[0] for row in found] == [row[0] for row in RESULTS[text]]
+
+
+def test_groups_directly_over_a_join_of_windows_are_refused(embedded: Database) -> None:
+    text = f"SELECT COUNT(*) AS n FROM {tumbled('s')} a JOIN {tumbled('t')} b ON {SAME_WINDOW} GROUP BY a.window_end"
+    with embedded.connect() as cep:
+        for name in ("s", "t"):
+            cep.register_stream(name, "k VARCHAR, v INTEGER")
+        with pytest.raises(QueryError, match="put the join into FROM") as caught:
+            cep.create_query("q", text)
+        assert text[caught.value.position or 0 :].startswith("a.window_end")
 
 
 COLLISIONS = {

@@ -5,13 +5,14 @@ They are marked, as rows may be grouped by them again: all results of a window h
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor
 from bridge.query.epl_output import OrderLimitDistinct
-from bridge.query.nodes import Aggregate, Filter, Map, Node, Stream, Union, Window
+from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Stream, Union, Window
+from windows.extents import Range
 
 _MARK, _RESULT = "bound_of_window", "result_of_window"
 OF_GROUPS, OF_ROWS = "groups", "rows"
@@ -49,13 +50,44 @@ def is_result(cursor: Cursor, node: Node) -> bool:
     return False
 
 
+def is_window_join(node: Node) -> bool:
+    """Whether a node is a join, perhaps filtered, whose rows come where windows end: where those that arrive jump."""
+    if isinstance(node, Filter):
+        return is_window_join(node.input)
+    return isinstance(node, Correlate) and all(
+        isinstance(below, Window) and isinstance(below.extent, Range) and below.extent.slide is not None
+        for alias, below in node.inputs
+        if node.driving in (None, alias)
+    )
+
+
+def check_ended(cursor: Cursor, node: Node, bounds: Collection[str], position: int) -> None:
+    """Refuses to group rows by bounds of windows that are still open, or directly over a join of windows."""
+    if OF_ROWS in bounds:
+        cursor.fail(
+            "these windows are those of single rows here: GROUP BY window_start, window_end directly over the window function",
+            position,
+        )
+    if is_window_join(node):
+        cursor.fail(
+            "GROUP BY beside a join of windows is not supported: put the join into FROM, SELECT … FROM (SELECT a.window_start, "
+            "a.window_end, … FROM … a JOIN … b ON …) GROUP BY window_start, window_end",
+            position,
+        )
+
+
 def bounds_among(cursor: Cursor, node: Node, expressions: Iterable[exp.Expr]) -> set[str]:
     """What the columns among expressions over a node are bounds of: OF_GROUPS, OF_ROWS."""
-    names = [one.name for one in expressions if isinstance(one, exp.Column)]
-    return {found for name in names if (found := _bound(cursor, node, name.lower())) is not None}
+    columns = [one for one in expressions if isinstance(one, exp.Column)]
+    return {found for column in columns if (found := _bound_of(cursor, node, column)) is not None}
 
 
-def _bound(cursor: Cursor, node: Node, name: str) -> str | None:
+def _bound_of(cursor: Cursor, node: Node, column: exp.Column) -> str | None:
+    return _bound(cursor, node, column.name.lower(), column.table.lower())
+
+
+def _bound(cursor: Cursor, node: Node, name: str, alias: str = "") -> str | None:
+    """What a column over a node is a bound of. `alias`: the input of a join that it is a column of."""
     match node:
         case Map(below, columns):
             for column in columns:
@@ -63,14 +95,17 @@ def _bound(cursor: Cursor, node: Node, name: str) -> str | None:
                     return found
                 if column.alias_or_name.lower() == name:
                     value = column.this if isinstance(column, exp.Alias) else column
-                    inner = _bound(cursor, below, value.name.lower()) if isinstance(value, exp.Column) else None
+                    inner = _bound_of(cursor, below, value) if isinstance(value, exp.Column) else None
                     return inner or column.meta_get(_MARK)
         case Aggregate(below, columns):  # the rows below, with values OVER others or numbers
             values = (each.this for each in columns if isinstance(each, exp.Alias) and each.alias.lower() == name)
             last = next(values, None)
             return _bound(cursor, below, last.this.name.lower()) if isinstance(last, exp.Last) else None
         case Filter(below) | Window(below) | OrderLimitDistinct(below):
-            return _bound(cursor, below, name)
+            return _bound(cursor, below, name, alias)
+        case Correlate(inputs) if is_window_join(node):  # its rows come where the windows end
+            found = {_bound(cursor, below, name) for own, below in inputs if alias in ("", own.lower())}
+            return OF_GROUPS if found - {None} else None
         case Union(inputs):
             return _bound(cursor, inputs[0], name)
         case Stream(view) if view.lower() in cursor.views:

@@ -207,7 +207,6 @@ def _check_equal(cursor: Cursor, inputs: Inputs, conditions: tuple[exp.Expr, ...
 def _of_windows(cursor: Cursor, join: OuterJoin, where: tuple[exp.Expr, ...], columns: tuple[exp.Expr, ...]) -> Node:
     branches = list[Node]()
     for side in _SIDES[join.kind]:
-        kept, other = join.inputs[side], join.inputs[1 - side]
         inputs = kept, other = join.inputs[side], join.inputs[1 - side]
         rows, partners = content_in_windows(cursor, inputs, join.on, join.position)
         both = ((kept[0], rows), (other[0], partners))

@@ -104,8 +104,8 @@ def _bound(cursor: Cursor, node: Node, name: str, alias: str = "") -> str | None
         case Filter(below) | Window(below) | OrderLimitDistinct(below):
             return _bound(cursor, below, name, alias)
         case Correlate(inputs) if is_window_join(node):  # its rows come where the windows end
-            found = {_bound(cursor, below, name) for own, below in inputs if alias in ("", own.lower())}
-            return OF_GROUPS if found - {None} else None
+            bounds = [_bound(cursor, below, name) for own, below in inputs if alias in ("", own.lower())]
+            return OF_GROUPS if any(bounds) else None
         case Union(inputs):
             return _bound(cursor, inputs[0], name)
         case Stream(view) if view.lower() in cursor.views:

@@ -56,7 +56,9 @@ class HistoryOptions:
         for option, value in (("timestamp", self.timestamp), ("timestamp_unit", self.timestamp_unit)):
             for stream in value if isinstance(value, Mapping) else ():
                 if str(stream).lower() not in known:
-                    raise BridgeError(f"{option}= is given for {stream!r}, which has no events{nearest(str(stream), known)}")
+                    raise BridgeError(
+                        f"{option}= is given for {stream!r}, which has no events{nearest(str(stream), known)}"
+                    )
 
 
 HISTORY_DEFAULTS = HistoryOptions()

@@ -228,6 +228,29 @@ def with_operands(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp
     return changed
 
 
+def change_columns(expression: exp.Expr, change: Callable[[exp.Column], exp.Expr]) -> exp.Expr:
+    """A copy of an expression, with each column changed.
+
+    >>> change_columns(exp.condition("a + 1 > b"), lambda each: column(each.name.upper())).sql()
+    '"A" + 1 > "B"'
+    """
+    return expression.copy().transform(lambda node: change(node) if isinstance(node, exp.Column) else node)
+
+
+def under_own_name(changed: exp.Expr, selected: exp.Expr) -> exp.Expr:
+    """A column of a select list after a change, under the name that it had: that of a column, or its text.
+
+    >>> under_own_name(exp.condition("b + 1"), exp.column("a")).sql()
+    'b + 1 AS a'
+    >>> under_own_name(exp.condition("b + 1"), exp.condition("a + 1")).sql()
+    'b + 1 AS "a + 1"'
+    """
+    if isinstance(selected, exp.Alias) or changed == selected:
+        return changed
+    name = selected.this.copy() if isinstance(selected, exp.Column) else identifier(selected.sql())
+    return exp.alias_(changed, name)
+
+
 def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
     """The conditions that AND joins.
 

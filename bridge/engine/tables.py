@@ -196,7 +196,7 @@ class Tables:
             self._database.prepare(self.text(step, push))
 
     def forget_texts(self, operators: Iterable[Operator] = ()) -> None:
-        """Forgets the texts of all steps but those of these operators, as others were undone or removed."""
+        """Keeps only the texts of these operators' steps. The other steps were undone or removed."""
         steps = [step for each in operators for step in (*each.steps, *each.purges, *each.pane_inserts, each.row_count)]
         kept = set(map(id, steps))
         self._texts = {key: known for key, known in self._texts.items() if key[0] in kept}

@@ -16,11 +16,11 @@ from sqlglot import Token, TokenType
 
 from bridge.errors import QueryError
 from bridge.query.expressions import NOT_UNDERSTOOD
+from bridge.query.nodes import Node, Stream
 from bridge.query.words import WORD
 
 if TYPE_CHECKING:
     from bridge.query.epl_state import Variable
-    from bridge.query.nodes import Node
 
 _QUOTED = (TokenType.IDENTIFIER, TokenType.STRING, TokenType.NATIONAL_STRING)
 _OPEN, _CLOSE = ("(", "[", "{"), (")", "]", "}")
@@ -66,7 +66,7 @@ class Cursor:
     """sqlglot's name of the SQL in which expressions are written; "" is the neutral one."""
 
     views: dict[str, Node]
-    """The queries that a text may read: those that exist, and those that its earlier statements have named, in lower case."""
+    """The queries that a text may read, by name in lower case: existing ones, and those of its earlier statements."""
 
     def __init__(self, text: str, reserved: Collection[str] = ()) -> None:
         self.text = text
@@ -76,6 +76,11 @@ class Cursor:
         self.reserved = reserved
         self.read = set()
         self.at = 0
+
+    def query_of(self, node: Node) -> Node:
+        """The query that a node stands for, if it is the name of one; otherwise the node."""
+        view = self.views.get(node.name.lower()) if isinstance(node, Stream) else None
+        return node if view is None else self.query_of(view)
 
     def peek(self, ahead: int = 0) -> Token | None:
         """The token at the position, or the given number of tokens later; None after the end."""

@@ -52,6 +52,6 @@ GROUPINGS = {**dict.fromkeys(("ROLLUP", "CUBE", "GROUPING SETS"), _ONE_GROUPING)
 
 
 def refuse_next(cursor: Cursor, words: Iterable[str] = REFUSED) -> None:
-    """Refuses the next word if it is one of these. The error gives the reason."""
+    """Raises QueryError with the reason if the next word is one of these."""
     if cursor.word() in words:
         cursor.fail(REFUSED[cursor.word()])

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor
 from bridge.query.epl_output import OrderLimitDistinct
-from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Stream, Union, Window
+from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Union, Window
 from windows.extents import Range
 
 _MARK, _RESULT = "bound_of_window", "result_of_window"
@@ -36,7 +36,7 @@ def mark_result(columns: Iterable[exp.Expr]) -> None:
 
 def is_result(cursor: Cursor, node: Node) -> bool:
     """Whether the rows are those of `mark_result`, perhaps filtered, or with other columns."""
-    match node:
+    match cursor.query_of(node):
         case Aggregate(_, columns):
             return any(column.meta_get(_RESULT) for column in columns)
         case Map(below, columns):
@@ -45,13 +45,11 @@ def is_result(cursor: Cursor, node: Node) -> bool:
             return is_result(cursor, below)
         case Union(inputs):
             return all(is_result(cursor, below) for below in inputs)
-        case Stream(view) if view.lower() in cursor.views:
-            return is_result(cursor, cursor.views[view.lower()])
     return False
 
 
 def is_window_join(node: Node) -> bool:
-    """Whether a node is a join, perhaps filtered, whose rows come where windows end: where those that arrive jump."""
+    """Whether all rows of a join come at the ends of windows, as only rows of windows that jump arrive. Filters may follow."""
     if isinstance(node, Filter):
         return is_window_join(node.input)
     return isinstance(node, Correlate) and all(
@@ -88,7 +86,7 @@ def _bound_of(cursor: Cursor, node: Node, column: exp.Column) -> str | None:
 
 def _bound(cursor: Cursor, node: Node, name: str, alias: str = "") -> str | None:
     """What a column over a node is a bound of. `alias`: the input of a join that it is a column of."""
-    match node:
+    match node := cursor.query_of(node):
         case Map(below, columns):
             for column in columns:
                 if isinstance(column, exp.Star) and (found := _bound(cursor, below, name)) is not None:
@@ -108,6 +106,4 @@ def _bound(cursor: Cursor, node: Node, name: str, alias: str = "") -> str | None
             return OF_GROUPS if any(bounds) else None
         case Union(inputs):
             return _bound(cursor, inputs[0], name)
-        case Stream(view) if view.lower() in cursor.views:
-            return _bound(cursor, cursor.views[view.lower()], name)
     return None

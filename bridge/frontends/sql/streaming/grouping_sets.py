@@ -11,7 +11,7 @@ from bridge.frontends.expressions import expression_list, without_aliases
 from bridge.frontends.sql.streaming.undecided import RowsInWindows
 from bridge.frontends.sql.streaming.window_groups import Grouping, group_by_windows
 from bridge.query.nodes import Node, Union
-from windows.sql import with_operands
+from windows.sql import under_own_name, with_operands
 
 Keys = tuple[exp.Expr, ...]
 
@@ -94,8 +94,4 @@ def in_set(expression: exp.Expr, left_out: Keys) -> exp.Expr:
 
 def column_in_set(column: exp.Expr, left_out: Keys) -> exp.Expr:
     """A column of the select list in a set, under its own name."""
-    changed = in_set(column, left_out)
-    if isinstance(column, exp.Alias) or changed == column:
-        return changed
-    name = column.this.copy() if isinstance(column, exp.Column) else exp.to_identifier(column.sql(), quoted=True)
-    return exp.alias_(changed, name)
+    return under_own_name(in_set(column, left_out), column)

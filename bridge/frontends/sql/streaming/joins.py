@@ -18,6 +18,7 @@ from bridge.query.epl_output import RStream
 from bridge.query.expressions import col
 from bridge.query.nodes import Correlate, Filter, Map, Node, Union, Window
 from windows.extents import Range, Rows
+from windows.sql import change_columns
 
 Inputs = tuple[tuple[str, Node], ...]
 """The two inputs of a join, by their aliases."""
@@ -128,11 +129,11 @@ def _alone(
 def with_event_time_of(alias: str, expression: exp.Expr) -> exp.Expr:
     """The expression with the time of the event in place of the ts of an input."""
 
-    def renamed(node: exp.Expr) -> exp.Expr:
-        found = isinstance(node, exp.Column) and node.name.lower() == "ts" and node.table.lower() == alias.lower()
-        return exp.column(EVENT_TIME, table=node.args["table"].copy()) if found else node
+    def renamed(column: exp.Column) -> exp.Expr:
+        is_time = column.name.lower() == "ts" and column.table.lower() == alias.lower()
+        return exp.column(EVENT_TIME, table=column.args["table"].copy()) if is_time else column
 
-    return expression.copy().transform(renamed)
+    return change_columns(expression, renamed)
 
 
 def _selected(node: Node, where: tuple[exp.Expr, ...], columns: tuple[exp.Expr, ...]) -> Node:
@@ -182,7 +183,7 @@ def _is_time_ahead(cursor: Cursor, aliases: frozenset[str]) -> bool:
 
 
 def with_own_times(timed: frozenset[str], expression: exp.Expr) -> exp.Expr:
-    """The expression with the times of the events in place of the ts of these inputs."""
+    """The expression with the event times of these inputs in place of their `ts`."""
     for alias in timed:
         expression = with_event_time_of(alias, expression)
     return expression

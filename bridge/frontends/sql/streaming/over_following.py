@@ -1,7 +1,7 @@
 """OVER the rows that follow: LEAD, and aggregates over `ROWS BETWEEN CURRENT ROW AND n FOLLOWING`.
 
 A row and the n rows after it are a match of the row pattern `A B{0,n}`, which begins at each row. It is reported when the
-last of these rows has come; at the end of the streams, with the rows that there are.
+last of these rows has come. At the end of the streams, a match with fewer rows is reported, too.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from bridge.query.expressions import col
 from bridge.query.nodes import Filter, Map, MatchRecognize, Node
 from bridge.query.row_pattern import RowPattern, Skip
 from nfa.parse import parse_pattern
+from windows.sql import change_columns
 
 _AGGREGATES = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max)
 
@@ -126,7 +127,7 @@ class OverFollowing(OverRows):
         )
 
     def _other_row(self, function: exp.Lead | exp.Lag) -> exp.Expr:
-        """A value of a row before or after; the default, if there is no such row."""
+        """The value of an earlier or later row, or the default if there is none."""
         distance = self._distance(function)
 
         def there(value: exp.Expr) -> exp.Expr:
@@ -144,7 +145,4 @@ class OverFollowing(OverRows):
         return exp.Case().when(is_there, there(function.this)).else_(self._measure(default))
 
     def _in_row(self, value: exp.Expr, variable: str) -> exp.Expr:
-        def changed(node: exp.Expr) -> exp.Expr:
-            return exp.column(node.this.copy(), table=variable) if isinstance(node, exp.Column) else node
-
-        return value.copy().transform(changed)
+        return change_columns(value, lambda column: exp.column(column.this.copy(), table=variable))

@@ -14,13 +14,13 @@ from bridge.frontends.sql.streaming.select_list import with_names
 from bridge.frontends.sql.streaming.time_values import interval_ms
 from bridge.frontends.sql.streaming.undecided import decide
 from bridge.frontends.sql.streaming.window_groups import EVENT_TIME, with_event_time
-from bridge.frontends.sql.streaming.window_ranks import over_columns
 from bridge.query.epl_columns import SubqueryColumn
 from bridge.query.epl_output import RStream
 from bridge.query.expressions import col
 from bridge.query.nodes import Filter, Map, Node, Window
 from windows.aggregates import filtered, ignores_nulls
 from windows.extents import Now, Range, Unbounded
+from windows.sql import change_columns
 
 
 def is_range(window: exp.Window) -> bool:
@@ -116,7 +116,7 @@ def _qualified(expression: exp.Expr, name: str) -> exp.Expr:
     def changed(column: exp.Column) -> exp.Expr:
         return col(EVENT_TIME, of=name) if column.name.lower() == "ts" else exp.column(column.this.copy(), table=name)
 
-    return over_columns(expression, changed)
+    return change_columns(expression, changed)
 
 
 def _of_row(expression: exp.Expr, names: dict[exp.Expr, str]) -> exp.Expr:

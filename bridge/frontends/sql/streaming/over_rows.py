@@ -20,6 +20,7 @@ from bridge.query.expressions import count
 from bridge.query.nodes import Aggregate, Node, Window
 from windows.extent import Extent
 from windows.extents import Rows, Unbounded
+from windows.sql import under_own_name
 
 _PLACE = "place_of_over"
 NUMBERS = (exp.RowNumber, exp.Rank, exp.DenseRank)
@@ -183,9 +184,7 @@ class OverRows:
             changed = column.copy()
             changed.set("this", self._of_row(column.this, keys))
             return changed
-        value = self._of_row(column, keys)
-        name = column.this.copy() if isinstance(column, exp.Column) else exp.to_identifier(column.sql(), quoted=True)
-        return value if value == column else exp.alias_(value, name)
+        return under_own_name(self._of_row(column, keys), column)
 
     def _of_row(self, node: exp.Expr, keys: tuple[exp.Expr, ...]) -> exp.Expr:
         """An expression over a row and its frame as one over the window: columns are those of its last row."""

@@ -14,11 +14,12 @@ from bridge.frontends.sql.streaming.over_rows import NUMBERS, OverRows
 from bridge.frontends.sql.streaming.times import times_of, without_time
 from bridge.frontends.sql.streaming.undecided import RowsInWindows, UndecidedNode, decide
 from bridge.frontends.sql.streaming.window_groups import EVENT_TIME, Grouping, group_by_windows
-from bridge.frontends.sql.streaming.window_ranks import Numbering, end_of, last_of_rows, over_columns, term_of
+from bridge.frontends.sql.streaming.window_ranks import Numbering, end_of, last_of_rows, term_of
 from bridge.query.epl_columns import SubqueryColumn
 from bridge.query.expressions import col, count
 from bridge.query.nodes import Aggregate, Filter, Map, Node, Window, as_text
 from windows.extents import FirstRows, Rows, Top
+from windows.sql import change_columns
 
 _BEFORE = "rows_before"
 """The name of the rows that a row is compared with."""
@@ -268,13 +269,13 @@ class FirstOfRank:
 def _of_group(column: exp.Expr, rows: RowsInWindows, function: type[exp.Expr]) -> exp.Expr:
     """A column of the first or last row of a group; the bounds of the window are those of the group."""
     value = column.this if isinstance(column, exp.Alias) else column
-    changed = over_columns(value, lambda named: named if rows.bound(named) else function(this=named.copy()))
+    changed = change_columns(value, lambda named: named if rows.bound(named) else function(this=named.copy()))
     return exp.alias_(changed, col(column.alias_or_name).this)
 
 
 def _before(value: exp.Expr) -> exp.Expr:
     """An expression over a row of the ones before."""
-    return over_columns(value, lambda named: exp.column(named.this.copy(), table=_BEFORE))
+    return change_columns(value, lambda named: exp.column(named.this.copy(), table=_BEFORE))
 
 
 def _is_before(order: tuple[exp.Ordered, ...], or_equal: bool) -> exp.Expr:

@@ -13,6 +13,7 @@ from bridge.frontends.sql.streaming.window_groups import EVENT_TIME
 from bridge.query.expressions import col
 from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Stream, Union, Window
 from windows.extents import FirstRows
+from windows.sql import change_columns, under_own_name
 
 _WITH_TIME = "beside_time"
 
@@ -31,9 +32,7 @@ def standard(expression: exp.Expr) -> exp.Expr:
                 return exp.GroupConcat(this=value, separator=separator[0] if separator else exp.Literal.string(","))
         return node
 
-    changed = expression.copy().transform(renamed)
-    named = isinstance(expression, (exp.Alias, exp.Column)) or changed == expression
-    return changed if named else exp.alias_(changed, expression.sql(), quoted=True)
+    return under_own_name(expression.copy().transform(renamed), expression)
 
 
 def unaliased(key: exp.Expr, aliases: Mapping[str, exp.Expr], rows: RowsInWindows) -> exp.Expr:
@@ -49,10 +48,7 @@ def unaliased(key: exp.Expr, aliases: Mapping[str, exp.Expr], rows: RowsInWindow
 def with_time_named(expression: exp.Expr, name: str) -> exp.Expr:
     """The expression with the column `name` in place of ts."""
 
-    def renamed(node: exp.Expr) -> exp.Expr:
-        return exp.column(name) if isinstance(node, exp.Column) and node.name.lower() == "ts" else node
-
-    return expression.copy().transform(renamed)
+    return change_columns(expression, lambda column: exp.column(name) if column.name.lower() == "ts" else column)
 
 
 def is_star(columns: tuple[exp.Expr, ...]) -> bool:
@@ -84,15 +80,13 @@ def mark_time(node: Node) -> None:
 
 def lists_time(cursor: Cursor, node: Node) -> bool:
     """Whether a select list of the node, or of a part of a union, has a plain `ts`."""
-    match node:
+    match cursor.query_of(node):
         case Map(_, columns) | Aggregate(_, columns):
             return any(column.meta_get(_WITH_TIME) for column in columns)
         case Filter(below) | Window(below):
             return lists_time(cursor, below)
         case Union(inputs):
             return any(lists_time(cursor, below) for below in inputs)
-        case Stream(view) if view.lower() in cursor.views:
-            return lists_time(cursor, cursor.views[view.lower()])
     return False
 
 
@@ -143,7 +137,7 @@ def with_names(cursor: Cursor, columns: tuple[exp.Expr, ...], node: Node) -> tup
 
 def names_of(cursor: Cursor, node: Node) -> list[str] | None:
     """The names of the columns of a node; None if only its stream knows them."""
-    match node:
+    match cursor.query_of(node):
         case Map(_, columns) | Aggregate(_, columns) if not any(
             isinstance(item.this, exp.Star) or isinstance(item, exp.Star) for item in columns
         ):
@@ -154,6 +148,4 @@ def names_of(cursor: Cursor, node: Node) -> list[str] | None:
             return names_of(cursor, inputs[0])
         case Stream(_, schema) if schema is not None:
             return list(schema.names)
-        case Stream(view) if view.lower() in cursor.views:
-            return names_of(cursor, cursor.views[view.lower()])
     return None

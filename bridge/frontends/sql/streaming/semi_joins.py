@@ -14,12 +14,13 @@ from bridge.frontends.sql.streaming.joins import Inputs, content_in_windows, wit
 from bridge.frontends.sql.streaming.select_list import with_names, with_time_named
 from bridge.frontends.sql.streaming.undecided import RowsInWindows, decide
 from bridge.frontends.sql.streaming.window_groups import EVENT_TIME, with_event_time
-from bridge.frontends.sql.streaming.window_ranks import last_of_rows, over_columns
+from bridge.frontends.sql.streaming.window_ranks import last_of_rows
 from bridge.query.epl_columns import SubqueryColumn
 from bridge.query.epl_output import RStream
 from bridge.query.expressions import col, count
 from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Stream, Union, Window, walk
 from windows.extents import Now, Range, Unbounded
+from windows.sql import change_columns, under_own_name
 
 _MET = "has_partner"
 """The name of the column that says whether a row has a partner, and of the partners in its condition."""
@@ -80,14 +81,12 @@ WHERE has_partner)
 
 def qualified(expression: exp.Expr, alias: str) -> exp.Expr:
     """The expression, whose columns without a qualifier are those of an input."""
-    return over_columns(expression, lambda column: column if column.table else col(column.name, of=alias))
+    return change_columns(expression, lambda column: column if column.table else col(column.name, of=alias))
 
 
 def _named(column: exp.Expr) -> exp.Expr:
     """A column with the time of the event in place of ts, under its own name."""
-    changed = with_time_named(column, EVENT_TIME)
-    is_named = isinstance(column, exp.Alias) or changed == column
-    return changed if is_named else exp.alias_(changed, column.sql(), quoted=True)
+    return under_own_name(with_time_named(column, EVENT_TIME), column)
 
 
 def _rows(cursor: Cursor, join: SemiJoin, names: list[str]) -> Node:
@@ -163,13 +162,11 @@ def _met_later(
 
 def _comes_singly(cursor: Cursor, node: Node) -> bool:
     """Whether no event gives several rows."""
-    match node:
+    match node := cursor.query_of(node):
         case Map(below) | Filter(below):
             return _comes_singly(cursor, below)
         case Window(below, extent):
             return not extent.jumps and _comes_singly(cursor, below)
-        case Stream(view) if view.lower() in cursor.views:
-            return _comes_singly(cursor, cursor.views[view.lower()])
     return isinstance(node, Stream)
 
 
@@ -204,7 +201,7 @@ def _of_partners(join: SemiJoin) -> exp.Expr:
             return col(column.name, of=_MET)
         return col(EVENT_TIME if column.name.lower() == "ts" else column.name)
 
-    return over_columns(all_of(join.on), changed)
+    return change_columns(all_of(join.on), changed)
 
 
 def _read_same_stream(inputs: Inputs) -> bool:

@@ -29,7 +29,7 @@ def lags_of(cursor: Cursor, node: Node) -> dict[str, int]:
     {'ts': 0, 'window_time': 1}
     """
     found: dict[str, int] = {}
-    match node:
+    match cursor.query_of(node):
         case Map(below, columns):
             known = lags_of(cursor, below)
             for item in columns:
@@ -46,8 +46,6 @@ def lags_of(cursor: Cursor, node: Node) -> dict[str, int]:
             found = dict(
                 set(lags_of(cursor, first).items()).intersection(*(lags_of(cursor, one).items() for one in others))
             )
-        case Stream(name) if name.lower() in cursor.views:
-            found = lags_of(cursor, cursor.views[name.lower()])
     return {"ts": 0} | found
 
 

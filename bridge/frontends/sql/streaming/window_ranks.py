@@ -19,6 +19,7 @@ from bridge.query.epl_output import OrderLimitDistinct
 from bridge.query.expressions import col, count
 from bridge.query.nodes import Aggregate, Filter, Map, Node, Window
 from windows.extents import Now
+from windows.sql import change_columns
 
 _EQUAL = "equal_value"
 """The beginning of the names of the values that rows of one rank share."""
@@ -118,13 +119,8 @@ def term_of(term: exp.Ordered) -> exp.Ordered:
 def last_of_rows(column: exp.Expr) -> exp.Expr:
     """A column of the newest row of a window."""
     value = column.this if isinstance(column, exp.Alias) else column
-    changed = over_columns(value, lambda named: exp.Last(this=named.copy()))
+    changed = change_columns(value, lambda named: exp.Last(this=named.copy()))
     return exp.alias_(changed, col(column.alias_or_name).this)
-
-
-def over_columns(value: exp.Expr, change: Callable[[exp.Column], exp.Expr]) -> exp.Expr:
-    """The expression with each of its columns changed."""
-    return value.copy().transform(lambda node: change(node) if isinstance(node, exp.Column) else node)
 
 
 def _has_bound(column: exp.Expr, windowed: RowsInWindows | None) -> bool:
@@ -142,5 +138,5 @@ def _bounded(column: exp.Expr, windowed: RowsInWindows | None) -> exp.Expr:
         return named if bound is None else bounds[bound].copy()
 
     value = column.this if isinstance(column, exp.Alias) else column
-    named = exp.alias_(over_columns(value, bounded), col(column.alias_or_name).this)
+    named = exp.alias_(change_columns(value, bounded), col(column.alias_or_name).this)
     return named if windowed.bound(value) is None else mark(named, OF_GROUPS)

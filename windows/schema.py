@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import decimal
+import functools
 import re
 import types
 import typing
@@ -157,35 +158,52 @@ class Reader:
     """
 
     schema: Schema
+    names: tuple[str, ...]
+    conversions: tuple[Callable[[Any], Any], ...]
     checks: tuple[Callable[[Any], Any], ...]
-    names: frozenset[str]
+    """The same conversions, with errors that name the attribute."""
 
     @classmethod
     def of(cls, schema: Schema) -> Reader:
-        return cls(schema, tuple(checker(attribute) for attribute in schema), frozenset(schema.names))
+        return cls(schema, tuple(schema.names), tuple(map(_conversion, schema)), tuple(map(checker, schema)))
 
     def row(self, payload: Mapping[str, Any] | Sequence[Any]) -> tuple[Any, ...]:
         """The values in schema order; an attribute that a mapping omits is NULL. Raises `TypeMismatch`."""
         values = self._values(payload)
-        return tuple(
-            [None if value is None else check(value) for check, value in zip(self.checks, values, strict=True)]
-        )
+        try:
+            return _converted(self.conversions, values)
+        except (TypeMismatch, *CONVERSION_ERRORS):
+            return _converted(self.checks, values)
+
+    @functools.cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset(self.names)
 
     def _values(self, payload: Mapping[str, Any] | Sequence[Any]) -> Sequence[Any]:
-        if isinstance(payload, Mapping):
-            if not self.names.issuperset(payload):
+        if type(payload) is dict or isinstance(payload, Mapping):
+            if not self._known.issuperset(payload):
                 self._refuse_unknown(payload)
-            return [payload.get(name) for name in self.schema.names]
+            return list(map(payload.get, self.names))
         if isinstance(payload, (str, bytes)) or not isinstance(payload, Sequence):
             raise TypeMismatch(f"a payload is a mapping or a sequence in schema order, not {type(payload).__name__}")
-        if len(payload) != len(self.checks):
-            raise TypeMismatch(f"{len(self.checks)} values are expected ({self.schema}), not {len(payload)}")
+        if len(payload) != len(self.names):
+            raise TypeMismatch(f"{len(self.names)} values are expected ({self.schema}), not {len(payload)}")
         return payload
 
     def _refuse_unknown(self, payload: Mapping[str, Any]) -> None:
         for name in payload:
-            if name not in self.names:
+            if name not in self._known:
                 raise TypeMismatch(f"unknown attribute {name!r}; the schema is ({self.schema})")
+
+
+def _converted(conversions: Sequence[Callable[[Any], Any]], values: Sequence[Any]) -> tuple[Any, ...]:
+    pairs = zip(conversions, values, strict=True)
+    return tuple([None if value is None else convert(value) for convert, value in pairs])
+
+
+def _conversion(attribute: Attribute) -> Callable[[Any], Any]:
+    """The function that converts a value of an attribute; it raises `TypeMismatch` or any of `CONVERSION_ERRORS`."""
+    return (conversion if is_nested(attribute.type) else scalar_conversion)(attribute.type)
 
 
 def is_reserved(name: str) -> bool:
@@ -195,8 +213,7 @@ def is_reserved(name: str) -> bool:
 
 def checker(attribute: Attribute) -> Callable[[Any], Any]:
     """The function that checks and converts a value (not None) of an attribute; it raises `TypeMismatch`."""
-    name, kind = attribute.name, attribute.type
-    convert = conversion(kind) if is_nested(kind) else scalar_conversion(kind)
+    name, kind, convert = attribute.name, attribute.type, _conversion(attribute)
 
     def check(value: Any) -> Any:
         try:

@@ -67,10 +67,14 @@ class StreamEntry:
     def row(self, payload: Any) -> list[Any]:
         """A payload, after a check, as values for the database."""
         values = list(self.reader.row(payload))
-        for place, encode in enumerate(self.encoders):
-            if encode is not None and values[place] is not None:
+        for place, encode in self._encoders:
+            if values[place] is not None:
                 values[place] = encode(values[place])
         return values
+
+    @functools.cached_property
+    def _encoders(self) -> list[tuple[int, Callable[[Any], Any]]]:
+        return [(place, encode) for place, encode in enumerate(self.encoders) if encode is not None]
 
 
 @dataclasses.dataclass

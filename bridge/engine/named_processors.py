@@ -122,6 +122,11 @@ class NamedProcessors:
         self.unsubscribe(handle.query, handle.name)
         return True
 
+    @property
+    def has_stored(self) -> bool:
+        """Whether the results of any query are stored."""
+        return bool(self._stored)
+
     def names(self, query: str) -> list[str]:
         """The names of the processors of a query, including those of earlier processes."""
         stored = self._stored.get(query.lower())

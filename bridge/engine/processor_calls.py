@@ -25,6 +25,11 @@ class ProcessorCalls:
         self._raised: list[Raised] = []
         self._is_delivering = False
 
+    @property
+    def may_be_due(self) -> bool:
+        """Whether some processor may have to be called, for results or events of earlier pushes."""
+        return bool(self._results or self._raised or self.late or self.named.has_stored)
+
     def add(self, results: Results) -> None:
         """Adds results, which the output processors of each query receive at the next `deliver`."""
         self._results += deliveries(results)

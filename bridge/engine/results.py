@@ -204,6 +204,10 @@ class ResultStatements:
         """Notes that queries or processors were added or removed."""
         self._outdated, self._small = set(PUSHES), 0
 
+    def are_settled(self, count: int | None) -> bool:
+        """Whether nothing is to be regrouped, or counted, before a push of `count` events."""
+        return not self._outdated or (count == 1 and self._small > 1 and "few" not in self._outdated)
+
     def outdated(self, count: int | None, most_in_process: int) -> list[str]:
         """The kinds of pushes to `regroup` before a push of `count` events; None: before pushes of any size.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from bridge.engine.catalogue import QueryEntry
@@ -41,8 +41,6 @@ class Runner(SmallPushes):
         self._due_times = DueTimes(database)
         self._limited_queries: list[QueryEntry] | None = None
         """The active queries with limits; None if queries were added or removed since it was computed."""
-        self._is_set = True
-        """Whether the tables of constants fit the present queries."""
         self.stored_clock = self._tables.clock() if self.stored is not None and self.stored.exist() else None
         """The time and the number of the newest event in the state that is to be resumed."""
         if self.stored_clock is not None:
@@ -70,37 +68,9 @@ class Runner(SmallPushes):
             self._limited_queries = [entry for entry in self.active_queries() if entry.limits is not None]
         return self._limited_queries
 
-    # Before a push ----------------------------------------------------------------------------------------------------
-
-    def settle(self, count: int | None) -> None:
-        """Settles which statements read the results, before a push of `count` events (None: of any number) begins."""
-        self._follow_settings()
-        if not self._is_set:
-            self._set_constants()
-        for push in self.results.outdated(None if self._conflicts.tables else count, self.most_of_any_plan):
-            self._regroup(push)
-
     def set_clock(self, before: int, now: int, seq: int) -> None:
         """Sets the times that statements see, and the number of the newest event; a push sets them itself."""
         self._tables.set_clock(before, now, seq)
-
-    def _set_constants(self) -> None:
-        """Fills the tables of constants again, if queries were added or removed since the last push."""
-        statements = [one for operator in self.network.operators for one in operator.settings()]
-        if statements:
-            with self.transaction():
-                for statement in statements:
-                    self.database.execute(self.database.render(statement))
-        for operator in self.network.operators:
-            operator.settings = list
-        self._is_set = True
-
-    def _regroup(self, push: str) -> None:
-        """Settles again which queries share a statement, and drops tables of constants that are no longer read."""
-        self._one_event_plans.clear()
-        for name in self.results.regroup(push, self.active_queries()):
-            with self.transaction():
-                self._tables.drop(name)
 
     # A push -----------------------------------------------------------------------------------------------------------
 
@@ -148,14 +118,14 @@ class Runner(SmallPushes):
 
         `final`: no event follows, so everything that waits for later events is decided.
         """
-        began = time.monotonic() if self._limited else 0.0
-        if self._conflicts.of(batch.stream.name.lower() for batch in batches) and (
-            count > 1 or (count and self._is_timed())
-        ):
+        limited = self._limited
+        began = time.monotonic() if limited else 0.0
+        streams = [batch.stream.name.lower() for batch in batches]
+        if self._conflicts.of(streams) and (count > 1 or (count and self._is_timed())):
             results = self._run_one_by_one(batches, ts, final)
         else:
-            results = self._run_batches(batches, count, ts, final)
-        if self._limited:
+            results = self._run_together(batches, count, ts, final)
+        if limited:
             self._check_limits(results, time.monotonic() - began)
         return results
 
@@ -190,7 +160,7 @@ class Runner(SmallPushes):
         timed = self._is_timed()
 
         def run(part: Sequence[EventBatch], count: int, ts: int, final: bool) -> None:
-            for entry, results in self._run_batches(part, count, ts, final):
+            for entry, results in self._run_together(part, count, ts, final):
                 found.setdefault(entry.name, (entry, []))[1].extend(results)
 
         for _, batch, row in rows:
@@ -201,43 +171,68 @@ class Runner(SmallPushes):
             run([], 0, ts, final)
         return sorted(found.values(), key=lambda result: result[0].number)
 
-    def _run_batches(self, batches: Sequence[EventBatch], count: int, ts: int, final: bool) -> Results:
+    def _run_together(self, batches: Sequence[EventBatch], count: int, ts: int, final: bool) -> Results:
         """Runs all events at once, with each statement over all of them."""
-        housekeeping = self._housekeeping
-        housekeeping.removed |= self._inboxes.empty()
-        streams = frozenset(batch.stream.name.lower() for batch in batches)
+        if self._inboxes.filled:
+            self._housekeeping.removed |= self._inboxes.empty()
         one = self._one_event_plan(batches, ts) if count == 1 and not (final or self._repeats) else None
-        filled = set() if one is not None else self._inboxes.fill(batches)
-        due = housekeeping.is_due(count)
-        plan = one or self._steps(streams, final, self.network.settings.kind(count))
+        results = self._run_batches(batches, count, ts, final) if one is None else self._run_event(one, batches[0], ts)
+        self.seq += count
+        self.now = ts
+        self._was_used = False
+        return results
+
+    def _run_event(self, plan: OneEventPlan, batch: EventBatch, ts: int) -> Results:
+        """Runs one event by its plan."""
+        seq, due = self.seq + 1, self._housekeeping.is_due(1)
+        if due or self.is_durable or plan.reads_clock:
+            self._set_clock(batch.first, ts, seq)
+        if self.now == BEGINNING:
+            self._begin(batch.first)
+        is_passed = plan.may_pass_boundary(self.now, ts, batch.rows)
+        outcome = plan.run(self.database, batch.rows, ts, seq, is_passed=is_passed)
+        self._inboxes.skipped, self._inboxes.filled = batch, outcome.filled
+        name = batch.stream.name.lower()
+        self._end([batch], [name], 1, due)
+        self._one_event_plans.outdate([name])
+        return outcome.results
+
+    def _run_batches(self, batches: Sequence[EventBatch], count: int, ts: int, final: bool) -> Results:
+        """Writes events into their inboxes, and runs all steps."""
+        streams = frozenset(batch.stream.name.lower() for batch in batches)
+        filled = self._inboxes.fill(batches)
+        seq, due = self.seq + count, self._housekeeping.is_due(count)
+        plan = self._steps(streams, final, self.network.settings.kind(count))
         first = min((batch.first for batch in batches), default=ts)
-        if due or not batches or self.is_durable or (plan.timed if one is None else one.reads_clock):
-            # Time begins with the first event, or with the first timestamp that time is advanced to.
-            self._tables.set_clock(first if self.now == BEGINNING else self.now, ts, self.seq + count)
+        if due or not batches or self.is_durable or plan.timed:
+            self._set_clock(first, ts, seq)
+        self._begin(first)
+        self._run_steps(plan.steps, ts, seq, final)
+        results = self.results.read(self.database, streams, count, final, ts - first)
+        self._inboxes.skipped, self._inboxes.filled = None, filled | plan.inboxes
+        self._end(batches, streams, count, due)
+        self._one_event_plans.outdate()
+        return results
+
+    def _set_clock(self, first: int, ts: int, seq: int) -> None:
+        """Sets the clock; time begins with the first event, or with the first timestamp that time is advanced to."""
+        self._tables.set_clock(first if self.now == BEGINNING else self.now, ts, seq)
+
+    def _begin(self, first: int) -> None:
+        """Notes the first time of all in the tables of operators whose windows begin with it."""
         for operator in self._beginning():
             self._tables.begin(operator, first)
-        if isinstance(plan, OneEventPlan):
-            is_passed = plan.may_pass_boundary(self.now, ts, batches[0].rows)
-            outcome = plan.run(self.database, batches[0].rows, ts, self.seq + count, is_passed=is_passed)
-            results = outcome.results
-            filled |= outcome.filled
-        else:
-            self._run_steps(plan.steps, ts, self.seq + count, final)
-            results = self.results.read(self.database, streams, count, final, ts - first)
-            filled |= plan.inboxes
+
+    def _end(self, batches: Sequence[EventBatch], streams: Collection[str], count: int, due: bool) -> None:
+        """Brings the rows in memory and the panes up to date, and purges if that is `due`."""
+        housekeeping = self._housekeeping
         if self.most_in_process:
             self._one_event_plans.note(batches, streams, self.most_of)
         for step in housekeeping.pane_inserts(self.seq, count):
             self.database.execute(self._tables.text(step))
         if due:
             housekeeping.purge()
-        self._inboxes.skipped = batches[0] if one is not None else None
-        self._inboxes.filled, housekeeping.since_purge = filled, 0 if due else housekeeping.since_purge + count
-        self._one_event_plans.outdate(None if one is None else streams)
-        self.seq += count
-        self.now = ts
-        self._was_used = False
-        return results
+        housekeeping.since_purge = 0 if due else housekeeping.since_purge + count
 
     def _beginning(self) -> list[Operator]:
         """The operators that begin with the next push, the first one of all."""

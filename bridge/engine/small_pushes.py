@@ -22,6 +22,8 @@ from windows.databases import Database
 from windows.databases.base import PREFIX
 from windows.times import BEGINNING
 
+NO_TRANSACTION = contextlib.nullcontext()
+
 
 class SmallPushes(Transactions):
     """Transactions, and pushes that need none: they change only memory, or are one SELECT."""
@@ -45,6 +47,8 @@ class SmallPushes(Transactions):
         """Whether others have run statements since the last push with a transaction."""
         self._proven = frozenset(database.python_types)
         """The types that this process computed with as the database does when plans were last made."""
+        self._is_set = True
+        """Whether the tables of constants fit the present queries."""
         self.uncommitted: Results = []
         """The results of the newest push, even if it is not known whether the push has taken effect."""
 
@@ -64,6 +68,33 @@ class SmallPushes(Transactions):
     @abc.abstractmethod
     def next_deadline(self, operators: Iterable[Operator] | None = None) -> int | None:
         """The next time at which these operators (None: any) may report something without an event."""
+
+    def settle(self, count: int | None) -> None:
+        """Settles which statements read the results, before a push of `count` events (None: of any number) begins."""
+        self._follow_settings()
+        if not self._is_set:
+            self._set_constants()
+        if not self.results.are_settled(count):
+            for push in self.results.outdated(None if self._conflicts.tables else count, self.most_of_any_plan):
+                self._regroup(push)
+
+    def _set_constants(self) -> None:
+        """Fills the tables of constants again, if queries were added or removed since the last push."""
+        statements = [one for operator in self.network.operators for one in operator.settings()]
+        if statements:
+            with self.transaction():
+                for statement in statements:
+                    self.database.execute(self.database.render(statement))
+        for operator in self.network.operators:
+            operator.settings = list
+        self._is_set = True
+
+    def _regroup(self, push: str) -> None:
+        """Settles again which queries share a statement, and drops tables of constants that are no longer read."""
+        self._one_event_plans.clear()
+        for name in self.results.regroup(push, self.active_queries()):
+            with self.transaction():
+                self._tables.drop(name)
 
     def _follow_settings(self) -> None:
         """Notices if the program has changed how the database compares, for example by a collation."""
@@ -145,40 +176,33 @@ class SmallPushes(Transactions):
         if self.is_durable and not self._may_use_journal:
             return None
         plan = self._plan_of(batches, count)
-        if plan is None or self._inboxes.registered or self._was_used:
+        if plan is None or plan.needs_transaction or self._inboxes.registered or self._was_used:
             return None
         if self.is_durable and not self._journal.has_table(batches[0].stream):
             self._journal.make_table(batches[0].stream)
             self.has_committed = False
         if self._one_event_plans.dormant(batches[0].stream, plan).are_due(self.now, ts):
             return None
-        is_computed, is_noted = plan.is_computed, bool(receipts) and not self.is_durable
+        if plan.is_plain_select:
+            return self._run_select(plan, batches[0], ts, receipts)
+        is_noted = bool(receipts) and not self.is_durable
         is_passed = plan.may_pass_boundary(self.now, ts, batches[0].rows)
         in_process = plan.in_process if count <= self.most_of(plan) and not is_passed else None
-        may_postpone = self.has_connection_alone and not (is_computed or is_noted or is_passed)
+        may_postpone = self.has_connection_alone and not (plan.is_computed or is_noted or is_passed)
         may_postpone = may_postpone and not self._must_run_now(plan, batches[0].stream.name)
         waits = self._waits(plan, in_process)
         may_postpone = may_postpone and self._postponed.take(waits)
         if may_postpone and waits and plan.can_wait and not self._housekeeping.is_due_with(self.seq, count):
             return self._let_wait(plan, batches[0], ts, receipts)
         can_postpone = may_postpone and plan.can_store_later(in_process, batches[0].rows)
-        is_in_process = can_postpone and in_process is not None
-        if self._housekeeping.is_due(count):
-            if not is_in_process and not is_computed:
-                return None
-            self._purge_before()
-        if is_in_process:
-            return self._run_postponed(plan, batches[0], ts, receipts, is_in_process, waits)
-        # Panes can be made later, unless a statement reads them.
-        if not is_computed and self._housekeeping.pane_inserts(self.seq, count):
-            return None
+        if can_postpone and in_process is not None:
+            if self._housekeeping.is_due(count):
+                self._purge_before()
+            return self._run_postponed(plan, batches[0], ts, receipts, True, waits)
         if plan.is_one_select:
-            if count > 1 and self._inboxes.filled:
-                self._empty_inboxes()
-            if not self._inboxes.filled and (is_computed or not (self._postponed or self.is_durable)):
-                return self._run_select(plan, batches[0], ts, receipts)
-        elif can_postpone:
-            return self._run_postponed(plan, batches[0], ts, receipts, is_in_process)
+            return self._run_select(plan, batches[0], ts, receipts)
+        if can_postpone and not self._housekeeping.is_due_with(self.seq, count):
+            return self._run_postponed(plan, batches[0], ts, receipts, False)
         return None
 
     @property
@@ -221,23 +245,36 @@ class SmallPushes(Transactions):
         self, plan: OneEventPlan, batch: EventBatch, ts: int, receipts: Sequence[Receipt]
     ) -> Results | None:
         """Runs events whose plan is one SELECT, as `_run_batches` would; None if that has to run them."""
-        results = plan.read(self.database, batch.rows) if len(batch.rows) == 1 else plan.compute(batch.rows)
+        count = len(batch.rows)
+        if not plan.is_computed and (
+            self._postponed or self.is_durable or self._housekeeping.is_due_with(self.seq, count)
+        ):
+            return None
+        if self._housekeeping.is_due(count):
+            self._purge_before()
+        if count > 1 and self._inboxes.filled:
+            self._empty_inboxes()
+        if self._inboxes.filled:
+            return None
+        results = plan.read(self.database, batch.rows) if count == 1 else plan.compute(batch.rows)
         if results is not None:
             self.uncommitted = results
             with self._stored(batch, receipts):
                 self._pass(batch, ts)
         return results
 
-    @contextlib.contextmanager
-    def _stored(self, batch: EventBatch, receipts: Sequence[Receipt], in_process: bool = True) -> Iterator[None]:
+    def _stored(
+        self, batch: EventBatch, receipts: Sequence[Receipt], in_process: bool = True
+    ) -> contextlib.AbstractContextManager[None]:
         """The transaction in which a durable bridge stores the events of a push in its journal; none for others.
 
         If statements have changed tables in a transaction that has begun, unless `in_process`, this push must not run
         again: then all that is postponed is written, too.
         """
-        if not self.is_durable:
-            yield
-            return
+        return self._storing(batch, receipts, in_process) if self.is_durable else NO_TRANSACTION
+
+    @contextlib.contextmanager
+    def _storing(self, batch: EventBatch, receipts: Sequence[Receipt], in_process: bool) -> Iterator[None]:
         is_written = self._in_transaction and not in_process
         with self.transaction(stores_postponed=False):
             yield

@@ -150,6 +150,8 @@ class Tables:
 
     def drop_unused(self) -> None:
         """Drops the tables that the last transaction has left unused. After an error the next resumption drops them."""
+        if not self._drops:
+            return
         drops, self._drops = self._drops, []
         with contextlib.suppress(Refused):
             for drop in drops:

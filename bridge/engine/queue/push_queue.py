@@ -365,9 +365,12 @@ class PushQueue:
 
         A delivery that a lost connection has interrupted continues here.
         """
+        if not (results or self.calls.may_be_due or self._runner.catalogue.outbox.waiting):
+            return
         self.calls.add(results)
         try:
-            self._runner.catalogue.outbox.deliver()
+            if self._runner.catalogue.outbox.waiting:
+                self._runner.catalogue.outbox.deliver()
             self.calls.deliver()
         except Refused:
             if not self.reopen_if_lost(RETRIES):

@@ -163,6 +163,16 @@ class OneEventPlan:
         return not (self.steps or self.timed or self.variables) and len(self.results) <= 1
 
     @functools.cached_property
+    def is_plain_select(self) -> bool:
+        """Whether that is all it can be: no rows are in memory, and no event can wait."""
+        return self.is_one_select and self.in_process is None and not self.can_wait
+
+    @functools.cached_property
+    def needs_transaction(self) -> bool:
+        """Whether the database has to process each event at once, by statements that change tables."""
+        return not (self.is_one_select or self.in_process is not None or self.can_wait or self._is_quiet)
+
+    @functools.cached_property
     def _is_quiet(self) -> bool:
         """Whether only machines run as long as they report nothing."""
         statements = [
@@ -266,7 +276,7 @@ class OneEventPlan:
     @property
     def reads_clock(self) -> bool:
         """Whether the next push reads the time before it: in a statement, or in a machine that restores its memory."""
-        return self.timed or not all(machine.is_restored for machine in self.machines)
+        return self.timed or (bool(self.machines) and not all(machine.is_restored for machine in self.machines))
 
     def run(
         self,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from sqlglot import exp
@@ -72,9 +71,10 @@ class OneEventPlans:
         """Forgets the rows in memory of tables that events of these streams (None: of any) have changed otherwise."""
         if streams is None:
             self._variables.forget()
-        for name, plan in itertools.chain(self._known.items(), self._waiting.items()):
-            if plan is not None and (streams is None or name in streams):
-                plan.forget()
+        for plans in (self._known, self._waiting):
+            for plan in plans.values() if streams is None else map(plans.get, streams):
+                if plan is not None:
+                    plan.forget()
         self._memory.forget(streams)
         self.outdate(streams)
 
@@ -92,8 +92,10 @@ class OneEventPlans:
             self._memory.note(name, batches[0].rows)
             for plan in plans:
                 plan.note(self._database, batches[0].rows)
-        else:
+        elif plans or not name or any(plan.boundaries for plan in found):
             self.forget(streams)
+        else:
+            self._memory.forget(streams)
         self._variables.note()
 
     def dormant(self, stream: StreamEntry, plan: OneEventPlan | None) -> DormantOperators:

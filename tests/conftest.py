@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import collections
 import gc
 import importlib.util
+import inspect
 import os
 import shlex
 import shutil
@@ -34,13 +36,37 @@ def pytest_configure(config: pytest.Config) -> None:
     share_instances()
 
 
+def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[pytest.Item] | None:
+    """Long tests are not even collected where none may run; half of all parameters are theirs."""
+    marks = getattr(obj, "pytestmark", []) if inspect.isfunction(obj) else []
+    is_long = any(mark.name == "long" for mark in marks)
+    return [] if is_long and collector.config.option.markexpr == "not long" else None
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
     """The tests that use Spark are for one worker, which has the session; some tests are long on some databases."""
     if "spark" in getattr(item, "fixturenames", ()):
         item.add_marker(pytest.mark.xdist_group("spark"))
-    some = item.get_closest_marker("some_databases")
-    if some is not None and not is_in_turn(item, *some.args):
+    some, part = item.get_closest_marker("some_databases"), item.get_closest_marker("one_in")
+    if (some is not None and not is_in_turn(item, *some.args)) or (
+        part is not None and not is_in_part(item, *part.args)
+    ):
         item.add_marker(pytest.mark.long)
+
+
+SEEN = collections.Counter[str]()
+"""How many tests of each function were asked by `is_in_part`."""
+
+
+def is_in_part(item: pytest.Item, count: int) -> bool:
+    """True for one in `count` tests of a function, the first of which is always one.
+
+    Multiples of the golden ratio fall evenly between 0 and 1, so no value of a parameter is left out because it comes every
+    second or third time.
+    """
+    function = item.nodeid.partition("[")[0]
+    SEEN[function] += 1
+    return (SEEN[function] - 1) * 0.6180339887 % 1 < 1 / count
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

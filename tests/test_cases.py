@@ -18,7 +18,7 @@ import bridge
 from bridge.engine.session import session_of
 from bridge.rewrite.settings import Settings
 from tests.support.cases_format import THE_QUERY, Advance, Case, Push, agree, declared, load_all, printed, report
-from tests.support.databases import DATABASES, tables_of
+from tests.support.databases import DATABASES, one_of, tables_of
 from windows.databases import open_database
 from windows.times import BEGINNING
 
@@ -230,8 +230,9 @@ WITH_RESULTS = [pytest.param(case, id=case.id) for case in CASES if case.events 
 
 @pytest.mark.parametrize("case", EACH)
 def test_case(case: Case, embedded: Database, request: pytest.FixtureRequest) -> None:
-    """One by one, and in one of the two other ways: what one database is not given so, the other is."""
-    check(case, embedded, request, "push", ("batches", "at_once")[turn_of(case, embedded)])
+    """What one of them is given one by one, the other is in batches or at once."""
+    in_batches = ("batches", "at_once")[zlib.crc32(case.title.encode()) % 2]
+    check(case, embedded, request, ("push", in_batches)[turn_of(case, embedded)])
 
 
 @pytest.mark.parametrize("case", EACH)
@@ -276,20 +277,29 @@ def check_replay(case: Case, database: Database, request: pytest.FixtureRequest,
         check_results(case, drive, results_of(cep, case, drive))
 
 
-@pytest.mark.some_databases(2)
-@pytest.mark.parametrize("case", WITH_RESULTS)
-def test_case_resumed(case: Case, embedded: Database, tmp_path: pathlib.Path, request: pytest.FixtureRequest) -> None:
-    """D2: the process dies after some of the events, and another one goes on.
+sqlite = one_of([each for each in DATABASES if each.name == "sqlite"])
+duckdb = one_of([each for each in DATABASES if each.name == "duckdb"])
 
-    On SQLite before the first event, after one that is drawn for the case, and after the last one. On DuckDB, which opens slowly,
-    half way.
-    """
-    count = len(case.events)
-    ends = [count // 2, count]
-    if embedded.name == "sqlite":
-        ends = [0, *random.Random(case.id).sample(range(1, count), min(count - 1, 1)), count, count]
-    parts = [case.events[begin:end] for begin, end in itertools.pairwise([0, *ends])]
-    check_resumed(case, embedded, tmp_path, request, parts)
+
+@pytest.mark.parametrize("case", WITH_RESULTS)
+def test_case_resumed(case: Case, sqlite: Database, tmp_path: pathlib.Path, request: pytest.FixtureRequest) -> None:
+    """D2: the process dies after some of the events, and another one goes on."""
+    check_resumed_at(random.Random(case.id).randrange(len(case.events) + 1), case, sqlite, tmp_path, request)
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize("case", WITH_RESULTS)
+def test_case_resumed_on_duckdb(
+    case: Case, duckdb: Database, tmp_path: pathlib.Path, request: pytest.FixtureRequest
+) -> None:
+    """It opens slowly."""
+    check_resumed_at(len(case.events) // 2, case, duckdb, tmp_path, request)
+
+
+def check_resumed_at(
+    place: int, case: Case, database: Database, tmp_path: pathlib.Path, request: pytest.FixtureRequest
+) -> None:
+    check_resumed(case, database, tmp_path, request, [case.events[:place], case.events[place:]])
 
 
 @pytest.mark.long

@@ -20,14 +20,14 @@ def name_of(case: dict[str, Any]) -> str:
     return str(case["name"])
 
 
-@pytest.mark.some_databases(2)
+@pytest.mark.some_databases(1)
 @pytest.mark.parametrize("together", [False, True], ids=["singly", "together"])
 @pytest.mark.parametrize("case", ROW_CASES, ids=name_of)
 def test_match_recognize(case: dict[str, Any], database: Database, together: bool) -> None:
     Run(database, ROW_SCHEMAS, case, together).check()
 
 
-@pytest.mark.some_databases(2)
+@pytest.mark.some_databases(1)
 @pytest.mark.parametrize("together", [False, True], ids=["singly", "together"])
 @pytest.mark.parametrize("case", PATTERN_CASES, ids=name_of)
 def test_pattern(case: dict[str, Any], database: Database, together: bool) -> None:

@@ -105,7 +105,7 @@ def check(url: str, kind: str, n: int, count: int, batches: Callable[[Events], I
 KINDS = ("sigma", "join", "alpha", "rho")
 
 
-@pytest.mark.some_databases(2)
+@pytest.mark.some_databases(1)
 @pytest.mark.parametrize("drive", ["singly", "in_batches"])
 @pytest.mark.parametrize(("count", "n"), [(1, 2500), (80, 600)])
 @pytest.mark.parametrize("kind", KINDS)

@@ -90,7 +90,7 @@ def cep(case: Case, database: Database, connections: dict[str, Any]) -> Iterator
         opened.database.execute(statement)
 
 
-@pytest.mark.some_databases(2)
+@pytest.mark.some_databases(1)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_a_case_on_a_database(case: Case, cep: Any, database: Database, request: pytest.FixtureRequest):
     if reason := case.not_yet.get(database.name):

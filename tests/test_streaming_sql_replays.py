@@ -72,12 +72,14 @@ def test_replay_on_spark(spark: Any, tmp_path: pathlib.Path) -> None:
     assert found == {name: EXPECTED[name] for name in FEW}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.some_databases(2)
 @pytest.mark.parametrize("name", SOME)
 def test_restarts(name: str, embedded: Database, tmp_path: pathlib.Path) -> None:
     assert SOME[name].with_restarts(embedded.durable(tmp_path)) == EXPECTED[name]
 
 
+@pytest.mark.some_databases(2)
 def test_random_restarts(embedded: Database, tmp_path: pathlib.Path) -> None:
     histories, results = random_histories(range(2, 3))
     for name, history in histories.items():

@@ -26,7 +26,10 @@ def recorded() -> list[tuple[Question, list[tuple[Any, ...]]]]:
     return found
 
 
-@pytest.mark.parametrize(("url", "together", "part"), [("sqlite://", False, 1), ("duckdb://", True, 4)])
+@pytest.mark.parametrize(
+    ("url", "together", "part"),
+    [("sqlite://", False, 3), ("duckdb://", True, 8), pytest.param("sqlite://", False, 1, marks=pytest.mark.long)],
+)
 def test_what_esper_said_is_what_the_bridge_says(url: str, together: bool, part: int) -> None:
     asked = recorded()[::part]
     assert len(asked) >= 15

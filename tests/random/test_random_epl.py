@@ -69,6 +69,7 @@ def all_ways(
     return found[0]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", range(COUNT))
 def test_match_recognize_is_what_the_definition_says(seed: int) -> None:
     chance = random.Random(seed)
@@ -79,6 +80,7 @@ def test_match_recognize_is_what_the_definition_says(seed: int) -> None:
     assert told == expected, statement
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", range(COUNT))
 def test_sequences_are_what_the_definition_says(seed: int) -> None:
     chance = random.Random(seed)
@@ -97,6 +99,7 @@ def test_the_machine_is_for_what_is_no_sequence() -> None:
         assert ["program" in cep.explain(name) for name in ("plain", "kept", "any")] == [False, True, True]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", range(COUNT // 2))
 def test_intervals_do_not_depend_on_the_pushes(seed: int) -> None:
     chance = random.Random(seed)
@@ -110,6 +113,7 @@ def test_batches_do_not_depend_on_the_pushes(seed: int) -> None:
     all_ways(epl_generate.batch(chance), [("S", row) for row in epl_generate.events(chance, 16)], seed)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", range(COUNT))
 def test_patterns_do_not_depend_on_the_pushes(seed: int) -> None:
     chance = random.Random(seed)
@@ -132,6 +136,7 @@ def test_patterns_of_all_operators_do_not_depend_on_the_pushes(seed: int) -> Non
         all_ways(question.statement, events, seed)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", range(COUNT * 2))
 def test_patterns_are_what_their_functions_say(seed: int) -> None:
     chance = random.Random(seed)
@@ -147,6 +152,7 @@ def test_patterns_are_what_their_functions_say(seed: int) -> None:
     assert sorted(found, key=repr) == sorted(wanted, key=repr), (part, events)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", range(COUNT // 2))
 def test_deletions_do_not_depend_on_the_pushes(seed: int) -> None:
     chance = random.Random(seed)

@@ -67,6 +67,7 @@ READERS: dict[str, Callable[..., Told]] = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", range(12))
 def test_statements_find_values_as_those_before_them_left_them(seed: int) -> None:
     chance = random.Random(seed)
@@ -97,6 +98,7 @@ def opened(*texts: str) -> bridge.Bridge:
     return cep
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", range(6))
 def test_aggregates_are_told_with_the_values_there_are_then(seed: int) -> None:
     """Beside what the results give, once they have a name."""

@@ -98,7 +98,7 @@ def test_pieces_give_the_rows_of_the_whole_many_times(block: int) -> None:
 
 
 def test_spark_gives_the_live_rows(spark: Any, tmp_path: Path) -> None:
-    assert compared(*made(0, 2, 24), engine="spark", spark=spark, pieces=2, out=tmp_path) > 3
+    assert compared(*made(0, 2, 12), engine="spark", spark=spark, pieces=2, out=tmp_path) > 3
 
 
 @pytest.mark.long

@@ -41,7 +41,7 @@ def quick(spark: Any) -> Iterator[Any]:
 
 
 def test_random_queries_give_the_live_rows(quick: Any, tmp_path: Path) -> None:
-    compared([sql(seed) for seed in range(500, 506)], quick, tmp_path / "some", 3)
+    compared([sql(seed) for seed in range(500, 503)], quick, tmp_path / "some", 3)
 
 
 @pytest.mark.long

@@ -27,12 +27,14 @@ SETTINGS = (
 )
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.some_databases(1)
 @pytest.mark.parametrize("seed", range(8))
 def test_a_program_goes_on_where_it_ended(seed: int, embedded: Database, tmp_path: pathlib.Path) -> None:
     check(seed, embedded, tmp_path, most=20)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", range(6))
 def test_a_program_that_is_computed_goes_on_where_it_ended(
     seed: int, embedded: Database, tmp_path: pathlib.Path

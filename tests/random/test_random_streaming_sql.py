@@ -364,6 +364,7 @@ RULES = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.some_databases(1)
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)

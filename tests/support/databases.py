@@ -127,11 +127,16 @@ def one_of(databases: Sequence[Database]) -> Any:
 def is_in_turn(test: pytest.Function, count: int) -> bool:
     """True for a test on one of the `count` databases that are in turn with its other parameters.
 
-    The database is a parameter, or the URL of one is. Two seeds in succession are on different databases, so that all tests
-    of a function are on all databases together.
+    The database is a parameter, or the URL of one is; a test without one is always in turn. Two seeds in succession are
+    on different databases, so that all tests of a function are on all databases together.
     """
-    values = list(test.callspec.params.values())
-    place = next(place for place, each in enumerate(DATABASES) if each in values or any(map(each.is_at, values)))
+    values = list(test.callspec.params.values()) if hasattr(test, "callspec") else []
+    places = [
+        place for place, each in enumerate(DATABASES) if any(value is each or each.is_at(value) for value in values)
+    ]
+    if not places:
+        return True
+    place = places[0]
     numbers = [value for value in values if isinstance(value, int)]
     besides = {DATABASES[place].name, *map(str, numbers)}
     words = [

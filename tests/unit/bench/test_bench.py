@@ -40,6 +40,7 @@ def silent(text: str, done: float) -> None:
 # The baseline ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("url", URLS)
 @pytest.mark.parametrize("workload", [*WORKLOADS, MIXED], ids=lambda each: each.key)
 def test_the_baseline_gives_the_rows_of_the_bridge(url: str, workload: Workload) -> None:

@@ -26,6 +26,8 @@ from windows.databases import open_database
 if TYPE_CHECKING:
     from tests.support.databases import Database
 
+pytestmark = pytest.mark.some_databases(2)
+
 
 @pytest.fixture
 def cep(database: Database) -> Iterator[Bridge]:
@@ -294,7 +296,7 @@ NO_NAMES = {
 }
 
 
-@pytest.mark.some_databases(2)
+@pytest.mark.some_databases(1)
 @pytest.mark.parametrize("name", NAMES)
 def test_any_text_is_a_name(cep: Bridge, name: str) -> None:
     """As stream, attribute, result column and query; in a filter, an aggregate, a correlation and a pattern.
@@ -369,7 +371,7 @@ OWN = [
 ]
 
 
-@pytest.mark.some_databases(2)
+@pytest.mark.some_databases(1)
 @pytest.mark.parametrize("name", OWN)
 def test_names_used_inside_are_free_for_attributes(cep: Bridge, name: str) -> None:
     """Or refused at registration; never a wrong result."""
@@ -594,6 +596,7 @@ def test_removing_a_query_drops_its_tables(cep: Bridge) -> None:
     assert rows == [(5, 7)]
 
 
+@pytest.mark.some_databases(1)
 @pytest.mark.parametrize(
     "text",
     [
@@ -677,7 +680,7 @@ LATER = {
 }
 
 
-@pytest.mark.some_databases(2)
+@pytest.mark.some_databases(1)
 @pytest.mark.parametrize("kind", LATER)
 def test_a_later_query_does_not_see_earlier_events(database: Database, kind: str) -> None:
     """Whether or not another query has kept the same window all along."""
@@ -886,7 +889,7 @@ BOUNDED = {
 }
 
 
-@pytest.mark.some_databases(2)
+@pytest.mark.some_databases(1)
 @pytest.mark.parametrize("kind", BOUNDED)
 def test_state_does_not_grow(cep: Bridge, kind: str) -> None:
     cep.register_stream("s", "k INTEGER, a INTEGER")
@@ -920,6 +923,7 @@ def test_what_is_kept_in_memory_does_not_grow(cep: Bridge, monkeypatch: pytest.M
     assert len(kept) <= 50
 
 
+@pytest.mark.some_databases(2)
 def test_purging_changes_no_result(database: Database) -> None:
     results = []
     for purging in (False, True):

@@ -14,6 +14,8 @@ from bridge.engine.single_events.computed import computed
 if TYPE_CHECKING:
     from tests.support.databases import Database
 
+pytestmark = pytest.mark.some_databases(2)
+
 SCHEMA = "i INTEGER, b BIGINT, d DOUBLE, t VARCHAR, f BOOLEAN"
 VALUES: dict[str, list[Any]] = {
     "i": [0, 1, -1, 7, 2**31 - 1, None],
@@ -158,6 +160,7 @@ def test_texts_are_compared_as_the_database_is_set_to() -> None:
     assert found == ["a", "A"]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", range(10))
 def test_few_events_at_once_give_the_rows_of_single_ones(seed: int) -> None:
     draw = random.Random(seed)

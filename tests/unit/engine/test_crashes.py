@@ -14,7 +14,7 @@ from tests.support.runs import figures_of
 
 
 def test_crashes_after_some_statements(embedded: Database, tmp_path: pathlib.Path) -> None:
-    check_crashes(embedded.durable(tmp_path), events=6, first=40, step=83)
+    check_crashes(embedded.durable(tmp_path), events=4, first=40, step=113)
 
 
 @pytest.mark.long

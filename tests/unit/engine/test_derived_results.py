@@ -102,6 +102,7 @@ def text_of(draw: Random) -> str:
     return f"select {items} from {stream}{view}{where}{group}{having} output first every {draw.choice((3, 8))} msec"
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.some_databases(1)
 @pytest.mark.parametrize("seed", range(100))
 def test_results_are_what_the_database_makes_of_them(
@@ -123,6 +124,7 @@ def test_results_are_what_the_database_makes_of_them(
     assert found == expected, texts
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", sorted(QUERIES.keys() - {"pauses of some", "sums of sorted", "sorted by key"}))
 def test_single_events_run_no_statement(name: str) -> None:
     found: list[int] = []

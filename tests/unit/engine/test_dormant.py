@@ -126,6 +126,7 @@ def mixed(database: Database, text: str, sizes: list[int]) -> list[Any]:
     return found
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", REPORTS)
 def test_what_another_stream_reports_by_time_comes_when_it_is_due(name: str, embedded: Database) -> None:
     sizes = [Random(name).choice([1, 1, 1, 2, 5]) for _ in range(20)]

@@ -155,6 +155,7 @@ def outcome(url: str, seed: int, most: int, file: pathlib.Path) -> Found:
     return [(setters, readers), *map(repr, found)]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.some_databases(2)
 @pytest.mark.parametrize("kind", ["duckdb://", "sqlite://", "duckdb:///", "sqlite:///"])
 @pytest.mark.parametrize("seed", range(5))
@@ -192,6 +193,7 @@ COMPUTED = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("url", "setter", "reader"), COMPUTED)
 def test_events_run_no_statement(url: str, setter: str, reader: str) -> None:
     with bridge.connect(url) as cep:

@@ -238,6 +238,7 @@ def test_pushes_that_are_interrupted_at_some_calls(tmp_path: pathlib.Path) -> No
     assert check(opener(sqlite, tmp_path, durable=True), ALL, KeyboardInterrupt, stride=151) > 5
 
 
+@pytest.mark.some_databases(2)
 @pytest.mark.parametrize("kind", ["average", "quantifier"])
 def test_pushes_that_fail_at_a_call(database: Database, tmp_path: pathlib.Path, kind: str) -> None:
     assert check(opener(database, tmp_path, durable=True), QUERIES[kind], None, stride=5) > 5

@@ -17,6 +17,8 @@ import bridge
 from bridge.engine.queue import gathering
 from tests.support.databases import Database
 
+pytestmark = pytest.mark.some_databases(2)
+
 QUERIES = {
     "filtered": "SELECT k, v FROM s WHERE v > 3",
     "mean": "SELECT k, SUM(v) AS total, COUNT(*) AS n FROM s WINDOW(RANGE 30 MS) GROUP BY k",

@@ -67,6 +67,7 @@ def test_an_event_is_one_insert(embedded: Database, tmp_path: pathlib.Path, name
     cep.drop()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("names", [*([name] for name in QUERIES), list(QUERIES)], ids="_".join)
 def test_the_next_process_continues(embedded: Database, tmp_path: pathlib.Path, names: list[str]) -> None:
     url = embedded.durable(tmp_path)

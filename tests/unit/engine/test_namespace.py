@@ -18,6 +18,8 @@ from windows.databases import open_database
 if TYPE_CHECKING:
     from tests.support.databases import Database
 
+pytestmark = pytest.mark.some_databases(2)
+
 QUERIES = {
     "sums": ("sql", "SELECT SUM(a) AS total FROM clock WINDOW(RANGE 1 H)"),
     "absent": ("epl", "select x.a as a from pattern [every x=clock -> (timer:interval(1 sec) and not clock(a = 0))]"),

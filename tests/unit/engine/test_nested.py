@@ -138,6 +138,7 @@ def cep(database: Database) -> Iterator[bridge.Bridge]:
         yield found
 
 
+@pytest.mark.some_databases(2)
 @pytest.mark.parametrize("size", [1, 4, 6])
 def test_epl_reads_nested_values(cep: bridge.Bridge, size: int) -> None:
     found: dict[str, list[Any]] = {name: [] for name in QUERIES}
@@ -214,6 +215,7 @@ def test_a_wrong_value_is_refused_with_its_path(payload: dict[str, Any], message
     assert message in str(refused.value)
 
 
+@pytest.mark.some_databases(2)
 @pytest.mark.parametrize("seed", range(3))
 def test_any_values_come_out_as_they_went_in(database: Database, seed: int) -> None:
     """Of random types; also parts of them, which a walk in Python finds."""

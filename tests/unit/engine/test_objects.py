@@ -12,6 +12,8 @@ import bridge
 from bridge.errors import QueryError
 from tests.support.databases import DATABASES, Database, one_of
 
+pytestmark = pytest.mark.some_databases(2)
+
 database = one_of(DATABASES)
 
 SCHEMA = (

@@ -14,6 +14,8 @@ from bridge import Bridge, QueryError, connect
 if TYPE_CHECKING:
     from tests.support.databases import Database
 
+pytestmark = pytest.mark.some_databases(2)
+
 
 @pytest.fixture
 def cep(database: Database) -> Iterator[Bridge]:
@@ -71,7 +73,7 @@ def test_a_query_that_has_a_table_of_results_is_asked_as_others_are(cep: Bridge)
     cep.database.execute("DROP TABLE of_stored")
 
 
-@pytest.mark.some_databases(2)
+@pytest.mark.some_databases(1)
 @pytest.mark.parametrize(
     "jumps", ["ROWS 2 SLIDE 2", "RANGE 2 MS SLIDE 2 MS", "START a > 2 STOP a > 2", "TUMBLING 2 MS OF a"]
 )

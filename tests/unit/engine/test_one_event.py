@@ -24,6 +24,8 @@ from bridge.rewrite.optimize.prune import without_empty_tables
 if TYPE_CHECKING:
     from tests.support.databases import Database
 
+pytestmark = pytest.mark.some_databases(2)
+
 KINDS = "a BIGINT, b VARCHAR, c DOUBLE, d BOOLEAN, e DATE, f TIMESTAMP"
 ROWS: list[tuple[Any, ...]] = [
     (2**63 - 1, "it's 100%s \\ ?", -0.0, True, datetime.date(2024, 2, 29), datetime.datetime(2024, 2, 29, 1, 2, 3, 4)),
@@ -246,6 +248,7 @@ def test_a_text_that_looks_like_a_mark_is_a_text(database: Database) -> None:
     assert found == ["cep_value_0_cep"]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_a_plan_that_binds_only_what_is_new_equals_one_from_anew(seed: int) -> None:
     texts = {

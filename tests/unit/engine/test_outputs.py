@@ -60,6 +60,7 @@ def drop(cep: bridge.Bridge, names: list[str]) -> None:
     cep.drop()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("names", [*([name] for name in QUERIES), list(QUERIES)], ids="_".join)
 @pytest.mark.parametrize("is_durable", [False, True], ids=["memory", "file"])
 def test_event_by_event_as_in_a_batch(
@@ -110,6 +111,7 @@ def test_named_processors_get_results_once_and_in_order(embedded: Database, tmp_
     bridge.connect(url).drop()
 
 
+@pytest.mark.one_in(2)
 def test_after_a_crash_no_result_is_in_its_table_twice(embedded: Database, tmp_path: pathlib.Path) -> None:
     url, given, names = embedded.durable(tmp_path), events(90, seed=4), list(QUERIES)
     cep = opened(url, names)

@@ -19,6 +19,8 @@ from bridge import Bridge
 if TYPE_CHECKING:
     from tests.support.databases import Database
 
+pytestmark = pytest.mark.some_databases(2)
+
 D = decimal.Decimal
 EAST = datetime.timezone(datetime.timedelta(hours=2))
 
@@ -340,6 +342,7 @@ QUERIES = {
 }
 
 
+@pytest.mark.some_databases(2)
 @pytest.mark.parametrize("carrier", ["pairs", "table"])
 def test_more_than_a_chunk_gives_what_single_events_give(database: Database, carrier: str) -> None:
     count, size = 200, 120  # single events take their time

@@ -156,7 +156,7 @@ def expected(text: str, language: str, is_kept: bool) -> list[Any]:
         return results(cep, AFTER)
 
 
-@pytest.mark.some_databases(2)
+@pytest.mark.some_databases(1)
 @pytest.mark.parametrize(("language", "one", "other", "lost"), CASES)
 def test_what_is_kept_and_what_is_lost(
     database: Database, tmp_path: pathlib.Path, caplog: Any, language: str, one: str, other: str, lost: str
@@ -181,6 +181,7 @@ def test_what_is_kept_and_what_is_lost(
     assert expected(other, language, True) != expected(other, language, False)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", range(12))
 def test_open_matches_are_kept_at_any_time(seed: int) -> None:
     """Whatever MEASURES and ROWS PER MATCH say before, and whenever the query is replaced."""
@@ -232,6 +233,7 @@ def declare(cep: bridge.Bridge, is_new: bool) -> None:
     cep.create_query("sums", total("COUNT(*)" if is_new else "SUM(v)"), into="sums", replace=True)
 
 
+@pytest.mark.some_databases(2)
 @pytest.mark.parametrize("step", [13, pytest.param(1, marks=pytest.mark.long)])
 def test_a_crash_at_any_statement_of_a_replacement(database: Database, tmp_path: pathlib.Path, step: int) -> None:
     """The next start completes it; no state is lost, and no result comes twice."""

@@ -19,6 +19,8 @@ from bridge.engine import exactly_once
 from tests.support.databases import Database, tables_of
 from windows.databases import Refused, open_database
 
+pytestmark = pytest.mark.some_databases(2)
+
 MEAN = "SELECT k, AVG(v) AS mean FROM s WINDOW(RANGE 5 S) GROUP BY k"
 
 

@@ -99,6 +99,7 @@ def told(url: str, acts: list[Act], restarts: range) -> list[tuple[str, int, obj
     return found
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.some_databases(2)
 @pytest.mark.parametrize("history", HISTORIES)
 def test_a_bridge_goes_on_without_what_was_removed(history: str, embedded: Database, tmp_path: pathlib.Path) -> None:
@@ -116,6 +117,7 @@ OUTPUTS = (
 )
 
 
+@pytest.mark.some_databases(2)
 @pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", ["q", "script"])
 def test_a_crash_at_any_statement_of_a_removal(

@@ -17,7 +17,7 @@ from tests.faults.shop import DEADLINE, queries
 from tests.support.databases import Database
 
 
-@pytest.mark.parametrize("runs", [3, pytest.param(10, marks=pytest.mark.long)])
+@pytest.mark.parametrize("runs", [2, pytest.param(10, marks=pytest.mark.long)])
 def test_every_unpaid_order_is_reported_once(tmp_path: pathlib.Path, runs: int) -> None:
     url = f"sqlite:///{tmp_path}/shop.db"
     for run in range(runs):

@@ -56,6 +56,7 @@ def shuffled(ordered: list[tuple[str, tuple, int]], lateness: int, seed: int) ->
     return sorted(ordered, key=lambda event: event[2] + delay.setdefault(event[2], rng.uniform(0, lateness)))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.some_databases(2)
 @pytest.mark.parametrize("seed", range(5))
 def test_events_out_of_order_give_the_rows_of_the_ordered_stream(database: Database, seed: int):

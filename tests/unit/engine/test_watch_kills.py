@@ -12,6 +12,7 @@ from tests.support.runs import figures_of
 shared = one_of([database for database in DATABASES if database.name != "duckdb"])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kills", [2, pytest.param(200, marks=pytest.mark.long)])
 def test_rows_of_eight_writers(shared: Database, tmp_path: pathlib.Path, kills: int) -> None:
     rows = 800 * kills
@@ -22,6 +23,7 @@ def test_rows_of_eight_writers(shared: Database, tmp_path: pathlib.Path, kills: 
     assert found["events"] >= rows
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kills", [2, pytest.param(100, marks=pytest.mark.long)])
 def test_changes_of_a_table(shared: Database, tmp_path: pathlib.Path, kills: int) -> None:
     url = shared.durable(tmp_path)

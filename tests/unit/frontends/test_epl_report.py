@@ -18,6 +18,7 @@ ROWS = {f"q{place}": [tuple(row) for row in one["rows"]] for place, one in enume
 EVENTS = [(stream, payload, ts) for stream, ts, *payload in EXAMPLE["events"]]
 
 
+@pytest.mark.some_databases(2)
 @pytest.mark.parametrize("size", [1, 3, len(EVENTS)])
 def test_pushed_events_give_what_esper_gave(database: Any, size: int) -> None:
     found: dict[str, list[Any]] = {name: [] for name in STATEMENTS}

@@ -87,6 +87,7 @@ def declare(cep: bridge.Bridge) -> None:
         cep.create_query(f"s{place}", text, language="epl")
 
 
+@pytest.mark.some_databases(2)
 @pytest.mark.parametrize("size", [1, 3, 8])
 def test_events_are_of_the_types_that_theirs_inherit(cep: bridge.Bridge, size: int) -> None:
     found: dict[str, list[Any]] = {text: [] for text in QUERIES}

@@ -137,6 +137,7 @@ RESULTS: dict[str, list[Row]] = {
 }  # fmt: skip
 
 
+@pytest.mark.some_databases(2)
 @pytest.mark.parametrize("together", [False, True], ids=["singly", "together"])
 @pytest.mark.parametrize("text", RESULTS, ids=range(len(RESULTS)))
 def test_results(text: str, together: bool, embedded: Database) -> None:

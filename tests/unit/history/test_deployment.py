@@ -157,6 +157,7 @@ def deploy_version(cep: bridge.Bridge, version: int) -> None:
     Deployment(cep, [script_of(VERSIONS[version])]).deploy()
 
 
+@pytest.mark.some_databases(2)
 @pytest.mark.parametrize("step", [17, pytest.param(1, marks=pytest.mark.long)])
 def test_a_deployment_is_whole_after_a_crash_at_any_statement(
     database: Database, tmp_path: pathlib.Path, step: int

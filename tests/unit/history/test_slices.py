@@ -158,9 +158,9 @@ def differs_in_files(seed: int, folder: Path) -> tuple[int, int]:
 
 def test_files_that_the_database_reads_give_the_rows_of_their_tables(tmp_path: Path):
     """The events of several files are merged by time."""
-    counts = [differs_in_files(seed, tmp_path) for seed in range(28)]
-    assert sum(slices > 0 for files, slices in counts if files == 1) >= 4
-    assert sum(slices > 0 for files, slices in counts if files > 1) >= 2
+    counts = [differs_in_files(seed, tmp_path) for seed in range(14)]
+    assert sum(slices > 0 for files, slices in counts if files == 1) >= 2
+    assert sum(slices > 0 for files, slices in counts if files > 1) >= 1
 
 
 def test_events_of_one_time_are_in_the_order_of_their_streams():
@@ -315,9 +315,10 @@ def differs_in_sequence(seed: int, folder: Path) -> int:
 
 
 def test_a_pattern_over_a_file_gives_the_rows_of_its_pushes(tmp_path: Path):
-    assert sum(differs_in_sequence(seed, tmp_path) > 1 for seed in range(40)) >= 5
+    assert sum(differs_in_sequence(seed, tmp_path) > 1 for seed in range(18)) >= 3
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("text", [*BY_FRAMES, *OTHERS, *CHANGES, *JOINS])
 def test_last_rows_over_a_file_are_those_of_its_pushes(text: str, tmp_path: Path):
     """Slices hand on the last rows of each key, also those of windows over results."""
@@ -418,6 +419,7 @@ TIMES = [-2_000_000_001, -2_000_000_000, -1_999_999_999, -1, 0, 1, 999_999, 1_00
 """Nanoseconds."""
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", ["s", "ms", "us", "ns", "ms UTC", "us Europe/Berlin"])
 @pytest.mark.parametrize("count", [1, 3])
 def test_files_of_other_types_are_read_by_the_database(kind: str, count: int, tmp_path: Path):

@@ -78,7 +78,7 @@ def check_against_re(tree, text):
 
 
 @given(for_re, letters)
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=700, deadline=None)
 def test_one_letter_rows_match_as_in_re(tree, text):
     check_against_re(tree, text)
 
@@ -89,7 +89,7 @@ def check_against_definition(tree, rows, skip, depends_on_path):
 
 
 @given(anything, row_sets, skips, st.booleans())
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=700, deadline=None)
 def test_rows_of_several_symbols_match_as_defined(tree, rows, skip, depends_on_path):
     check_against_definition(tree, rows, skip, depends_on_path)
 

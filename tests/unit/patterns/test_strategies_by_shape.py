@@ -59,6 +59,7 @@ def check(cep: Any, strategy: str, seed: int) -> None:
     )
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.some_databases(2)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_forced_strategy_gives_what_the_definition_says(strategy: str, cep: Any, handed_over: list[int]):

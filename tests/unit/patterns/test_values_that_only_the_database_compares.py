@@ -35,6 +35,7 @@ def rows(request: pytest.FixtureRequest) -> Any:
         yield cep, ascends
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("condition", ["x > A.x", "x > FIRST(x)", "MAX(x) > A.x", "MIN(x) < x"])
 def test_the_same_in_define(rows: Any, pattern: str, condition: str):

@@ -24,6 +24,8 @@ from tests.test_match_recognize_cases import alone, read
 if TYPE_CHECKING:
     from tests.support.databases import Database
 
+pytestmark = pytest.mark.some_databases(2)
+
 ROWS_OF_A_CASE = 3
 CASES = [case for case in load_all() if case.expect and alone(case) and "duckdb" not in case.not_yet]
 
@@ -59,6 +61,7 @@ def test_rows_of_many_random_tables_are_told_of_as_the_definition_says(seed: int
     check_random(seed)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", range(10))
 def test_rows_of_random_tables_are_told_of_as_the_definition_says(seed: int) -> None:
     check_random(seed)

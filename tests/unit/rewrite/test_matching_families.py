@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from tests.support.databases import Database
 
+pytestmark = pytest.mark.some_databases(2)
+
 SEEDS = range(*map(int, os.environ.get("CEP_SEEDS", "0:8").split(":")))
 SCHEMA = "a INTEGER, b VARCHAR, c DOUBLE"
 PATTERNS = ("xyu", "x y* u", "(x|u) y", "x", "x* y", "(x y)* u", "(x|y) (y|u)+", "x?y", "x y{{1,3}}")
@@ -94,6 +96,7 @@ def check(seed: int, url: str, patterns: Sequence[str] = PATTERNS) -> None:
         assert told(url, texts, pushes) == alone, (seed, template)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.some_databases(1)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_family_gives_what_its_members_give_alone(seed: int, database: Database) -> None:
@@ -202,6 +205,7 @@ def test_the_one_word_of_a_pattern(pattern: str, word: str | None) -> None:
     assert word_of(compile_automaton(parse_pattern(pattern))) == (word and tuple(word))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.some_databases(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_patterns_of_one_word_over_many_events(seed: int, database: Database) -> None:
@@ -265,6 +269,7 @@ def test_a_sequence_is_joined_where_something_is_asked_of_each_event_and_those_a
     assert is_recursive("sqlite://", text) is elsewhere
 
 
+@pytest.mark.some_databases(2)
 @pytest.mark.parametrize("members", [1, 2])
 @pytest.mark.parametrize(
     ("variable", "condition"), [("z1:Double", "CAST(b AS INTEGER) > 1"), ("z1:Decimal(4,2)", "z1 < 9")]

@@ -24,6 +24,8 @@ from windows.extents import Range, Rows
 if TYPE_CHECKING:
     from tests.support.databases import Database
 
+pytestmark = pytest.mark.some_databases(2)
+
 SEEDS = range(*map(int, os.environ.get("CEP_SEEDS", "0:7").split(":")))
 
 
@@ -177,6 +179,7 @@ def test_a_constant_within_a_sub_query_of_an_expression_is_refused():
 # At random ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.some_databases(2)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_families_agree_with_the_reference(seed: int, database: Database):

@@ -92,6 +92,7 @@ def rows_read(database: Any) -> int:
     return sum(int(row[0] or 0) for row in database.fetch(f"{tables} UNION ALL {indexes}"))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_server_reads_no_rows_that_an_event_does_not_change(name: str, server: Database, request: Any):
     if reason := WHOLE.get((server.name, name)):

@@ -19,6 +19,8 @@ from tests.support.traced import traced
 if TYPE_CHECKING:
     from tests.support.databases import Database
 
+pytestmark = pytest.mark.some_databases(2)
+
 SCHEMA = "k INTEGER, i BIGINT, d DOUBLE, t VARCHAR"
 QUERY = "SELECT k, SUM(i) AS s, AVG(d) AS a, MAX(t) AS m, COUNT(*) AS n FROM s WINDOW(UNBOUNDED) GROUP BY k"
 

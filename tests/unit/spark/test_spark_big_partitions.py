@@ -52,6 +52,7 @@ def history() -> pa.Table:
     return pa.table({"ts": times, "k": keys, "a": [rng.randrange(50) for _ in times]})
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", QUERIES)
 def test_slices_of_a_partition_give_the_local_rows(name: str, spark: Any, history: pa.Table):
     """Of `A B C` each slice takes other rows, if it begins elsewhere: they are not joined, and the rows are the same."""

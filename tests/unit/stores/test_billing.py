@@ -68,6 +68,7 @@ def at_once(cep: bridge.Bridge, events: list[Call]) -> None:
     cep.push_all(events)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.some_databases(2)
 @pytest.mark.parametrize("planned", [False, True], ids=["billing", "plans"])
 @pytest.mark.parametrize("drive", [live, batches, at_once])

@@ -21,6 +21,8 @@ from windows.databases import Refused, open_database
 from windows.databases.sqlite import SQLite
 from windows.schema import Attribute
 
+pytestmark = pytest.mark.some_databases(2)
+
 
 class Shaky(SQLite):
     """A store that can be taken away: then every statement fails."""

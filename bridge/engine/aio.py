@@ -98,6 +98,8 @@ class AsyncBridge:
         """`Bridge.run`, during which other tasks may use the bridge. `await cep.stop()` or a cancellation ends it."""
         pauses = Pauses(poll)
         try:
+            if not self._stopped.is_set():
+                await self._run(self._cep._warn_without_tables)
             with contextlib.closing(Sleeper(self._cep._runner.database, self._stopped.is_set)) as sleeper:
                 while not self._stopped.is_set():
                     errors: list[Raised] = []

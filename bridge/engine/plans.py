@@ -33,6 +33,7 @@ from bridge.rewrite.plan import Insert, Operator, Purge
 from bridge.rewrite.variants import Variants
 from windows.databases import Database
 from windows.databases.base import PREFIX
+from windows.databases.refused import placed
 from windows.schema import Attribute, Reader, Schema
 from windows.sql import aliased, ascending, column, table
 from windows.times import BEGINNING
@@ -363,7 +364,9 @@ class Plans(abc.ABC):
             operator.probes.clear()
             return
         while operator.probes:
-            self.database.prepare(self.database.render(operator.probes.pop()))
+            statement, place = operator.probes.pop()
+            with placed(place):
+                self.database.prepare(self.database.render(statement))
         for step in operator.steps:
             if isinstance(step, (Insert, Purge)):
                 self._tables.prepare(step, self._first_push)

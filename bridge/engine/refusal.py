@@ -11,8 +11,9 @@ from windows.databases.refused import ConnectionLost
 from windows.schema import TypeMismatch
 
 _COLUMN = re.compile(
-    r"""Referenced column "(.+?)" not found|does not have a column named "(.+?)"|no such column: (\S+)"""
-    r"""|column "?([^\s"]+)"? does not exist|Unknown column '(.+?)'"""
+    r"""Referenced column "(.+?)" not found|does not have a column (?:named|with name) "(.+?)"|no such column: (\S+)"""
+    r"""|Referenced update column (.+?) not found|has no column named (.+)"""
+    r"""|column "?([^\s"]+)"?(?: of relation "[^"]+")? does not exist|Unknown column '(.+?)'"""
 )
 _TABLE = re.compile(
     r"""Table with name (\S+) does not exist|no such table: (\S+)|relation "(.+?)" does not exist"""
@@ -20,7 +21,7 @@ _TABLE = re.compile(
 )
 _NAMED = re.compile(
     r"""with name (\S+)|no such function: (\S+)|(?i:function) (?!with )([\w.]+)"""
-    r"""|["'`](?!(?i:function) )(\w[\w.]*)"""
+    r"""|(?<!\w)["'`](?!(?i:function) )(\w[\w.]*)"""
 )
 """The texts in which DuckDB, SQLite, PostgreSQL and MariaDB name unknown things."""
 
@@ -44,22 +45,29 @@ def refusal(error: Refused, text: str, tables: Iterable[str] = (), columns: Iter
     """
     if isinstance(error, ConnectionLost):
         return DatabaseError(str(error))
+    place = error.place if error.place is not None and text else None
+    start, part = (0, text) if place is None else (place.start, text[place.start : place.stop])
     reason = error.reason
     for pattern, what, names in ((_COLUMN, "column", columns), (_TABLE, "stream or table", tables)):
         if found := pattern.search(reason):
             name = _last(found)
             hint = closest(name, list(names))
-            pointed = QueryError(f"unknown {what} {name!r}{hint}", words=[name]).within(text)
-            if pointed.position is not None:
-                if what == "column" and text[pointed.position] == '"':
+            if (at := _found(name, part)) is not None:
+                if what == "column" and part[at] == '"':
                     hint = nearest_quoted(name, list(names))
-                return QueryError(f"unknown {what} {name!r}{hint}", text, pointed.position)
+                return QueryError(f"unknown {what} {name!r}{hint}", text, at + start)
     first = reason.splitlines()[0] if reason else reason
     for found in _NAMED.finditer(first):
-        pointed = QueryError(f"{DATABASE_REFUSES}{first}", words=[_last(found)]).within(text)
-        if pointed.position is not None:
-            return pointed
+        if (at := _found(_last(found), part)) is not None:
+            return QueryError(f"{DATABASE_REFUSES}{first}", text, at + start)
+    if place is not None:
+        return QueryError(f"{DATABASE_REFUSES}{reason}", text, place.start)
     return QueryError(f"{DATABASE_REFUSES}{error}")
+
+
+def _found(name: str, text: str) -> int | None:
+    """The offset of a name in a text."""
+    return QueryError("", words=[name]).within(text).position
 
 
 def going_back(ts: int, now: int, resumed_at: int) -> OrderError:

@@ -175,6 +175,8 @@ class Watching(Access):
         """
         pauses = Pauses(poll)
         try:
+            if not self._stopped.is_set:
+                self._warn_without_tables()
             with contextlib.closing(Sleeper(self._runner.database, lambda: self._stopped.is_set)) as sleeper:
                 while not self._stopped.is_set:
                     errors: list[Raised] = []
@@ -193,6 +195,14 @@ class Watching(Access):
         ...     cep.run()
         """
         self._stopped.is_set = True
+
+    @locked
+    def _warn_without_tables(self) -> None:
+        """Warns that `run` has nothing to read, unless another thread or task declares a table."""
+        if not self._watcher.tables:
+            logging.getLogger("bridge").warning(
+                "no stream reads a table, so run waits for stop(): register_stream(name, table=…, position=…) declares one"
+            )
 
     def _step(self, errors: list[Raised]) -> int:
         """Reads and pushes some rows; returns their number. Errors of processors are added to `errors`."""

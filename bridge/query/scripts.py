@@ -86,6 +86,11 @@ class ReadSQL(Node):
         set_fields(self, parameters=scalars(self.parameters), columns=tuple(pairs), cache=cache)
 
     @property
+    def place(self) -> range | None:
+        """The offsets of the statement in the text of the query, if that is known."""
+        return _place(self)
+
+    @property
     def typed(self) -> list[tuple[str, str]]:
         """The SELECT's columns with their types; for a checked query, all columns."""
         return [(name, kind) for name, kind in self.columns if kind is not None]
@@ -119,6 +124,15 @@ class UpdateSQL(Node):
 
     def __post_init__(self) -> None:
         set_fields(self, parameters=scalars(self.parameters))
+
+    @property
+    def place(self) -> range | None:
+        """The offsets of the statement in the text of the query, if that is known."""
+        return _place(self)
+
+
+def _place(node: ReadSQL | UpdateSQL) -> range | None:
+    return None if node.position is None else range(node.position, node.position + len(node.statement))
 
 
 @dataclasses.dataclass(frozen=True)

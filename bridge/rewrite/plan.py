@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, runtime_checkable
 
 from sqlglot import exp
 
@@ -21,6 +21,13 @@ from windows.sql import aliased, aliased_table, cast_to, column, derived_table, 
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+class Probe(NamedTuple):
+    """A statement that is only prepared. `place`: its offsets in the text of the query, if the user has written it."""
+
+    statement: exp.Expr
+    place: range | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -278,7 +285,7 @@ class Operator:
     settings: Callable[[], Sequence[exp.Expr]] = list
     leave: Callable[[], None] | None = None
     notes: list[str] = dataclasses.field(default_factory=list)
-    probes: list[exp.Expr] = dataclasses.field(default_factory=list)
+    probes: list[Probe] = dataclasses.field(default_factory=list)
     deadlines: list[exp.Query] = dataclasses.field(default_factory=list)
     stored: StoredState | None = None
     has_runs: bool = False

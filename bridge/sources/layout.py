@@ -114,18 +114,21 @@ def infer_schema(file: str, columns: Mapping[str, pa.DataType], timestamp: str |
 
     `typed`: the columns have types of their own.
     """
-    attributes = []
+    attributes, left_out = [], []
     for name, kind in columns.items():
         if name == timestamp:
             continue
         reason = _unusable(name, kind, typed)
         if reason:
-            warnings.warn(f"{file}: column {name!r} is left out: {reason}", stacklevel=2)
+            left_out.append(f"column {name!r} is left out: {reason}")
         else:
             attributes.append(Attribute(name, attribute_type(kind)))
     if not attributes:
         but = f" but the timestamps {timestamp!r}: an event" if timestamp else ": it"
-        raise SourceError(f"{file} has no column{but} needs at least one attribute")
+        usable, why = ("usable ", f" ({'; '.join(left_out)})") if left_out else ("", "")
+        raise SourceError(f"{file} has no {usable}column{but} needs at least one attribute{why}")
+    for each in left_out:
+        warnings.warn(f"{file}: {each}", stacklevel=2)
     try:
         return Schema(tuple(attributes))
     except TypeMismatch as error:

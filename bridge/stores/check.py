@@ -10,8 +10,8 @@ from sqlglot import exp
 from bridge.check.resolve import Namespace, ResolvedNode, resolve, resolve_stream
 from bridge.check.scope import Field, Scope, scalar
 from bridge.check.types import family
-from bridge.errors import QueryError
-from bridge.query.nodes import Union
+from bridge.errors import QueryError, source_words
+from bridge.query.nodes import Stream, Union
 from bridge.query.scripts import EqualUnion, IntoTable, ReadSQL, UpdateSQL
 from bridge.stores import statement
 from windows.schema import is_reserved
@@ -31,12 +31,13 @@ _WHOLE = ("SMALLINT", "INTEGER", "BIGINT")
 @resolve.register(EqualUnion)
 def _(node: EqualUnion, names: Namespace) -> ResolvedNode:
     fields = [[(f.name.lower(), f.type) for f in resolve_stream(below, names).visible] for below in node.inputs]
-    for other in fields[1:]:
+    for other, below in zip(fields[1:], node.inputs[1:], strict=True):
         if other != fields[0]:
             one, two = (", ".join(f"{name} {kind}" for name, kind in part) for part in (fields[0], other))
             raise QueryError(
                 f"a union wants equal columns: ({one}) and ({two}); a statement before, INSERT INTO x SELECT a AS b FROM s, "
-                "renames fields, and ON WINDOW joins the streams instead"
+                "renames fields, and ON WINDOW joins the streams instead",
+                words=source_words(below.name)[2:] if isinstance(below, Stream) else (),
             )
     return resolve(Union(node.inputs), names)
 

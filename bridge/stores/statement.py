@@ -14,7 +14,7 @@ from sqlglot import TokenType, exp
 from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 
 from bridge.check.types import UNKNOWN, type_of
-from bridge.errors import QueryError, nearest
+from bridge.errors import QueryError, closest, nearest
 from bridge.query.expressions import NOT_UNDERSTOOD, syntax_error
 from windows.databases import Database
 from windows.databases.base import PARAMETER
@@ -121,14 +121,24 @@ def columns(
         column = next((other for other in known if other == name), None)
         column = column or next((other for other in known if other.lower() == name.lower()), None)
         if column is None:
-            raise QueryError(f"the SQL gives no column {name!r}{nearest(name, list(known))}", position=position)
+            raise QueryError(f"the SQL gives no column {name!r}{nearest(name, list(known))}", words=[name])
         typed = _type(kind) or known[column]
         if typed == UNKNOWN:
+            hint = closest(name, _column_names(sql, database))
             raise QueryError(
-                f"the type of {name!r} is not known: write it after the name, {name} VARCHAR", position=position
+                f"the type of {name!r} is not known{hint} Write it after the name: {name} VARCHAR"
+                if hint
+                else f"the type of {name!r} is not known: write it after the name, {name} VARCHAR",
+                position=position,
             )
         found.append((column, typed))
     return tuple(found)
+
+
+def _column_names(sql: Sql, database: Database) -> list[str]:
+    """The columns of the tables in FROM."""
+    tables = StatementTables.of(sql.tree, database).columns if isinstance(sql.tree, exp.Select) else {}
+    return [name for known in tables.values() for name in known]
 
 
 def places(sql: Sql, requested: Sequence[str], database: Database) -> list[int]:

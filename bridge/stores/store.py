@@ -13,6 +13,7 @@ from bridge.errors import NameTaken, QueryError, SchemaError, nearest
 from bridge.stores.statement import Sql, joined, places, without_values
 from windows.databases import Database, Refused, open_database
 from windows.databases.base import PARAMETER
+from windows.databases.refused import placed
 from windows.schema import is_storable
 from windows.sql import aliased, column_of, identifier
 
@@ -80,9 +81,12 @@ class Store:
             raise Unreachable(str(error)) from None
         self._wait, self._again = FIRST_WAIT, 0.0
 
-    def prepare(self, sql: Sql) -> None:
-        """Lets the store prepare a statement, if it answers. Raises `Refused` for a name that it does not know."""
-        with contextlib.suppress(Unreachable), self.opened() as database:
+    def prepare(self, sql: Sql, place: range | None) -> None:
+        """Lets the store prepare a statement, if it answers. Raises `Refused` for a name that it does not know.
+
+        `place`: the offsets of the statement in the text of the query.
+        """
+        with placed(place), contextlib.suppress(Unreachable), self.opened() as database:
             database.prepare(database.render(without_values(sql)))
 
     def close(self) -> None:

@@ -40,7 +40,10 @@ class MariaDBSql(Server):
 def _name(name: exp.Expr, _: MariaDBSql) -> exp.Expr:
     if _NAME.fullmatch(name.name):
         return name
-    raise Refused(f"{name.name!r} is not a name in MariaDB: names have at most 64 characters and no blanks around them")
+    raise Refused(
+        f"{name.name!r} is not a name in MariaDB: names have at most 64 characters, none of them beyond U+FFFF, and no blanks "
+        "around them"
+    )
 
 
 def _literal(literal: exp.Expr, _: MariaDBSql) -> exp.Expr:

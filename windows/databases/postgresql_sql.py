@@ -24,6 +24,10 @@ NAME_BYTES = 63
 """The length of a name in bytes, beyond which PostgreSQL truncates it silently."""
 
 
+_SYSTEM_COLUMNS = frozenset(("tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"))
+"""The columns that every table has. Quoted names in upper case are others."""
+
+
 class PostgreSQLSql(Server):
     """A database whose statements are written for PostgreSQL."""
 
@@ -41,6 +45,17 @@ def _name(name: exp.Expr, _: PostgreSQLSql) -> exp.Expr:
     if len(name.name.encode()) <= NAME_BYTES:
         return name
     raise Refused(f"PostgreSQL's names have at most {NAME_BYTES} bytes: give {name.name!r} a shorter one with AS")
+
+
+def _created(create: exp.Expr, _: PostgreSQLSql) -> exp.Expr:
+    """Refuses a table whose columns have the names of system columns."""
+    made = create.this.expressions if create.expression is None else create.expression.selects
+    for name in (column.alias_or_name for column in made):
+        if name in _SYSTEM_COLUMNS:
+            raise Refused(
+                f"every table of PostgreSQL has a column {name!r} of its own: rename yours, in a query with AS"
+            )
+    return create
 
 
 def _literal(literal: exp.Expr, _: PostgreSQLSql) -> exp.Expr:
@@ -101,7 +116,7 @@ def _like(like: exp.Expr, database: PostgreSQLSql) -> exp.Expr:
 _CHANGES: dict[type[exp.Expr], Callable[[Any, PostgreSQLSql], exp.Expr]] = {
     exp.Identifier: _name, exp.Literal: _literal, exp.DataType: _type, exp.Avg: _averaged, exp.Round: _rounded,
     exp.Min: _least, exp.Like: _like, exp.FirstValue: _valued, exp.LastValue: _valued,
-    exp.AnonymousAggFunc: _aggregated,
+    exp.AnonymousAggFunc: _aggregated, exp.Create: _created,
 }  # fmt: skip
 
 

@@ -6,6 +6,7 @@ import contextlib
 import datetime
 import functools
 import math
+import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -46,6 +47,17 @@ MAX_DEPTH = 8
 """The depth of sub-queries up to which a statement is not flattened: SQLite's parser has a stack of 100 entries."""
 
 
+_IN_QUOTES = re.compile(r"""'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/|"((?:[^"]|"")+)\"""", re.DOTALL)
+"""Texts, comments, and names in double quotes."""
+
+
+def _in_backquotes(token: re.Match[str]) -> str:
+    if token[1] is None:
+        return token[0]
+    name = token[1].replace('""', '"').replace("`", "``")
+    return f"`{name}`"
+
+
 class SQLite(SQLiteDecimals, SQLiteJson, SQLiteTimes, Alchemy):
     """SQLite, the fastest back end for single events."""
 
@@ -79,6 +91,15 @@ class SQLite(SQLiteDecimals, SQLiteJson, SQLiteTimes, Alchemy):
         if engine.url.database not in (None, "", ":memory:"):
             ((patience,),) = self.fetch("PRAGMA busy_timeout")
             self.execute(f"PRAGMA busy_timeout = {max(int(patience), BUSY_TIMEOUT)}")
+
+    def prepare(self, sql: str) -> None:
+        """An unknown name in double quotes is a text to SQLite; in backquotes it is refused, as on other databases."""
+        super().prepare(_IN_QUOTES.sub(_in_backquotes, sql))
+
+    def columns_of(self, sql: str) -> list[str]:
+        if '"' in sql:
+            self.prepare(sql)
+        return super().columns_of(sql)
 
     @property
     def is_durable(self) -> bool:

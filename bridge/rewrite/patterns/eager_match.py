@@ -38,7 +38,7 @@ from bridge.rewrite.patterns.tables import (
     typed,
     with_neighbours,
 )
-from bridge.rewrite.plan import Insert, Operator, Purge
+from bridge.rewrite.plan import Insert, Operator, Probe, Purge
 from bridge.rewrite.state_tables import add_table
 from bridge.rewrite.stored_state import StoredState, StoredTable
 from nfa.pattern import groups
@@ -279,7 +279,7 @@ class _EagerMatchPlan:
         shape = shape_of_results({measure.alias: typed(measure.this) for measure in self.clause.measures}).from_(rows)
         add_results(self.operator, self.results, shape, timed=self.node.interval is not None)
         add_table(self.operator, self.current, shape)
-        self.operator.probes += probes(self.clause, rows)
+        self.operator.probes += map(Probe, probes(self.clause, rows))
 
     # The machine --------------------------------------------------------------------------------------------------------
 

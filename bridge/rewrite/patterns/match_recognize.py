@@ -38,7 +38,7 @@ from bridge.rewrite.patterns.tables import (
     with_neighbours,
     with_placeholders,
 )
-from bridge.rewrite.plan import Insert, Operator, Purge
+from bridge.rewrite.plan import Insert, Operator, Probe, Purge
 from bridge.rewrite.state_tables import add_table
 from bridge.rewrite.stored_state import StoredState, StoredTable
 from nfa.pattern import rows_before
@@ -156,7 +156,7 @@ class _MatchRecognizePlan:
         by = shifts(values)
         behind, ahead = self._rows_behind(expressions), max([0, *by])
         self._add_results()
-        self.operator.probes += probes(self.clause, table(self.rows))
+        self.operator.probes += map(Probe, probes(self.clause, table(self.rows)))
         program = program_of(self.clause)
         task = LiveTask(self.clause, self.conditions, program, self.measures, expressions, self.fields, behind)
         is_late = self.network.settings.is_replay and not database.temporary_views and can_run_in_bulk(task, ahead)

@@ -11,7 +11,7 @@ from bridge.check.types import UNKNOWN, type_of
 from bridge.query.scripts import IntoTable, ReadSQL, UpdateSQL
 from bridge.rewrite.flow import Flow, Need, Selection
 from bridge.rewrite.network import Network, rewrite
-from bridge.rewrite.plan import Operator, OutputInsert, Purge
+from bridge.rewrite.plan import Operator, OutputInsert, Probe, Purge
 from bridge.rewrite.state_tables import add_table, ago
 from bridge.stores import statement
 from bridge.stores.check import RESULT_ID, RESULT_NUMBER
@@ -45,6 +45,7 @@ def _(node: ReadSQL, network: Network, need: Need) -> Flow:
         below = network.rewrite(node.input, Need.ARRIVALS)
         if node.store is None and node.cache is None and statement.joins(sql, node.left):
             operator.notes.append("one statement for all rows")
+            operator.probes.append(Probe(statement.without_values(sql), node.place))
             operator.result = _joined(node, sql, below, network)
         else:
             _read_by_calls(node, sql, below, network, operator)
@@ -179,11 +180,11 @@ def _read_by_calls(node: ReadSQL, sql: statement.Sql, below: Flow, network: Netw
     operator.inboxes.append(found)
     database = network.database
     if node.store is None:
-        operator.probes.append(statement.without_values(sql))
+        operator.probes.append(Probe(statement.without_values(sql), node.place))
     else:
         add_table(operator, waiting, _rows(node, below))
         network.outbox.prepare()
-        network.stores.find(node.store).prepare(sql)
+        network.stores.find(node.store).prepare(sql, node.place)
     cache = None
     if node.cache is not None:
         cache = network.name("cache", node)
@@ -236,7 +237,7 @@ def _updated(node: UpdateSQL, below: Flow, network: Network, operator: Operator)
     database = network.database
     sql = statement.update(node.statement, database)
     text, order = database.parameterize(sql.tree, sql.count)
-    operator.probes.append(statement.without_values(sql))
+    operator.probes.append(Probe(statement.without_values(sql), node.place))
     ids = tuple(place for place, parameter in enumerate(node.parameters) if _is_id(parameter, below))
     counted = None
     if node.changed is None:
@@ -274,7 +275,7 @@ def _posted(node: UpdateSQL, below: Flow, network: Network, operator: Operator) 
 
     network.outbox.prepare()
     store = network.stores.find(node.store or "")
-    store.prepare(statement.update(node.statement, network.store(node.store)))
+    store.prepare(statement.update(node.statement, network.store(node.store)), node.place)
     kinds = network.types(node.input)
     ids = tuple(place for place, parameter in enumerate(node.parameters) if _is_id(parameter, below))
     decoders = [network.database.decoder(_kind(parameter, kinds)) for parameter in node.parameters]

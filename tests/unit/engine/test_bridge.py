@@ -246,7 +246,7 @@ def test_what_cannot_be_a_name_is_refused(cep: Bridge, name: Any) -> None:
 NAMES = [
     'x"; DROP TABLE y', "it's", "two words", " lead", "select", "group", "null", "Größe", "日本", "𝄞", "a.b", "a%s", "a?",
     ":a", "$1", "{x}", "back\\slash", "new\nline", "tab\t", "n" * 300, "_", "-", "--", "/*", "w", "t", "x[a: INTEGER]",
-    "\u202e", "e\u0301", "_id", "cep_clock", "now", "before",
+    "\u202e", "e\u0301", "_id", "cep_clock", "now", "before", "ctid",
 ]  # fmt: skip
 
 
@@ -291,7 +291,7 @@ def test_a_join_without_a_window_is_pointed_at(cep: Bridge, language: str, marke
 
 
 NO_NAMES = {
-    "postgres": [name for name in NAMES if len(name.encode()) > 60],
+    "postgres": [name for name in NAMES if len(name.encode()) > 60 or name == "ctid"],
     "mariadb": [name for name in NAMES if len(name) > 60 or name != name.strip() or max(name) > "\uffff"],
 }
 
@@ -304,7 +304,7 @@ def test_any_text_is_a_name(cep: Bridge, name: str) -> None:
     A database that has no such name refuses it.
     """
     if name in NO_NAMES.get(cep.database.dialect, ()):
-        with pytest.raises(bridge.DatabaseError, match=r"names? .*have at most"):
+        with pytest.raises(bridge.DatabaseError, match=r"names? .*have at most|every table .* has a column"):
             cep.register_stream(name, {name: "INTEGER", "other": "INTEGER"})
         assert tables(cep) == {"cep_clock"}
         return

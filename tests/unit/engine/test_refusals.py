@@ -43,6 +43,17 @@ def test_a_name_that_only_the_database_knows_is_refused_at_creation(what: str, d
         cep.push_event("s", [1], 1)
 
 
+def test_a_name_in_double_quotes_is_never_a_text(database: Any) -> None:
+    """SQLite by itself takes an unknown one for a text."""
+    with database.connect() as cep:
+        cep.database.execute("CREATE TABLE bills (a INTEGER, b VARCHAR(9))")
+        with pytest.raises(
+            bridge.QueryError, match=r"double quotes name a column, a text is in single quotes: 'x'.*column 30"
+        ):
+            cep.query('SELECT a FROM bills WHERE b=("x")')
+        assert cep.query("""SELECT 'it is "x"' AS "a""b", "a" FROM bills""").columns == ('a"b', "a")
+
+
 TEXTS = {
     "COUNT without an argument": ("SELECT COUNT() AS n FROM s WINDOW(ROWS 2)", r"COUNT\(\) has no argument.*column 8"),
     "two conditions after START": ("SELECT v FROM s WINDOW(START v > 1, v < 3 STOP v = 2)", "a condition is expected.*column 30"),

@@ -908,6 +908,21 @@ def test_a_signal_handler_may_stop_a_run_in_the_same_thread(shop: Shop) -> None:
             signal.signal(signal.SIGALRM, before)
 
 
+@pytest.mark.parametrize("way", ["threads", "asyncio"])
+def test_a_run_without_tables_says_so(way: str, caplog: pytest.LogCaptureFixture) -> None:
+    async def with_asyncio() -> None:
+        async with bridge.aio.connect("sqlite://") as cep:
+            await asyncio.gather(cep.run(), cep.stop())
+
+    if way == "asyncio":
+        asyncio.run(asyncio.wait_for(with_asyncio(), 60))
+    else:
+        with bridge.connect("sqlite://") as cep:
+            threading.Timer(0.05, cep.stop).start()
+            cep.run()
+    assert "no stream reads a table, so run waits for stop()" in caplog.text
+
+
 def test_a_listener_whose_connection_is_lost_is_closed() -> None:
     class Lost:
         closed = 0

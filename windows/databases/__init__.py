@@ -61,17 +61,40 @@ def dialect_of(target: Any) -> str:
         return target.dialect
     if _is_duckdb(target):
         return "duckdb"
-    import sqlalchemy as sa
     from sqlglot import Dialect
 
     from windows.databases.alchemy import DIALECTS
 
-    try:
-        name = target.dialect.name if isinstance(target, sa.Engine) else sa.make_url(target).get_backend_name()
-        found = str(getattr(_class_of(name), "dialect", DIALECTS.get(name, name)))
-    except (sa.exc.ArgumentError, ValueError, ImportError):
-        return "duckdb"
+    name = _backend(target)
+    found = str(getattr(class_of(target), "dialect", DIALECTS.get(name, name)))
     return found if Dialect.get(found) else "duckdb"
+
+
+def class_of(target: Any) -> type[Database] | None:
+    """The class of a database that is not opened; None if a URL names no database, or a driver is missing.
+
+    >>> class_of("sqlite:///app.db"), class_of("app.db")
+    (<class 'windows.databases.sqlite.SQLite'>, None)
+    """
+    if _is_duckdb(target):
+        from windows.databases.duckdb import DuckDB
+
+        return DuckDB
+    try:
+        name = _backend(target)
+        return _class_named(name) if name else None
+    except ImportError:
+        return None
+
+
+def _backend(target: Any) -> str:
+    """SQLAlchemy's name of a database; "" if a URL names none."""
+    import sqlalchemy as sa
+
+    try:
+        return target.dialect.name if isinstance(target, sa.Engine) else sa.make_url(target).get_backend_name()
+    except (sa.exc.ArgumentError, ValueError):
+        return ""
 
 
 def _is_duckdb(target: Any) -> bool:
@@ -92,15 +115,15 @@ def _alchemy(target: Any) -> Database:
         signs = "" if isinstance(error, sa.exc.ArgumentError) else _SIGNS
         hint = scheme_hint(str(target)) or f"{hidden(error, target)}{signs} ({EXAMPLES})"
         raise Refused(hint, without_password(target)) from None
-    return _class_of(engine.dialect.name)(engine)
+    return _class_named(engine.dialect.name)(engine)
 
 
-def _class_of(name: str) -> type[Alchemy]:
+def _class_named(name: str) -> type[Alchemy]:
     """The class of a database by SQLAlchemy's name for it, defined in the file `windows/databases/<name>.py`.
 
     If there is none: the class that assumes nothing but standard SQL.
 
-    >>> [_class_of(name).__name__ for name in ("sqlite", "oracle", "duckdb")]
+    >>> [_class_named(name).__name__ for name in ("sqlite", "oracle", "duckdb")]
     ['SQLite', 'Alchemy', 'Alchemy']
     """
     from windows.databases.alchemy import Alchemy

@@ -8,7 +8,7 @@ import functools
 import math
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, cast
 
@@ -18,6 +18,7 @@ from sqlglot import exp
 from windows.databases.alchemy import Alchemy, decimal_of
 from windows.databases.base import LOCK_TIMEOUT, NESTED_LOOP, Convert
 from windows.databases.own_types import OwnType
+from windows.databases.pure_functions import SQLITE, names
 from windows.databases.python_aggregates import PythonAggregate, deviation_in_two_passes
 from windows.databases.refused import OtherBridge, Refused
 from windows.databases.sqlite_functions import create_functions
@@ -68,6 +69,13 @@ class SQLite(SQLiteDecimals, SQLiteJson, SQLiteTimes, Alchemy):
     window_per_brief_push: ClassVar[int] = 3
     sums_in_64_bits: ClassVar[bool] = True
     pane_sizes: ClassVar[tuple[int, ...]] = (64, 4_096, 262_144)
+    has_schemas: ClassVar[bool] = False
+    in_memory_url: ClassVar[str | None] = "sqlite://"
+    version_query: ClassVar[str] = "SELECT sqlite_version()"
+    pure_functions: ClassVar[Collection[str]] = SQLITE
+    growing_functions: ClassVar[Collection[str]] = names("format printf")
+    stops_regexp: ClassVar[bool] = False  # Python's, which `create_functions` adds
+    in_reads_tables: ClassVar[bool] = True
 
     def __init__(self, engine: sa.Engine) -> None:
         super().__init__(engine)
@@ -178,6 +186,10 @@ class SQLite(SQLiteDecimals, SQLiteJson, SQLiteTimes, Alchemy):
         if is_nested(attribute.type):
             return super().column_type(attribute)
         return "NUMERIC" if sizes else _AFFINITY.get(attribute.type, "INTEGER")
+
+    def declared_type(self, attribute: Attribute) -> str:
+        """SQLite stores the name of any type, and `relation` reads it."""
+        return attribute.type
 
     def encoder(self, attribute: Attribute) -> Convert | None:
         if attribute.type == "DOUBLE":

@@ -76,10 +76,14 @@ def class_of(target: Any) -> type[Database] | None:
     >>> class_of("sqlite:///app.db"), class_of("app.db")
     (<class 'windows.databases.sqlite.SQLite'>, None)
     """
-    if _is_duckdb(target):
-        from windows.databases.duckdb import DuckDB
+    if not _is_duckdb(target):
+        return _alchemy_class(target)
+    from windows.databases.duckdb import DuckDB
 
-        return DuckDB
+    return DuckDB
+
+
+def _alchemy_class(target: Any) -> type[Alchemy] | None:
     try:
         name = _backend(target)
         return _class_named(name) if name else None
@@ -135,25 +139,13 @@ def _class_named(name: str) -> type[Alchemy]:
     return next((each for each in defined if issubclass(each, Alchemy) and each.__module__ == module), Alchemy)
 
 
-SQLITE_STATEMENTS = 2_000
-"""Prepared statements that a connection to SQLite keeps: about 45 kB each. With Python's 128, some hundred queries would have
-their statements prepared again for every event."""
-
-
 def _engine(url: sa.URL) -> sa.Engine:
-    """The engine of a URL.
-
-    A SQLite connection may be used by any thread, as the bridge admits one at a time. A password among the parameters would be
-    shown by `repr`, unlike one in its place.
-    """
+    """The engine of a URL. A password among the parameters would be shown by `repr`, unlike one in its place."""
     import sqlalchemy as sa
 
     if "@" in (url.host or ""):
         raise ValueError("the name of the host has the sign @")
     for name in {"password", "passwd"} & set(url.query):
         url = url.set(password=str(url.query[name])).difference_update_query([name])
-    if url.get_backend_name() != "sqlite":
-        return sa.create_engine(url)
-    prepared = {"cached_statements": SQLITE_STATEMENTS} if url.drivername in ("sqlite", "sqlite+pysqlite") else {}
-    pool = sa.StaticPool if url.database in (None, "", ":memory:") else sa.NullPool
-    return sa.create_engine(url, poolclass=pool, connect_args={"check_same_thread": False, **prepared})
+    kind = _alchemy_class(url)
+    return sa.create_engine(url, **({} if kind is None else kind.engine_options(url)))

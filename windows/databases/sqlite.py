@@ -43,6 +43,10 @@ _WINDOW_FUNCTIONS = {
 BUSY_TIMEOUT = 30_000
 """The least milliseconds to wait for other writers of the file: SQLite's lock has no queue, so one may wait long."""
 
+STATEMENT_LIMIT = 2_000
+"""Prepared statements that a connection keeps: about 45 kB each. With Python's 128, some hundred queries would have their
+statements prepared again for every event."""
+
 MAX_DEPTH = 8
 """The depth of sub-queries up to which a statement is not flattened: SQLite's parser has a stack of 100 entries."""
 
@@ -87,6 +91,13 @@ class SQLite(SQLiteDecimals, SQLiteJson, SQLiteTimes, Alchemy):
         if engine.url.database not in (None, "", ":memory:"):
             ((patience,),) = self.fetch("PRAGMA busy_timeout")
             self.execute(f"PRAGMA busy_timeout = {max(int(patience), BUSY_TIMEOUT)}")
+
+    @classmethod
+    def engine_options(cls, url: sa.URL) -> dict[str, Any]:
+        """Any thread may use a connection, as the bridge admits one at a time."""
+        prepared = {"cached_statements": STATEMENT_LIMIT} if url.drivername in ("sqlite", "sqlite+pysqlite") else {}
+        pool = sa.StaticPool if url.database in (None, "", ":memory:") else sa.NullPool
+        return {"poolclass": pool, "connect_args": {"check_same_thread": False, **prepared}}
 
     @property
     def is_durable(self) -> bool:

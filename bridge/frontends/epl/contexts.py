@@ -210,7 +210,7 @@ class ContextSource:
         if (clauses.is_arranged or clauses.distinct) and _is_timed(node, aggregating):
             cursor.fail(
                 "distinct, order by and limit are not supported in a context where time reports results, as those of "
-                "several keys: insert into names them",
+                "several keys: insert these results into a stream, and read that",
                 self.reader.position,
             )
 
@@ -282,7 +282,9 @@ class _Partitioner:
         while isinstance(node, (Filter, Map, Window)):
             node = node.input
         if not isinstance(node, Stream):
-            self.cursor.fail("this is not supported in a context: insert into names its results, before", self.position)
+            self.cursor.fail(
+                "this is not supported in a context: insert its results into a stream before", self.position
+            )
         found = self.context.keyed(node.name)
         if found is None and self.context.label is not None:
             of = self.context.streams[0].stream

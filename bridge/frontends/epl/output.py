@@ -125,8 +125,8 @@ def _check_counting(cursor: Cursor, node: Node, rate: OutputRate) -> None:
         several = base.every_change or base.having is not None or _is_batch(base.input)
     if several:
         cursor.fail(
-            "output every n events is not supported here, as one event may have several results or none: say a time, or "
-            "insert into names the results",
+            "output every n events is not supported here, as one event may have several results or none: give a time, "
+            "or insert the results into a stream, and read that",
             rate.position,
         )
 
@@ -140,8 +140,8 @@ def snapshot(cursor: Cursor, node: Node, rate: OutputRate, aggregating: bool, al
     is_content = isinstance(base, Stream) or (isinstance(base, Window) and not base.extent.jumps)
     if not is_content and not (isinstance(base, Correlate) and is_plain_join(base) and rate.time is not None):
         cursor.fail(
-            f"output {rate.kind} is not supported here: of a stream with a window that is not a batch it is, and every so "
-            "long of an inner join of such windows",
+            f"output {rate.kind} is not supported here, but over a stream with a window that is not a batch; over an inner "
+            "join of such windows, with a time",
             rate.position,
         )
     if aggregating and isinstance(base, Stream):
@@ -172,7 +172,8 @@ def single_events(
         node = at_rate(cursor, node, clauses.rate, keys=keys, condition=having)
     if marked and (clauses.distinct or clauses.limit is not None):
         cursor.fail(
-            "irstream with distinct or limit is not supported: insert into names the results", position_of(columns[0])
+            "irstream with distinct or limit is not supported: insert the results into a stream",
+            position_of(columns[0]),
         )
     if clauses.is_arranged and not clauses.distinct:
         order = tuple(

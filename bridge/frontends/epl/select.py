@@ -93,8 +93,8 @@ def _selected(cursor: Cursor, by: Item | None, within: Context | None) -> Node:
         node = dataclasses.replace(node, condition=all_of(on) if on else None)
     if which in ("RSTREAM", "IRSTREAM") and (subqueries.calls or priors.calls or variables_of((*columns, *where))):
         cursor.fail(
-            f"{which.lower()} with a sub-query, prev, prior or a variable that changes is not supported: insert into names "
-            "these",
+            f"{which.lower()} with a sub-query, prev, prior or a variable that changes is not supported: insert "
+            "these into a stream, and read that",
             position,
         )
     if first and where:
@@ -139,10 +139,10 @@ def _source(cursor: Cursor, joins: Joins) -> tuple[Node, Qualifiers]:
         if cursor.word() != "MATCH_RECOGNIZE":
             return node, Qualifiers(alias, tags)
         if tags:
-            cursor.fail("match_recognize reads a stream: insert into names a pattern's results", position)
+            cursor.fail("match_recognize reads a stream: insert a pattern's results into one", position)
         return match_recognize(cursor, alias)(node), Qualifiers(None, ())
     if cursor.word() == "MATCH_RECOGNIZE":
-        cursor.fail("match_recognize reads one stream: insert into names a join's results")
+        cursor.fail("match_recognize reads one stream: insert a join's results into one")
     return correlated(cursor, joins), scope_of(joins)
 
 
@@ -172,7 +172,10 @@ def _projected(
     refuse_next(cursor)
     changing = variables_of((*columns, *having))
     if clauses.rate is not None and changing:
-        cursor.fail("output with a variable that changes is not supported: insert into names it", clauses.rate.position)
+        cursor.fail(
+            "output with a variable that changes is not supported: insert its values into a stream",
+            clauses.rate.position,
+        )
     aggregating = grouped or any(column.find(exp.AggFunc) for column in (*columns, *having))
     context.check_output(node, clauses, aggregating)
     if clauses.rate is not None and clauses.rate.kind == "snapshot":
@@ -286,7 +289,7 @@ def _refuse_lookups(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], p
     if any(one.name.startswith((*_LATER, EACH, CURRENT)) for one in _columns_in(columns)):
         cursor.fail(
             "a sub-query, a method on a list, prev, prior or a variable that changes beside aggregates is not supported: "
-            "insert into names it",
+            "insert it into a stream, and read that",
             position,
         )
 

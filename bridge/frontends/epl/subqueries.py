@@ -136,7 +136,7 @@ class Subqueries:
         cursor.expect("FROM")
         alias, source, at, _ = item(cursor)
         if isinstance(source, TemporalMatch):
-            cursor.fail("a sub-query reads a stream: insert into names a pattern's results", at)
+            cursor.fail("a sub-query reads a stream: insert a pattern's results into one", at)
         is_window = isinstance(source, Window) and not source.extent.jumps
         if not is_window and not isinstance(source, Stream):  # it may be a named window
             cursor.fail("a sub-query wants a window: write #keepall for all events, or #time(…), #length(…)", at)
@@ -144,7 +144,7 @@ class Subqueries:
         if cursor.take("WHERE"):
             condition = epl_scalars.single_expression(cursor, cursor.until(STOPS), "a condition")
         if cursor.word() != ")":
-            cursor.fail("a sub-query is select … from one stream where …: insert into names all else")
+            cursor.fail("a sub-query is select … from one stream where …: insert the results of others into a stream")
         if kind == "exists" and any(column.find(exp.AggFunc) for column in columns):
             columns = (_HAS_ROW,)
         elif kind == "exists":

@@ -110,7 +110,9 @@ def on_set(cursor: Cursor, by: Item, start: int) -> OnSet:
         name = cursor.name("a variable")
         cursor.at += 1
         if cursor.word() == "(" and cursor.word(1) == "SELECT":
-            cursor.fail("a sub-query is not supported here: insert into names what it finds")
+            cursor.fail(
+                "a sub-query is not supported here: insert its results into a stream, and set the variable on its events"
+            )
         value = epl_scalars.single_expression(cursor, cursor.until((",",)), "a value")
         settings.append((cursor.variables[name.lower()].name, resolve(cursor, [value], names)[0]))
         if not cursor.take(","):
@@ -222,14 +224,12 @@ class SplitColumns:
         """Splits the list of columns and HAVING."""
         if clauses.is_arranged or clauses.distinct:
             cursor.fail(
-                "a variable that changes beside aggregates in an order, or each once, is not supported: insert into names "
-                "the results",
+                "a variable that changes beside aggregates in an order, or each once, is not supported: insert the "
+                "results into a stream, and read that",
                 at,
             )
         if any(variables_in(call) for one in (*columns, *having) for call in one.find_all(exp.AggFunc)):
-            cursor.fail(
-                "an aggregate of a variable that changes is not supported: insert into names what is aggregated", at
-            )
+            cursor.fail("an aggregate of a variable that changes is not supported: insert its values into a stream", at)
         aliases = {one.alias.lower(): one.this for one in columns if isinstance(one, exp.Alias)}
         found: dict[exp.Expr, str] = {}
 

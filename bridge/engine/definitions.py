@@ -148,7 +148,7 @@ class Definitions(Access):
     ) -> None:
         runner = self._runner
         redefinition = Redefinition(runner, self._pushes.calls.named)
-        if isinstance(name, str) and redefinition.is_made(call):
+        if isinstance(name, str) and redefinition.exists(call):
             return
         if isinstance(definition, StateTable):  # a table has a name of its own
             if self._catalogue.trust is not None:

@@ -34,7 +34,7 @@ class LateEvents:
         self._name = runner.database.own_name(LATE_EVENTS)
         self._is_made = False
 
-    def make(self) -> None:
+    def create(self) -> None:
         """Creates the table, or adds the columns that a table of an earlier version lacks. Not inside a transaction."""
         if self._is_made:
             return

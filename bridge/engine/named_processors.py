@@ -98,7 +98,7 @@ class NamedProcessors:
         """Has results stored, from now on, until the processor of this name has received or fetched them."""
         stored = self._stored.get(entry.name.lower())
         if stored is None or name not in stored.positions:
-            self._table.make()
+            self._table.create()
             self._begin(stored or self._store(entry), name)
 
     def unsubscribe(self, query: str, name: str) -> None:

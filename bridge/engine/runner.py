@@ -366,7 +366,7 @@ class Runner(SmallPushes):
             self._tables.left.clear()
             self._housekeeping.measure()
         self.resume(now, seq)
-        self.catalogue.outbox.find()
+        self.catalogue.outbox.resume()
         if journal:
             self._push_again(journal)
 

@@ -106,7 +106,7 @@ ANSWERS_WITHIN = 10.0
 
 
 class Target:
-    """The target of results.
+    """The target of a webhook.
 
     >>> print(Target("https://example.org:8443/hook?kind=alert"))
     https://example.org:8443/hook?kind=alert

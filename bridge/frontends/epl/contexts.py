@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from bridge.errors import nearest
 from bridge.frontends.cursor import Cursor
-from bridge.frontends.epl import expressions as epl_scalars
+from bridge.frontends.epl import expressions as epl_expressions
 from bridge.frontends.epl.clauses import Context, OutputClauses, StreamKeys
 from bridge.frontends.epl.context_keys import QUALIFIER, key_measures, key_name, keys_of_matches, reads_keys
 from bridge.frontends.epl.expressions import event_filter
@@ -82,7 +82,7 @@ def _categories(cursor: Cursor, name: str) -> Context:
     while True:
         if not cursor.take("GROUP BY"):
             cursor.expect("GROUP", " (group by a condition as a name)")
-        condition = epl_scalars.single_expression(cursor, cursor.until(("AS", ",")), "a condition")
+        condition = epl_expressions.single_expression(cursor, cursor.until(("AS", ",")), "a condition")
         cursor.expect("AS", " (a name for the category)")
         position = cursor.position
         label = cursor.name("a name for the category")
@@ -101,7 +101,7 @@ def _categories(cursor: Cursor, name: str) -> Context:
 def _stream_keys(cursor: Cursor) -> StreamKeys:
     """`k and j from S(v > 1) as s`."""
     region = cursor.until(("FROM",))
-    listed = epl_scalars.expression_list(cursor, region, "a key")
+    listed = epl_expressions.expression_list(cursor, region, "a key")
     keys = [part for one in listed for part in conjuncts(one)]
     for key in keys:
         if not isinstance(key, exp.Column):

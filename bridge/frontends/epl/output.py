@@ -8,11 +8,16 @@ import re
 from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor
-from bridge.frontends.epl import expressions as epl_scalars
+from bridge.frontends.epl import expressions as epl_expressions
 from bridge.frontends.epl.clauses import OutputClauses, OutputRate
 from bridge.frontends.epl.cursor import period, whole
-from bridge.frontends.epl.istream_rstream import at_interval, filtered, has_both_streams, reports_expiry
-from bridge.frontends.epl.istream_rstream import newest_first as newest_first
+from bridge.frontends.epl.istream_rstream import (
+    at_interval,
+    filtered,
+    has_both_streams,
+    newest_first,
+    reports_expiry,
+)
 from bridge.frontends.epl.named_windows import is_per_event
 from bridge.frontends.expressions import Qualifiers, position_of, resolve
 from bridge.query.epl_columns import Enumeration, PreviousRow, SubqueryColumn
@@ -52,7 +57,9 @@ def _order(cursor: Cursor, names: Qualifiers) -> tuple[exp.Ordered, ...]:
     terms = []
     while True:
         region = cursor.until((",", "ASC", "DESC", "LIMIT"))
-        (this,) = resolve(cursor, [epl_scalars.single_expression(cursor, region, "an expression to order by")], names)
+        (this,) = resolve(
+            cursor, [epl_expressions.single_expression(cursor, region, "an expression to order by")], names
+        )
         descending = cursor.take("DESC")
         cursor.take("ASC")
         terms.append(exp.Ordered(this=this, desc=descending))

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor, Region
-from bridge.frontends.epl import expressions as epl_scalars
+from bridge.frontends.epl import expressions as epl_expressions
 from bridge.frontends.epl.aggregates import (
     AggregateRequest,
     aggregate_over,
@@ -163,7 +163,7 @@ def _projected(
         cursor.fail(f"{cursor.word().lower()} is not supported: a statement for each list of columns")
     if grouped:
         listed = resolve(
-            cursor, epl_scalars.expression_list(cursor, cursor.until(STOPS), "a column to group by"), names
+            cursor, epl_expressions.expression_list(cursor, cursor.until(STOPS), "a column to group by"), names
         )
         keys += tuple(key for key in listed if key not in keys)
     position = cursor.position

@@ -56,7 +56,7 @@ class LateEvents:
         reasons = {
             LATE: f"{milliseconds} ms before the watermark (lateness {self._lateness} ms)",
             AHEAD: f"{milliseconds} ms ahead (max_ahead {stream.rules.max_ahead} ms)",
-            DUPLICATE: "an event of this id is in",
+            DUPLICATE: "an event with this id was pushed before",
             WRONG: problem,
         }
         payload = dict(zip(stream.schema.names, values, strict=True))

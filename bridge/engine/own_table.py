@@ -51,6 +51,6 @@ class OwnTable:
     def _equations(self, columns: Iterable[str]) -> list[str]:
         return [f"{self.quoted(column)} = {self._runner.database.placeholder}" for column in columns]
 
-    def quoted(self, column: str) -> str:
-        """A column, quoted as in the database's SQL."""
-        return self._runner.database.quoted(column)
+    def quoted(self, name: str) -> str:
+        """A name, quoted as in the database's SQL."""
+        return self._runner.database.quoted(name)

@@ -9,7 +9,7 @@ import pathlib
 import random
 import types
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -274,7 +274,7 @@ def check_replay(case: Case, database: Database, request: pytest.FixtureRequest,
     with contextlib.closing(database.connect(Settings(bulk_events=2))) as cep:
         with session_of(cep).of_replay():
             prepare(cep, case)
-        check_results(case, drive, results_of(cep, case, drive))
+        check_results(case, [(drive, results_of(cep, case, drive))])
 
 
 sqlite = one_of([each for each in DATABASES if each.name == "sqlite"])
@@ -348,15 +348,19 @@ def check(case: Case, database: Database, request: pytest.FixtureRequest, *drive
         for drive in drives:
             check_refusal(case, database, drive)
         return
-    for drive, results in run(case, database, *drives):
-        check_results(case, drive, results)
+    check_results(case, run(case, database, *drives))
 
 
-def check_results(case: Case, drive: str, results: Mapping[str, list[Any]]) -> None:
-    """Fails where the results are not those that the case expects."""
-    for name, actual in results.items():
-        if not agree(case.expect[name], actual):
-            pytest.fail(f"{drive}: {report(case, name, actual)}", pytrace=False)
+def check_results(case: Case, found: Iterable[tuple[str, Mapping[str, list[Any]]]]) -> None:
+    """Fails with all ways to push whose results are not those that the case expects."""
+    wrong = [
+        f"{drive}: {report(case, name, actual)}"
+        for drive, results in found
+        for name, actual in results.items()
+        if not agree(case.expect[name], actual)
+    ]
+    if wrong:
+        pytest.fail("\n\n".join(wrong), pytrace=False)
 
 
 def check_refusal(case: Case, database: Database, drive: str) -> None:

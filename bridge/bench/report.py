@@ -18,9 +18,6 @@ PACKAGES = ("cep-bridge", "duckdb", "sqlalchemy", "sqlglot", "pyarrow", "numpy")
 Cell = Callable[[Measurement | None, Measurement | None], str]
 """The text for a measurement next to the baseline's, in a table."""
 
-VERSIONS = {"sqlite": "SELECT sqlite_version()"}
-"""The query for the version of a database, if it is not `SELECT version()`."""
-
 
 def machine(databases: Iterable[str] = ()) -> dict[str, Any]:
     """Processor, cores, memory, system, and versions of packages and of databases.
@@ -70,7 +67,7 @@ def _memory() -> str | None:
 def _database(url: str) -> str:
     database = open_database(url)
     try:
-        ((version, *_),) = database.fetch(VERSIONS.get(database.dialect, "SELECT version()"))
+        ((version, *_),) = database.fetch(database.version_query)
         return f"{database.dialect} {version}"
     finally:
         database.close()

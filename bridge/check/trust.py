@@ -12,10 +12,11 @@ from typing import Any, NoReturn
 
 from sqlglot import exp
 
-from bridge.check.pure_functions import BARE_NAMES, GROWING, GROWING_NODES, NODES, ROWS, SYNTAX, functions_of
+from bridge.check.allowed_syntax import BARE_NAMES, GROWING_NODES, NODES, ROWS, SYNTAX
 from bridge.errors import QueryError, source_words
 from bridge.query.epl_state import Change, ChangedWindow, ChangeTable, SetVariables
 from bridge.query.scripts import IntoTable, ReadSQL, UpdateSQL
+from windows.databases import Database
 
 _WRITES = {
     UpdateSQL: "UPDATE", IntoTable: "INTO TABLE", Change: "a change of rows", ChangeTable: "a change of a table",
@@ -31,7 +32,8 @@ _OUT = "leave it out, or have someone run it who is trusted, without untrusted=T
 class Trust:
     """The bounds of an untrusted query: the database's functions, and `tables`, the further tables that it may read.
 
-    >>> trust = Trust("duckdb", ["orders"])
+    >>> from windows.databases import open_database
+    >>> trust = Trust(open_database("duckdb://"), ["orders"])
     >>> trust.check(exp.maybe_parse("UPPER(name) || 'x'"))
     >>> trust.check(exp.maybe_parse("getenv('HOME')"))
     Traceback (most recent call last):
@@ -39,7 +41,7 @@ class Trust:
 arguments are; leave it out, or have someone run it who is trusted, without untrusted=True
     """
 
-    dialect: str
+    database: Database
     tables: Sequence[str] = ()
     is_limited: bool = False
     """Whether time and memory are limited, so that results may grow with a number."""
@@ -58,7 +60,7 @@ arguments are; leave it out, or have someone run it who is trusted, without untr
                 self._check_function(node)
             else:
                 _check_syntax(node)
-                if self.dialect == "sqlite" and isinstance(node, exp.In) and node.args.get("field"):
+                if self.database.in_reads_tables and isinstance(node, exp.In) and node.args.get("field"):
                     _refuse("IN with a table", ["IN"], "write IN (SELECT …)")
 
     def _check_function(self, call: exp.Func) -> None:
@@ -68,13 +70,13 @@ arguments are; leave it out, or have someone run it who is trusted, without untr
         name, kind = (call.name.lower() if named else ""), type(call).__name__
         if isinstance(call.parent, _SOURCES) and ((name or kind.lower()) not in ROWS or call.parent.args.get("db")):
             _refuse(f"the function {_name(call)} in FROM", _words(call), _OUT)
-        if self.dialect == "sqlite" and kind in ("RegexpLike", "RegexpILike"):
-            _refuse("REGEXP, whose time nothing limits on SQLite,", ["REGEXP"], "use LIKE or GLOB")
-        if (name in GROWING.get(self.dialect, ())) or kind in GROWING_NODES:
+        if not self.database.stops_regexp and kind in ("RegexpLike", "RegexpILike"):
+            _refuse(f"REGEXP, whose time nothing limits on {self.database.title},", ["REGEXP"], "use LIKE or GLOB")
+        if name in self.database.growing_functions or kind in GROWING_NODES:
             if self.is_limited:
                 return
             _refuse(f"the function {_name(call)}, whose result can be of any size,", _words(call), _OUT)
-        if not (name in functions_of(self.dialect) if named else kind in NODES):
+        if not (name in self.database.pure_functions if named else kind in NODES):
             _refuse(
                 f"the function {_name(call)}",
                 _words(call),

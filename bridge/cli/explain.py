@@ -45,10 +45,10 @@ def explain(
         language = options.language_of(queries, language)
         text, selects = options.text_of(queries), list[str]()
         if language == "sql":
-            text, selects = _with_question(queries, options.text_of(schema) if schema else "")
+            text, selects = _split(queries, options.text_of(schema) if schema else "")
         script = (
             ReplayScript({}, {})
-            if selects and not _says_something(text)
+            if selects and not _has_statements(text)
             else options.script_of(queries, text, language, db)
         )
         if schema is not None:
@@ -82,18 +82,15 @@ def _register_tables(cep: bridge.Bridge, script: ReplayScript) -> None:
         session.catalogue.stream_entry(stream.name).source = stream.source
 
 
-def _with_question(path: str, schema: str) -> tuple[str, list[str]]:
-    """The text of a script, with its on-demand query blanked out, and that query.
-
-    One that reads a stream is continuous.
-    """
+def _split(path: str, schema: str) -> tuple[str, list[str]]:
+    """The text of a script with its on-demand query blanked out, and that query. A query over a stream is continuous."""
     from bridge.engine.on_demand.select_text import on_demand_part
 
     text = options.text_of(path)
     start, end = on_demand_part(text)
     if start == end or _streams(text + ";" + schema) & _words(text[start:end]):
         return text, []
-    # In this way, errors in either part tell the line in the file.
+    # Blanks in place of the other part, so that errors have the line in the file.
     script, select = text[:start] + _blank(text[start:end]) + text[end:], _blank(text[:start]) + text[start:end]
     note_script(path, select)
     return script, [select]
@@ -115,7 +112,7 @@ def _words(text: str) -> set[str]:
     return {token.text.upper() for token in Cursor(text).tokens}
 
 
-def _says_something(text: str) -> bool:
+def _has_statements(text: str) -> bool:
     from bridge.frontends.cursor import Cursor, word_of
 
     return any(word_of(token) != ";" for token in Cursor(text).tokens)

@@ -28,7 +28,7 @@ EXAMPLE = "cepbridge watch postgresql+psycopg://cep@localhost/shop alerts.sql --
 @click.option("--webhook", multiple=True, metavar="QUERY=URL",
               help="Send each result of a query by POST, as JSON. Repeatable.")  # fmt: skip
 @click.option("--attempts", type=click.IntRange(1), default=10, show_default=True,
-              help="How often a webhook may refuse a result, which is then in the table dead_letters.")  # fmt: skip
+              help="How often a webhook may refuse a result before it is moved to the table dead_letters.")  # fmt: skip
 @click.option("--notify", multiple=True, metavar="[QUERY=]CHANNEL",
               help="Send results to a channel of PostgreSQL: of one query, or of all that none reads. Repeatable.")  # fmt: skip
 @click.option("--on-error", type=click.Choice(["stop", "skip", "refuse"]), default="stop", show_default=True,

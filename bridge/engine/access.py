@@ -98,7 +98,7 @@ class Access:
         self._pushes.on_reopened = self._watcher.resume
         if self._runner.stored_clock is not None:
             self._resumption = Resumption(self._runner, self._pushes.calls.named)
-            self._go_on_resuming()
+            self._continue_resumption()
 
     @property
     def database(self) -> Database:
@@ -135,7 +135,7 @@ class Access:
             except Refused as error:
                 raise DatabaseError(str(error)) from None
 
-    def _go_on_resuming(self) -> None:
+    def _continue_resumption(self) -> None:
         """Carries out the definitions of the state in the database, up to one that waits for a data store."""
         if self._resumption is not None:
             self._resumption.go_on()

@@ -202,7 +202,8 @@ class QueryEntry:
         """Whether the panes exist for all tables that may have them."""
         return all(operator.is_long for operator in self.operators if operator.row_count is not None)
 
-    def concerned(self, streams: frozenset[str]) -> bool:
+    def runs_at(self, streams: frozenset[str]) -> bool:
+        """Whether a push into these streams may have results."""
         return self.timed or not self.sources.isdisjoint(streams)
 
 

@@ -37,7 +37,7 @@ class ConflictingStreams:
             return self.tables
         names = frozenset(streams)
         if names not in self._known:
-            concerned = [each for each in self._entries.values() if each.timed or not names.isdisjoint(each.sources)]
-            used = (used_tables(each.resolved.node, self._database) for each in concerned)
+            entries = (each for each in self._entries.values() if each.runs_at(names))
+            used = (used_tables(each.resolved.node, self._database) for each in entries)
             self._known[names] = self.tables.intersection(*[frozenset[str]().union(*used)])
         return self._known[names]

@@ -122,7 +122,7 @@ class Definitions(Access):
         policy = check_policy(on_error, limits)
         call = call_of(name, definition, language, self._runner, into, keep).with_options(on_error=policy)
         queries = set(self._catalogue.queries)
-        trust = Trust(self._runner.database.dialect, tables).and_table(into) if untrusted else None
+        trust = Trust(self._runner.database, tables).and_table(into) if untrusted else None
         with self._catalogue.trusting(trust):
             self._create_query(name, definition, call, replace)
         created = self._entries_of(name, set(self._catalogue.queries) - queries)
@@ -148,7 +148,7 @@ class Definitions(Access):
     ) -> None:
         runner = self._runner
         redefinition = Redefinition(runner, self._pushes.calls.named)
-        if isinstance(name, str) and redefinition.is_made(call):
+        if isinstance(name, str) and redefinition.exists(call):
             return
         if isinstance(definition, StateTable):  # a table has a name of its own
             if self._catalogue.trust is not None:

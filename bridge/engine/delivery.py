@@ -78,7 +78,7 @@ def call_all(calls: Sequence[tuple[Callable[[Any], Any], Any]]) -> None:
 def failure(errors: Sequence[Raised]) -> ProcessorError:
     """One error that describes all errors of processors."""
     more = f" and {len(errors) - 1} more" if len(errors) > 1 else ""
-    message = f"{errors[0]}{more} (the events are in, all others ran)"
+    message = f"{errors[0]}{more} (the events were pushed, and all other processors ran)"
     return ProcessorError(message, [each.error for each in errors], [each.processor for each in errors])
 
 

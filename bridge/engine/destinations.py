@@ -71,7 +71,7 @@ class Destinations(Access):
             handle: The handle that `add_output_processor` has returned.
 
         Raises:
-            UnknownName: The processor does not exist, or no longer.
+            UnknownName: The processor does not exist, or was removed.
 
         >>> import bridge
         >>> with bridge.connect() as cep:
@@ -87,7 +87,7 @@ class Destinations(Access):
                 entry.processors.remove(handle)
                 self._runner.results.outdate()
                 return
-        raise UnknownName("this output processor does not exist (any more)")
+        raise UnknownName("this output processor does not exist, or was removed")
 
     @locked
     def add_late_processor(self, function: Callable[[LateEvent], Any]) -> None:
@@ -131,8 +131,8 @@ class Destinations(Access):
         0
         """
         self._catalogue.stores.add(name, target)
-        self._catalogue.outbox.find()
-        self._go_on_resuming()
+        self._catalogue.outbox.resume()
+        self._continue_resumption()
 
     @locked
     def dead_letters(self) -> list[DeadLetter]:

@@ -49,13 +49,13 @@ class EventIds:
     def receipt(self, stream: str, event_id: object, ts: int) -> Receipt:
         """Notes the id of an event, before the transaction of its push."""
         if self._runner.is_durable:
-            self._table.make()
+            self._table.create()
         event = (stream, event_id, ts, self._oldest())
         return Receipt(functools.partial(self.write, *event), functools.partial(self.add, *event))
 
     def write(self, stream: str, event_id: object, ts: int, oldest: int | None) -> None:
         """Stores an id, inside the transaction of its push, and removes the ids before the time `oldest`."""
-        if self._table.is_made:
+        if self._table.exists:
             self._table.insert((ts, self._runner.seq, stream.lower(), str(event_id)))
             if oldest is not None:
                 self._runner.database.execute(
@@ -138,13 +138,13 @@ class SourcePositions:
     def receipt(self, source: str, position: Position, done: int | None = None) -> Receipt:
         """The receipt of a push, or of its first `done` events; made before the transaction that has them."""
         if self._runner.is_durable:
-            self._table.make()
+            self._table.create()
         state = SourceState(position) if done is None else SourceState(self.of(source), position, done)
         return Receipt(functools.partial(self.write, source, state), functools.partial(self.set, source, state))
 
     def write(self, source: str, state: SourceState) -> None:
         """Stores the state of a source, inside the transaction of its push."""
-        if not self._table.is_made:
+        if not self._table.exists:
             return
         values = {"position": json.dumps(state.position), "pending": json.dumps(state.pending), "done": state.done}
         if source in self._known:
@@ -157,7 +157,7 @@ class SourcePositions:
         known = self._known.pop(source, None)
         if known is not None:
             self._runner.restored_by(functools.partial(self.set, source, known))
-        if known is not None and self._table.is_made:
+        if known is not None and self._table.exists:
             self._table.delete(source=source)
 
     def set(self, source: str, state: SourceState) -> None:

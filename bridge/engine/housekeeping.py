@@ -63,7 +63,7 @@ class Housekeeping:
                 found[length] = bool(self._database.fetch(self._tables.text(length)))
             if found[length] != operator.is_long:
                 for made in self._tables.missing(operator).values():
-                    self._tables.make(made)
+                    self._tables.create_planned(made)
                 self._set_long(operator, is_long=found[length])
 
     def _set_long(self, operator: Operator, is_long: bool) -> None:

@@ -225,7 +225,7 @@ class Inspection(Access):
         self, untrusted: bool, tables: Sequence[str], limits: Limits | None
     ) -> tuple[Trust | None, Limits | None]:
         """The bounds of a text: what it may do, and how much it may take."""
-        trust = Trust(self._runner.database.dialect, tables, is_limited=True) if untrusted else None
+        trust = Trust(self._runner.database, tables, is_limited=True) if untrusted else None
         if limits is not None and not isinstance(limits, Limits):
             raise QueryError(f"limits are Limits(seconds, rows, megabytes), not {limits!r}")
         return trust, limits or (Limits() if untrusted else None)

@@ -41,7 +41,7 @@ class Journal:
         with self._plans.transaction():
             if stored is not None and not tables.exist(JOURNAL, stream.name):
                 stored.mark_layout()
-            name = tables.make(JOURNAL, stream.name, ("ts", "seq"))
+            name = tables.create(JOURNAL, stream.name, ("ts", "seq"))
         self._tables[stream.name] = stream, name
 
     def add(self, batch: EventBatch) -> None:

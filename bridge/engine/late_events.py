@@ -34,7 +34,7 @@ class LateEvents:
         self._name = runner.database.own_name(LATE_EVENTS)
         self._is_made = False
 
-    def make(self) -> None:
+    def create(self) -> None:
         """Creates the table, or adds the columns that a table of an earlier version lacks. Not inside a transaction."""
         if self._is_made:
             return
@@ -56,7 +56,7 @@ class LateEvents:
         reasons = {
             LATE: f"{milliseconds} ms before the watermark (lateness {self._lateness} ms)",
             AHEAD: f"{milliseconds} ms ahead (max_ahead {stream.rules.max_ahead} ms)",
-            DUPLICATE: "an event of this id is in",
+            DUPLICATE: "an event with this id was pushed before",
             WRONG: problem,
         }
         payload = dict(zip(stream.schema.names, values, strict=True))

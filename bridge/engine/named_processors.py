@@ -98,7 +98,7 @@ class NamedProcessors:
         """Has results stored, from now on, until the processor of this name has received or fetched them."""
         stored = self._stored.get(entry.name.lower())
         if stored is None or name not in stored.positions:
-            self._table.make()
+            self._table.create()
             self._begin(stored or self._store(entry), name)
 
     def unsubscribe(self, query: str, name: str) -> None:
@@ -218,7 +218,7 @@ class NamedProcessors:
 
     def _rows(self, stored: StoredResults, after: int, most: int | None) -> list[Any]:
         """The stored results after this number: number, id, ts, and the values of the query's columns."""
-        entry, quoted = stored.entry, self._quoted
+        entry, quoted = stored.entry, self._table.quoted
         columns = ", ".join(map(quoted, (RESULT_NUMBER, RESULT_ID, "ts", *entry.names)))
         number = quoted(RESULT_NUMBER)
         sql = f"SELECT {columns} FROM {quoted(stored.table)} WHERE {number} > {after} ORDER BY {number}"
@@ -236,7 +236,7 @@ class NamedProcessors:
             for name, number in moved.items():
                 self._table.update({"number": number}, query=stored.entry.name.lower(), name=name)
             if least - stored.removed >= AT_ONCE:  # the newest row stays, as later rows are numbered after it
-                table, column = self._quoted(stored.table), self._quoted(RESULT_NUMBER)
+                table, column = self._table.quoted(stored.table), self._table.quoted(RESULT_NUMBER)
                 self._runner.database.execute(f"DELETE FROM {table} WHERE {column} < {least}")
                 stored.removed = least
 
@@ -323,23 +323,20 @@ class NamedProcessors:
         stored = self._stored[query.lower()]
         newest = 0
         if after is not None:
-            number, table = self._quoted(RESULT_NUMBER), self._quoted(stored.table)
-            sql = f"SELECT {number} FROM {table} WHERE {self._quoted(RESULT_ID)} = {self._runner.database.placeholder}"
+            number, table = self._table.quoted(RESULT_NUMBER), self._table.quoted(stored.table)
+            sql = f"SELECT {number} FROM {table} WHERE {self._table.quoted(RESULT_ID)} = {self._runner.database.placeholder}"
             newest = max((int(found) for (found,) in self._runner.database.fetch_bound(sql, [after])), default=0)
         rows = self._rows(stored, newest, None)
         return [_result(stored.entry, name, ts, values) for _, name, ts, *values in rows]
 
     def _begin(self, stored: StoredResults, name: str) -> None:
         """Lets a new processor begin with the results from now on."""
-        sql = f"SELECT COALESCE(MAX({self._quoted(RESULT_NUMBER)}), 0) FROM {self._quoted(stored.table)}"
+        sql = f"SELECT COALESCE(MAX({self._table.quoted(RESULT_NUMBER)}), 0) FROM {self._table.quoted(stored.table)}"
         ((newest,),) = self._runner.database.fetch(sql)
         with self._runner.transaction():
             self._table.delete(query=stored.entry.name.lower(), name=name)
             self._table.insert((stored.entry.name.lower(), name, int(newest)))
         stored.positions[name] = int(newest)
-
-    def _quoted(self, name: str) -> str:
-        return self._runner.database.quoted(name)
 
 
 def table_of_results(entry: QueryEntry) -> str | None:

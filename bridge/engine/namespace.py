@@ -31,8 +31,8 @@ def use_namespace(database: Database, name: str | None, schema: str | None) -> N
 
 
 def has_schema(database: Database, name: str | None) -> bool:
-    """Whether a schema exists. None is the schema of the connection. SQLite has no schemas, so none is missing."""
-    if name is None or database.dialect == "sqlite":
+    """Whether a schema exists. None is the schema of the connection. Without schemas, none is missing."""
+    if name is None or not database.has_schemas:
         return True
     known = exp.Literal.string(name).sql(database.dialect)
     return bool(database.fetch(f"SELECT 1 FROM information_schema.schemata WHERE schema_name = {known}"))

@@ -16,21 +16,21 @@ class OwnTable:
         self._runner, self._name, self._schema = runner, runner.database.own_name(name), Schema.of(columns)
         self.text = runner.database.quoted(self._name)
         """The table's name in the database's SQL."""
-        self.is_made = False
+        self.exists = False
         """Whether the table exists."""
 
-    def make(self) -> None:
+    def create(self) -> None:
         """Creates the table, unless it exists."""
-        if not self.is_made:
+        if not self.exists:
             with self._runner.transaction():
                 self._runner.create_own(self._name, self._schema)
-            self.is_made = True
+            self.exists = True
 
     def rows(self) -> list[tuple[Any, ...]]:
         """The rows of a resumed state, in the order of the columns; none if the state has no such table."""
         if not self._runner.is_known_table(self._name):
             return []
-        self.make()
+        self.create()
         columns = ", ".join(map(self.quoted, self._schema.names))
         return self._runner.database.fetch(f"SELECT {columns} FROM {self.text}")
 
@@ -51,6 +51,6 @@ class OwnTable:
     def _equations(self, columns: Iterable[str]) -> list[str]:
         return [f"{self.quoted(column)} = {self._runner.database.placeholder}" for column in columns]
 
-    def quoted(self, column: str) -> str:
-        """A column, quoted as in the database's SQL."""
-        return self._runner.database.quoted(column)
+    def quoted(self, name: str) -> str:
+        """A name, quoted as in the database's SQL."""
+        return self._runner.database.quoted(name)

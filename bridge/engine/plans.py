@@ -63,7 +63,7 @@ class Plans(abc.ABC):
         self.now = BEGINNING
         self.seq = 0
         self._tables = Tables(database, names, self.stored)
-        self._tables.find(named, present)
+        self._tables.resume(named, present)
         self.stream_tables = StreamTables(self._tables, names, self.catalogue)
         self.results = ResultStatements(StatementMerger(database, self.network, self._tables, self.transaction))
         self._inboxes = Inboxes(database, self.network, self._tables)
@@ -357,7 +357,7 @@ class Plans(abc.ABC):
             self._tables.index(made.name, made.indexes, done=count)
         for made in operator.tables[len(indexed) :]:
             if not made.is_late or made.name in self._tables.left:
-                self._tables.make(made)
+                self._tables.create_planned(made)
             if made.name == operator.beginning and self.now != BEGINNING and self.log.resumed is None:
                 self._tables.begin(operator, self.now)
         if self.log.resumed is not None:  # the database has accepted the steps before

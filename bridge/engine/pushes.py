@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bridge.engine.access import Access, is_owned, locked
+from bridge.engine.intake import EventBatch, batches_of, chunks, merged_chunks
 from bridge.engine.queue.clock import wall_clock
+from bridge.engine.transactions import Receipt
+from bridge.errors import SchemaError
+from bridge.sources.arrow import milliseconds
 
 if TYPE_CHECKING:
     from bridge.engine.queue.clock import SystemClock
     from bridge.engine.queue.gathering import Gathering, Push
-from bridge.engine.intake import EventBatch, batches_of, chunks, merged_chunks
-from bridge.engine.transactions import Receipt
-from bridge.errors import SchemaError
-from bridge.sources.arrow import milliseconds
 
 
 class Pushes(Access):

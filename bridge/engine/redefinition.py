@@ -69,7 +69,7 @@ class Redefinition:
     def __init__(self, runner: Runner, named: NamedProcessors) -> None:
         self._runner, self._named, self._catalogue = runner, named, runner.catalogue
 
-    def is_made(self, call: LoggedCall) -> bool:
+    def exists(self, call: LoggedCall) -> bool:
         """Whether this definition exists already, with the same text or the same meaning."""
         known = [each for each in self._runner.log.complete(call.name) if _stored(each) == _stored(call)]
         if any((each.language, each.text) == (call.language, call.text) for each in known):
@@ -121,11 +121,11 @@ class Redefinition:
         for entry in outputs:  # inputs come before their readers
             tree = trees.get(entry.name.lower())
             reads = {each.lower() for each in self._catalogue.names_of(entry.resolved.node)}
-            if entry.stopped or tree is None or reads & changed or not self._means(entry, tree):
+            if entry.stopped or tree is None or reads & changed or not self._has_tree(entry, tree):
                 changed.add(entry.name.lower())
         return frozenset(changed)
 
-    def _means(self, entry: QueryEntry, tree: objects.Node) -> bool:
+    def _has_tree(self, entry: QueryEntry, tree: objects.Node) -> bool:
         """Whether a tree, once checked, equals that of an existing query."""
         expanded = self._catalogue.declarations.expand(tree)
         with contextlib.suppress(QueryError):  # it may read something that does not exist yet
@@ -139,7 +139,7 @@ class Redefinition:
                 return True
             if isinstance(one, objects.Node) and isinstance(other, objects.Node):
                 entry = self._catalogue.queries.get(known.name.lower())
-                return entry is not None and self._means(entry, other)
+                return entry is not None and self._has_tree(entry, other)
         return False
 
 

@@ -271,19 +271,18 @@ class ResultStatements:
         `lasting`: the milliseconds between the first and the last event. `is_history`: there are no other events.
         """
         found: Results = []
-        for report in self._concerned("any" if is_history else self._push(count), streams, final):
+        for report in self._at("any" if is_history else self._push(count), streams, final):
             found += report.read(database, count, lasting, is_history)
         if len(found) > 1:
             found.sort(key=lambda result: result[0].number)
         return found
 
-    def concerned(self, streams: frozenset[str], count: int, final: bool) -> list[ResultStatement]:
+    def at(self, streams: frozenset[str], count: int, final: bool) -> list[ResultStatement]:
         """The statements to run after a push of `count` events into these streams."""
-        return self._concerned(self._push(count), streams, final)
+        return self._at(self._push(count), streams, final)
 
-    def _concerned(self, push: str, streams: frozenset[str], final: bool) -> list[ResultStatement]:
-        made = self.of(push)
-        return [report for report in made if final or report.timed or not report.sources.isdisjoint(streams)]
+    def _at(self, push: str, streams: frozenset[str], final: bool) -> list[ResultStatement]:
+        return [each for each in self.of(push) if final or each.members[0].runs_at(streams)]
 
 
 # One statement for several queries, where the database accepts it

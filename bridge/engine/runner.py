@@ -301,13 +301,13 @@ class Runner(SmallPushes):
         known = self._push_steps.get((streams, final, push, self._repeats))
         if known is None:
             operators = self.active_operators()
-            concerned = [o for o in operators if final or o.concerned(streams)]
-            steps = [step for operator in concerned for step in operator.steps]
+            running = [o for o in operators if final or o.runs_at(streams)]
+            steps = [step for operator in running for step in operator.steps]
             if self._repeats:
                 steps = [step for step in steps if not isinstance(step, OutputInsert)]
             known = self._push_steps[streams, final, push, self._repeats] = PushSteps(
                 [self._tables.text(step, push) if isinstance(step, (Insert, Purge)) else step for step in steps],
-                {inbox for operator in concerned for inbox in operator.inboxes},
+                {inbox for operator in running for inbox in operator.inboxes},
                 any(operator.timed for operator in operators),
             )
         return known
@@ -361,7 +361,7 @@ class Runner(SmallPushes):
             self._tables.left.clear()
             self._housekeeping.measure()
         self.resume(now, seq)
-        self.catalogue.outbox.find()
+        self.catalogue.outbox.resume()
         if journal:
             self._push_again(journal)
 

@@ -13,7 +13,7 @@ from bridge.errors import Closed
 from windows.databases import Database
 
 STATEMENTS = frozenset(
-    ["append", "execute", "execute_bound", "fetch", "fetch_arrow", "fetch_bound", "insert", "modify_bound"]
+    ["append", "execute", "execute_bound", "fetch", "fetch_arrow", "fetch_bound", "insert", "modify_bound", "notify"]
 )
 """The methods that run one statement, which is complete when they return."""
 

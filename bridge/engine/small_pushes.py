@@ -13,7 +13,7 @@ from bridge.engine.results import Results
 from bridge.engine.single_events.in_process import InProcess
 from bridge.engine.single_events.one_event import OneEventPlan
 from bridge.engine.single_events.one_event_plans import OneEventPlans
-from bridge.engine.single_events.postponed import PostponedEvent
+from bridge.engine.single_events.postponed import PostponedPush
 from bridge.engine.transactions import Receipt, Transactions
 from bridge.query.nodes import Node
 from bridge.rewrite.conflicts import changed_tables
@@ -191,7 +191,7 @@ class SmallPushes(Transactions):
         may_postpone = self.has_connection_alone and not (plan.is_computed or is_noted or is_passed)
         may_postpone = may_postpone and not self._must_run_now(plan, batches[0].stream.name)
         waits = self._waits(plan, in_process)
-        may_postpone = may_postpone and self._postponed.take(waits)
+        may_postpone = may_postpone and self._postponed.accept(waits)
         if may_postpone and waits and plan.can_wait and not self._housekeeping.is_due_with(self.seq, count):
             return self._let_wait(plan, batches[0], ts, receipts)
         can_postpone = may_postpone and plan.can_store_later(in_process, batches[0].rows)
@@ -295,7 +295,7 @@ class SmallPushes(Transactions):
         """Takes events that nothing reads before the next boundary."""
         self.uncommitted = []
         with self._stored(batch, receipts):
-            self._postponed.add(PostponedEvent(batch, plan, self.now, waits=True))
+            self._postponed.add(PostponedPush(batch, plan, self.now, waits=True))
             self._pass(batch, ts)
         return []
 
@@ -326,7 +326,7 @@ class SmallPushes(Transactions):
                 self.uncommitted = outcome.results
                 stack.enter_context(self._stored(batch, receipts, in_process))
                 if not (waits and plan.in_process is not None and plan.in_process.changes_nothing):
-                    event = PostponedEvent(
+                    event = PostponedPush(
                         batch,
                         plan,
                         self.now,

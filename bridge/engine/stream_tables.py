@@ -35,7 +35,7 @@ class StreamTables:
         name = self._made.get((kind, stream.lower()))
         return self._tables.quoted(name) if name in self._tables.names else None
 
-    def make(self, kind: str, stream: str, columns: Sequence[str]) -> str:
+    def create(self, kind: str, stream: str, columns: Sequence[str]) -> str:
         """Creates the table of this kind, or takes over that of the state, inside a transaction.
 
         Its columns are `columns`, which are whole numbers, and the attributes of the stream. Returns its quoted name.

@@ -39,7 +39,7 @@ class Tables:
         """The statement that removes all rows of a table. The second argument: whether there may be many rows."""
         self._are_unlogged = catalogue is None and database.unlogged_tables
 
-    def find(self, named: Iterable[str], present: Iterable[str]) -> None:
+    def resume(self, named: Iterable[str], present: Iterable[str]) -> None:
         """Notes which tables of a resumed state, by their names, are `present` and which are absent."""
         lowered = {name.lower() for name in present}
         self.left = {name for name in named if name.lower() in lowered}
@@ -120,7 +120,7 @@ class Tables:
         found = self._database.fetch(f"SELECT {columns} FROM {self.quoted(self._clock)}")
         return next(((int(now), int(seq)) for now, seq in found), None)
 
-    def make(self, planned: PlannedTable) -> None:
+    def create_planned(self, planned: PlannedTable) -> None:
         """Creates a table of a plan and its indexes, unless it exists in a resumed state."""
         if not self._is_left(planned.name):
             self._create(planned.create())

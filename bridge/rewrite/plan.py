@@ -330,6 +330,6 @@ class Operator:
         self.pane_inserts = [step for step in self.pane_inserts if step.table not in names]
         self.inboxes = [inbox for inbox in self.inboxes if inbox not in names]
 
-    def concerned(self, streams: frozenset[str]) -> bool:
+    def runs_at(self, streams: frozenset[str]) -> bool:
         """Whether it runs at a push into these streams."""
         return self.timed or not self.sources.isdisjoint(streams)

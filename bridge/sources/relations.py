@@ -113,9 +113,8 @@ def drop_relation(database: Database, name: str) -> None:
 
 
 def _create(database: Database, name: str, schema: Schema) -> str:
-    """The CREATE TABLE statement. SQLite stores the name of any type, and the bridge reads values by it."""
-    kinds = [a.type if database.dialect == "sqlite" else database.column_type(a) for a in schema]
-    columns = (f"{_quoted(database, a.name)} {kind}" for a, kind in zip(schema, kinds, strict=True))
+    """The CREATE TABLE statement."""
+    columns = (f"{_quoted(database, a.name)} {database.declared_type(a)}" for a in schema)
     return f"CREATE TABLE {_quoted(database, name)} ({', '.join(columns)}){database.table_options}"
 
 

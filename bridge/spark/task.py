@@ -26,7 +26,7 @@ from bridge.errors import QueryError, SourceError
 from bridge.history.results import file_name
 from bridge.query.nodes import Node, Stream, walk
 from bridge.rewrite.tables.read_store import Read
-from bridge.rewrite.write_requests import PLACE as LETTER_PLACE
+from bridge.rewrite.write_requests import PLACE as REQUEST_PLACE
 from bridge.rewrite.write_requests import SEQ, VALUE
 from bridge.sources.arrays import Unfit
 from bridge.sources.layout import Layout
@@ -179,7 +179,7 @@ class PieceTask:
                 values = [table.column(c).to_pylist() for c in table.column_names if c.startswith(VALUE)]
                 rows_as_json = [dumped(row) for row in zip(*values, strict=True)] or ["[]"] * table.num_rows
                 writer = pa.array([writers[name]] * table.num_rows, pa.int64())
-                row, place = pa.array(rows_as_json, pa.string()), table.column(LETTER_PLACE)
+                row, place = pa.array(rows_as_json, pa.string()), table.column(REQUEST_PLACE)
                 columns: list[Any] = [table.column("ts"), table.column(SEQ), writer, place, row]
                 whole = pa.Table.from_arrays(columns, schema=pa.schema(WRITE_REQUEST))
                 yield from whole.combine_chunks().to_batches()

@@ -74,8 +74,8 @@ class Outbox:
             if self.database.has_own(name) and not self.database.fetch(f"SELECT 1 FROM {name} LIMIT 1"):
                 self.database.execute(f"DROP TABLE {name}")
 
-    def find(self) -> None:
-        """Finds out whether writes of an earlier process still wait, for example after a crash."""
+    def resume(self) -> None:
+        """Notes whether writes of an earlier process still wait, for example after a crash."""
         if self.database.has_own(self._outbox):
             self.waiting = bool(self.database.fetch(f"SELECT 1 FROM {self._outbox} LIMIT 1"))
 
@@ -125,11 +125,11 @@ class Outbox:
         except Unreachable:
             return False
         except Refused:
-            return self._singly(store, rows)
+            return self._deliver_one_by_one(store, rows)
         self._remove([row[0] for row in rows])
         return len(rows) == AT_ONCE
 
-    def _singly(self, store: Store, rows: Sequence[tuple[Any, ...]]) -> bool:
+    def _deliver_one_by_one(self, store: Store, rows: Sequence[tuple[Any, ...]]) -> bool:
         """Delivers writes one by one, up to the first that the store refuses.
 
         That one is tried again later, or becomes a dead letter.

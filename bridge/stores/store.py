@@ -144,7 +144,7 @@ class Stores:
             store.close()
 
 
-class Question:
+class ParameterizedSelect:
     """A SELECT for many sets of values: asked for all of them at once if possible, else for each."""
 
     def __init__(self, sql: Sql, names: Sequence[str], kinds: Sequence[Any], database: Database, at_once: bool) -> None:

@@ -33,6 +33,7 @@ PATIENCE_WITHIN = 1 << 24
 """The same where every search ends within NEAR rows, so that few visits can be useless."""
 
 NEAR = 1024
+"""The number of rows up to which the end of a search is near."""
 
 PATIENCE_ALONE = 1 << 14
 """The same for searches that run one by one."""

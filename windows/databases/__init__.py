@@ -61,17 +61,44 @@ def dialect_of(target: Any) -> str:
         return target.dialect
     if _is_duckdb(target):
         return "duckdb"
-    import sqlalchemy as sa
     from sqlglot import Dialect
 
     from windows.databases.alchemy import DIALECTS
 
-    try:
-        name = target.dialect.name if isinstance(target, sa.Engine) else sa.make_url(target).get_backend_name()
-        found = str(getattr(_class_of(name), "dialect", DIALECTS.get(name, name)))
-    except (sa.exc.ArgumentError, ValueError, ImportError):
-        return "duckdb"
+    name = _backend(target)
+    found = str(getattr(class_of(target), "dialect", DIALECTS.get(name, name)))
     return found if Dialect.get(found) else "duckdb"
+
+
+def class_of(target: Any) -> type[Database] | None:
+    """The class of a database that is not opened; None if a URL names no database, or a driver is missing.
+
+    >>> class_of("sqlite:///app.db"), class_of("app.db")
+    (<class 'windows.databases.sqlite.SQLite'>, None)
+    """
+    if not _is_duckdb(target):
+        return _alchemy_class(target)
+    from windows.databases.duckdb import DuckDB
+
+    return DuckDB
+
+
+def _alchemy_class(target: Any) -> type[Alchemy] | None:
+    try:
+        name = _backend(target)
+        return _class_named(name) if name else None
+    except ImportError:
+        return None
+
+
+def _backend(target: Any) -> str:
+    """SQLAlchemy's name of a database; "" if a URL names none."""
+    import sqlalchemy as sa
+
+    try:
+        return target.dialect.name if isinstance(target, sa.Engine) else sa.make_url(target).get_backend_name()
+    except (sa.exc.ArgumentError, ValueError):
+        return ""
 
 
 def _is_duckdb(target: Any) -> bool:
@@ -92,15 +119,15 @@ def _alchemy(target: Any) -> Database:
         signs = "" if isinstance(error, sa.exc.ArgumentError) else _SIGNS
         hint = scheme_hint(str(target)) or f"{hidden(error, target)}{signs} ({EXAMPLES})"
         raise Refused(hint, without_password(target)) from None
-    return _class_of(engine.dialect.name)(engine)
+    return _class_named(engine.dialect.name)(engine)
 
 
-def _class_of(name: str) -> type[Alchemy]:
+def _class_named(name: str) -> type[Alchemy]:
     """The class of a database by SQLAlchemy's name for it, defined in the file `windows/databases/<name>.py`.
 
     If there is none: the class that assumes nothing but standard SQL.
 
-    >>> [_class_of(name).__name__ for name in ("sqlite", "oracle", "duckdb")]
+    >>> [_class_named(name).__name__ for name in ("sqlite", "oracle", "duckdb")]
     ['SQLite', 'Alchemy', 'Alchemy']
     """
     from windows.databases.alchemy import Alchemy
@@ -112,25 +139,13 @@ def _class_of(name: str) -> type[Alchemy]:
     return next((each for each in defined if issubclass(each, Alchemy) and each.__module__ == module), Alchemy)
 
 
-SQLITE_STATEMENTS = 2_000
-"""Prepared statements that a connection to SQLite keeps: about 45 kB each. With Python's 128, some hundred queries would have
-their statements prepared again for every event."""
-
-
 def _engine(url: sa.URL) -> sa.Engine:
-    """The engine of a URL.
-
-    A SQLite connection may be used by any thread, as the bridge admits one at a time. A password among the parameters would be
-    shown by `repr`, unlike one in its place.
-    """
+    """The engine of a URL. A password among the parameters would be shown by `repr`, unlike one in its place."""
     import sqlalchemy as sa
 
     if "@" in (url.host or ""):
         raise ValueError("the name of the host has the sign @")
     for name in {"password", "passwd"} & set(url.query):
         url = url.set(password=str(url.query[name])).difference_update_query([name])
-    if url.get_backend_name() != "sqlite":
-        return sa.create_engine(url)
-    prepared = {"cached_statements": SQLITE_STATEMENTS} if url.drivername in ("sqlite", "sqlite+pysqlite") else {}
-    pool = sa.StaticPool if url.database in (None, "", ":memory:") else sa.NullPool
-    return sa.create_engine(url, poolclass=pool, connect_args={"check_same_thread": False, **prepared})
+    kind = _alchemy_class(url)
+    return sa.create_engine(url, **({} if kind is None else kind.engine_options(url)))

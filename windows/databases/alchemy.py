@@ -46,6 +46,11 @@ class Alchemy(Database):
         self._cursor: Any = self.connection.cursor()
         self._inserts: dict[tuple[str, int], str] = {}
 
+    @classmethod
+    def engine_options(cls, url: sa.URL) -> dict[str, Any]:
+        """The arguments of SQLAlchemy's `create_engine` for a URL of this database."""
+        return {}
+
     def __repr__(self) -> str:
         title = self.title if type(self) is not Alchemy else self.engine.dialect.name
         return f"<{title} {without_password(self.engine.url)}>"

@@ -13,18 +13,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from sqlglot import Dialect, ErrorLevel, exp
 
 from windows.databases.capabilities import Capabilities
+from windows.databases.change_capture import ChangeCapture
 from windows.databases.json_values import JsonValues
 from windows.databases.own_types import OwnType
 from windows.databases.refused import Refused
-from windows.databases.triggers import ChangeOutbox, ChangeTriggers, OutboxColumn
 from windows.schema import Attribute, Schema, type_of_arrow
-from windows.sql import identifier, neutralize, table_of
+from windows.sql import identifier, neutralize
 from windows.types import is_nested
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from windows.databases.listener import Listener
 
 PREFIX = "cep_"
 """The beginning of the names of all tables of a bridge."""
@@ -48,7 +47,7 @@ NESTED_LOOP = "nested_loop"
 """Key in the `meta` of a join: few rows, each joined by an index. Tables that fill and empty mislead the planners."""
 
 
-class Database(Capabilities, JsonValues, abc.ABC):
+class Database(Capabilities, ChangeCapture, JsonValues, abc.ABC):
     """One connection to one database, used by one bridge.
 
     Statements are neutral sqlglot trees, which `render` turns into the database's SQL once; `insert`, `append` and the
@@ -170,31 +169,6 @@ class Database(Capabilities, JsonValues, abc.ABC):
     def in_utc(self, table: str) -> dict[str, str]:
         """SQL that reads each column with a time zone as a TIMESTAMP in UTC, by column name; {} stands for the column."""
         return {}
-
-    def listener(self) -> Listener | None:
-        """A listener to NOTIFY on the channel `cep_bridge`; None if the database has none. Raises `Refused`."""
-        return None
-
-    def data_version(self) -> Any:
-        """A value that changes with each commit of any connection; None if only reading the tables shows changes."""
-        return None
-
-    identity: ClassVar[str] = ""
-    """The type of a column that numbers the rows of a table, each number once."""
-
-    def change_triggers(
-        self, table: str, outbox: str, columns: Sequence[OutboxColumn], time: OutboxColumn | None
-    ) -> ChangeTriggers:
-        """Triggers that write changes of a user's table to an outbox; `time`: the column with a change's time, if any."""
-        raise Refused(f"{self.title} has no triggers that could record the changes of {table}: use SQLite or a server")
-
-    def _outbox(
-        self, table: str, schema: str, outbox: str, columns: Sequence[OutboxColumn], time: OutboxColumn | None
-    ) -> ChangeOutbox:
-        """The outbox for the triggers of this database; `schema`: where it is, quoted and with a dot, or nothing."""
-        return ChangeOutbox(
-            table_of(table).sql(self.dialect, identify=True), schema, outbox, columns, time, self.quoted
-        )
 
     @abc.abstractmethod
     def table_names(self) -> list[str]:
@@ -374,6 +348,10 @@ class Database(Capabilities, JsonValues, abc.ABC):
             return self.nested_type or attribute.type
         kind = "BIGINT" if attribute.type in ("SMALLINT", "INTEGER") else attribute.type
         return exp.DataType.build(kind).sql(self.dialect)
+
+    def declared_type(self, attribute: Attribute) -> str:
+        """The type to declare for a column of a table whose types are read again by `relation`."""
+        return self.column_type(attribute)
 
     def result_type(self, attribute: Attribute) -> str:
         """The type of a column that holds a query's results."""

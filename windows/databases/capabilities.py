@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from sqlglot import exp
 
+from windows.databases.pure_functions import COMMON
 from windows.databases.python_aggregates import PythonAggregate
 
 
@@ -87,3 +88,19 @@ class Capabilities:
     """The ordered-set aggregates, `percentile_cont(…) WITHIN GROUP (ORDER BY v)`, by the function whose first argument is `v`."""
     set_functions: ClassVar[Collection[str]] = ()
     """The functions that return several rows for one, in lower case."""
+    has_schemas: ClassVar[bool] = True
+    """False if a database has one schema only."""
+    in_memory_url: ClassVar[str | None] = None
+    """The URL of a database of this kind in memory; None if there is none."""
+    one_process: ClassVar[bool] = False
+    """True if only one process at a time can open a file of the database."""
+    version_query: ClassVar[str] = "SELECT version()"
+    """The SELECT of the database's version."""
+    pure_functions: ClassVar[Collection[str]] = COMMON
+    """The functions, in lower case, that compute on their arguments only: an untrusted query may call them."""
+    growing_functions: ClassVar[Collection[str]] = ()
+    """Such functions whose result may be as large as a given number."""
+    stops_regexp: ClassVar[bool] = True
+    """False if a regular expression cannot be stopped while it is matched."""
+    in_reads_tables: ClassVar[bool] = False
+    """True if `x IN name` reads the table of that name."""

@@ -21,6 +21,7 @@ from windows.databases.duckdb_catalog import find_relation, visible_names
 from windows.databases.duckdb_connection import disable_optimizer, open_connection, statistics_mislead
 from windows.databases.json_values import Elements
 from windows.databases.own_types import OwnType, duckdb_type
+from windows.databases.pure_functions import DUCKDB, names
 from windows.databases.python_aggregates import PythonAggregate, deviation_in_one_pass, median
 from windows.databases.refused import Refused
 from windows.databases.urls import without_password
@@ -65,6 +66,13 @@ class DuckDB(Database):
     inline_event_values: ClassVar[bool] = True
     insertion_ordered: ClassVar[bool] = True
     uses_indexes: ClassVar[bool] = False
+    in_memory_url: ClassVar[str | None] = "duckdb://"
+    one_process: ClassVar[bool] = True
+    pure_functions: ClassVar[Collection[str]] = DUCKDB
+    growing_functions: ClassVar[Collection[str]] = names(
+        "array_reduce array_resize bar filter format generate_series list_reduce list_resize lpad printf range reduce repeat "
+        "rpad to_base"
+    )
     python_aggregates: ClassVar[Mapping[type[exp.Expr], PythonAggregate]] = MappingProxyType(
         {exp.Stddev: deviation_in_one_pass, exp.StddevSamp: deviation_in_one_pass, exp.Median: median}
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, ClassVar, cast
 
 import sqlalchemy as sa
@@ -16,6 +16,7 @@ from windows.databases.alchemy import standard_type
 from windows.databases.base import LOCK_TIMEOUT, Convert
 from windows.databases.mariadb_sql import MariaDBJson, MariaDBSql, cast_type, in_utf8
 from windows.databases.own_types import OwnType, is_mariadb_binary, mariadb_types
+from windows.databases.pure_functions import MARIADB, names
 from windows.databases.refused import ConnectionLost, OtherBridge, Refused
 from windows.databases.triggers import ChangeTriggers, OutboxColumn, mariadb_triggers
 from windows.nested import is_nested_null
@@ -84,6 +85,8 @@ class MySQL(MariaDBJson, MariaDBSql):
     side_by_side_frames: ClassVar[bool] = True
     purge_every: ClassVar[int] = 64  # an index is read from its beginning
     wide_integer: ClassVar[str | None] = "DECIMAL(40, 0)"
+    pure_functions: ClassVar[Collection[str]] = MARIADB
+    growing_functions: ClassVar[Collection[str]] = names("lpad repeat rpad space")
     arrow_types: ClassVar[dict[int, str]] = {
         1: "int8", 2: "int16", 3: "int32", 4: "float", 5: "double", 8: "int64", 9: "int32", 10: "date32",
         12: "timestamp[us]", 15: "string", 246: "decimal", 249: "string", 250: "string", 251: "string", 252: "string",

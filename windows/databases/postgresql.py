@@ -22,6 +22,7 @@ from windows.databases.listener import PostgreSQLListener
 from windows.databases.own_types import OwnType, postgresql_types
 from windows.databases.postgresql_arrow import array_of, columns_as_arrays
 from windows.databases.postgresql_sql import PostgreSQLJson, PostgreSQLSql
+from windows.databases.pure_functions import POSTGRESQL, names
 from windows.databases.refused import ConnectionLost, OtherBridge, Refused
 from windows.databases.triggers import ChangeTriggers, OutboxColumn, postgresql_triggers
 from windows.schema import Schema, TypeMismatch, relation_schema
@@ -67,6 +68,9 @@ class PostgreSQL(PostgreSQLJson, PostgreSQLSql):
     wide_integer: ClassVar[str | None] = "DECIMAL(40, 0)"
     eager_constant_folding: ClassVar[bool] = True
     pane_sizes: ClassVar[tuple[int, ...]] = (64, 4_096)
+    pure_functions: ClassVar[Collection[str]] = POSTGRESQL
+    growing_functions: ClassVar[Collection[str]] = names("array_fill format generate_series lpad repeat rpad")
+    has_notify: ClassVar[bool] = True
     frames_chunk_size: ClassVar[int] = 100_000
     arrow_types: ClassVar[dict[int, str]] = {
         16: "bool", 20: "int64", 21: "int16", 23: "int32", 25: "string", 700: "float", 701: "double", 1042: "string",
@@ -217,6 +221,9 @@ class PostgreSQL(PostgreSQLJson, PostgreSQLSql):
 
     def listener(self) -> PostgreSQLListener:
         return PostgreSQLListener(self.engine)
+
+    def notify(self, channel: str, text: str) -> None:
+        self.fetch_bound("SELECT CAST(pg_notify(%s, %s) AS TEXT)", [channel, text])
 
     identity: ClassVar[str] = "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
 

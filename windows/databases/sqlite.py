@@ -9,7 +9,7 @@ import math
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, cast
 
@@ -19,6 +19,7 @@ from sqlglot import exp
 from windows.databases.alchemy import Alchemy, decimal_of
 from windows.databases.base import LOCK_TIMEOUT, NESTED_LOOP, Convert
 from windows.databases.own_types import OwnType
+from windows.databases.pure_functions import SQLITE, names
 from windows.databases.python_aggregates import PythonAggregate, deviation_in_two_passes
 from windows.databases.refused import OtherBridge, Refused
 from windows.databases.sqlite_functions import create_functions
@@ -42,6 +43,10 @@ _WINDOW_FUNCTIONS = {
 
 BUSY_TIMEOUT = 30_000
 """The least milliseconds to wait for other writers of the file: SQLite's lock has no queue, so one may wait long."""
+
+STATEMENT_LIMIT = 2_000
+"""Prepared statements that a connection keeps: about 45 kB each. With Python's 128, some hundred queries would have their
+statements prepared again for every event."""
 
 MAX_DEPTH = 8
 """The depth of sub-queries up to which a statement is not flattened: SQLite's parser has a stack of 100 entries."""
@@ -80,6 +85,13 @@ class SQLite(SQLiteDecimals, SQLiteJson, SQLiteTimes, Alchemy):
     window_per_brief_push: ClassVar[int] = 3
     sums_in_64_bits: ClassVar[bool] = True
     pane_sizes: ClassVar[tuple[int, ...]] = (64, 4_096, 262_144)
+    has_schemas: ClassVar[bool] = False
+    in_memory_url: ClassVar[str | None] = "sqlite://"
+    version_query: ClassVar[str] = "SELECT sqlite_version()"
+    pure_functions: ClassVar[Collection[str]] = SQLITE
+    growing_functions: ClassVar[Collection[str]] = names("format printf")
+    stops_regexp: ClassVar[bool] = False  # Python's, which `create_functions` adds
+    in_reads_tables: ClassVar[bool] = True
 
     def __init__(self, engine: sa.Engine) -> None:
         super().__init__(engine)
@@ -100,6 +112,13 @@ class SQLite(SQLiteDecimals, SQLiteJson, SQLiteTimes, Alchemy):
         if '"' in sql:
             self.prepare(sql)
         return super().columns_of(sql)
+
+    @classmethod
+    def engine_options(cls, url: sa.URL) -> dict[str, Any]:
+        """Any thread may use a connection, as the bridge admits one at a time."""
+        prepared = {"cached_statements": STATEMENT_LIMIT} if url.drivername in ("sqlite", "sqlite+pysqlite") else {}
+        pool = sa.StaticPool if url.database in (None, "", ":memory:") else sa.NullPool
+        return {"poolclass": pool, "connect_args": {"check_same_thread": False, **prepared}}
 
     @property
     def is_durable(self) -> bool:
@@ -199,6 +218,10 @@ class SQLite(SQLiteDecimals, SQLiteJson, SQLiteTimes, Alchemy):
         if is_nested(attribute.type):
             return super().column_type(attribute)
         return "NUMERIC" if sizes else _AFFINITY.get(attribute.type, "INTEGER")
+
+    def declared_type(self, attribute: Attribute) -> str:
+        """SQLite stores the name of any type, and `relation` reads it."""
+        return attribute.type
 
     def encoder(self, attribute: Attribute) -> Convert | None:
         if attribute.type == "DOUBLE":

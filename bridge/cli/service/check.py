@@ -186,8 +186,7 @@ class _Rehearsal:
         self.tables: list[str] = []
         self.error: BridgeError | None = None
         self._deployment: Deployment | None = None
-        own = "sqlite://" if database.dialect == "sqlite" else "duckdb://"
-        with bridge.connect(own, name=settings.connection.get("name")) as cep:
+        with bridge.connect(database.in_memory_url or "duckdb://", name=settings.connection.get("name")) as cep:
             self._define(cep)
             self._declare(cep)
             self.relations = self._relations()
@@ -195,7 +194,7 @@ class _Rehearsal:
                 self._deploy(cep)
             except (QueryError, DatabaseError) as error:
                 of_database = isinstance(error, DatabaseError) or error.message.startswith(DATABASE_REFUSES)
-                if own == "sqlite://" or not of_database:
+                if database.in_memory_url is not None or not of_database:
                     raise
                 self.error, self._deployment = error, None
 
@@ -309,8 +308,8 @@ class _Rehearsal:
         there = self._database.relation(name)
         assert there is not None
         own = cep.database
-        columns = ", ".join(f"{own.quoted(each.name)} {own.column_type(each)}" for each in there)
-        if schema and own.dialect != "sqlite":  # its schema is called main
+        columns = ", ".join(f"{own.quoted(each.name)} {own.declared_type(each)}" for each in there)
+        if schema and own.has_schemas:
             own.execute(f"CREATE SCHEMA IF NOT EXISTS {own.quoted(schema[-1])}")
         own.execute(f"CREATE TABLE {table_of(name).sql(own.dialect)} ({columns})")
 

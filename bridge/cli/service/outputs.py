@@ -110,16 +110,15 @@ class Outputs:
             raise
 
     def _notify(self, query: str, channel: str, result: Result) -> None:
-        database, text = session_of(self._cep).database, json_of(query, result)
+        text = json_of(query, result)
         if len(text.encode()) > LONGEST:
             text = json_of(query, result._replace(payload={"truncated": True}))
-        mark = database.placeholder
-        database.fetch_bound(f"SELECT CAST(pg_notify({mark}, {mark}) AS TEXT)", [channel, text])
+        session_of(self._cep).database.notify(channel, text)
 
 
 def refuse_notify(cep: Bridge, settings: WatchSettings) -> None:
     """Raises SourceError for --notify on a database without NOTIFY."""
-    if settings.notify and cep.database.dialect != "postgres":
+    if settings.notify and not session_of(cep).database.has_notify:
         raise SourceError(
             f"--notify is for PostgreSQL, and this is {cep.database.title}: --webhook sends results anywhere"
         )

@@ -14,7 +14,7 @@ from bridge.errors import SourceError, nearest
 from bridge.history.deployment import refuse_duplicates
 from bridge.history.script import ReplayScript
 from bridge.query.scripts import IntoTable
-from windows.databases import dialect_of
+from windows.databases import class_of
 from windows.databases.urls import EXAMPLES, without_password
 
 WITHOUT_TABLE = "is not of a table, so nothing is read into it: CREATE STREAM … FROM TABLE …"
@@ -50,9 +50,10 @@ class WatchSettings:
         Pauses(self.poll)
         if "://" not in str(self.url):
             raise SourceError(f"{self.url!r} is not a URL: {EXAMPLES}")
-        if dialect_of(self.url) == "duckdb":
+        kind = class_of(self.url)
+        if kind is not None and kind.one_process:
             raise SourceError(
-                "only one process at a time can open a DuckDB file, so no other one could write the tables to watch"
+                f"only one process at a time can open a {kind.title} file, so no other one could write the tables to watch"
             )
         refuse_duplicates(self.scripts)
         for option, names in (
@@ -105,7 +106,7 @@ ANSWERS_WITHIN = 10.0
 
 
 class Target:
-    """The target of results.
+    """The target of a webhook.
 
     >>> print(Target("https://example.org:8443/hook?kind=alert"))
     https://example.org:8443/hook?kind=alert

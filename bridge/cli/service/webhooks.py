@@ -85,11 +85,11 @@ class Webhook:
             if refusals >= self._attempts:
                 self._give_up(number, result, body)
                 return
-            self._say(result, pause)
+            self._warn(result, pause)
             self._ended.wait(pause)
             pause = min(LONGEST, pause * 2)
 
-    def _say(self, result: Result, pause: float) -> None:
+    def _warn(self, result: Result, pause: float) -> None:
         if pause in (FIRST, LONGEST):
             _log.warning("%s does not accept %s (%s): it is sent again", self._target, result.id, self.error)
 

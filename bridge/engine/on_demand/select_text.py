@@ -1,4 +1,4 @@
-"""Tells by its words what kind of text it has: an on-demand query, or a script that contains one."""
+"""On-demand queries, recognised by their words: a text that is one, or the part of a script that is one."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class PushQueue:
 
     def _reorder_events(self) -> None:
         """Lets events come out of order from now on."""
-        self.late_events.make()
+        self.late_events.create()
         self.reorder = Reorder(
             self._runner, Watermark(self._runner, self._lateness, self._is_live), self.late_events, self.calls
         )
@@ -164,7 +164,7 @@ class PushQueue:
                 raise
             error.accepted = accepted
             if accepted:
-                error.add_note(f"{accepted} events before this chunk are in")
+                error.add_note(f"{accepted} events before this chunk were pushed")
             if failed:
                 error.add_note(str(failure(failed)))
             raise error from None
@@ -354,7 +354,9 @@ class PushQueue:
         return max([self._runner.now, *times])
 
     def _refuse_as_closed(self) -> None:
-        raise Closed("the bridge is closed" if self.closed else "finish() said that nothing would come any more")
+        raise Closed(
+            "the bridge is closed" if self.closed else "finish() has ended the streams: no event is accepted after it"
+        )
 
     def _refuse_going_back(self, ts: int) -> None:
         if ts < self._runner.now:
@@ -381,7 +383,7 @@ class PushQueue:
 
     def late_receipt(self, late: list[LateEvent]) -> Receipt:
         """Notes late events. Late processors get them with the push's results, or in `calls.call_late_processors`."""
-        self.late_events.make()
+        self.late_events.create()
 
         return Receipt(functools.partial(self.late_events.store, late), lambda: self.calls.add_late(late))
 

@@ -192,5 +192,5 @@ class Reorder:
         known = tables.own_name(BUFFER, stream)
         if known is None:
             with self.runner.transaction():
-                known = tables.make(BUFFER, stream, ("ts", "seq", "_position"))
+                known = tables.create(BUFFER, stream, ("ts", "seq", "_position"))
         return known

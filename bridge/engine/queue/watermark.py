@@ -48,7 +48,7 @@ class Watermark:
             runner, TIMES, "stream VARCHAR, newest BIGINT, arrived BIGINT, seen BIGINT, watermark BIGINT"
         )
         if runner.is_durable:
-            self._table.make()
+            self._table.create()
 
     def resume(self) -> None:
         """Continues with the times in the database. By the wall clock, each stream is awaited as long as a new one."""

@@ -35,10 +35,10 @@ from bridge.engine.single_events.memory.derived_rows import (
     values_of,
 )
 from bridge.engine.single_events.memory.left_rows import (
+    DepartedRows,
     EvictedByStep,
-    GatheredRows,
     LeavingRows,
-    LeftOfWindow,
+    OpenSessionRows,
     QueuedRows,
 )
 from bridge.engine.single_events.memory.totals_table import TotalsAggregate
@@ -293,7 +293,7 @@ class _DerivedRecognition:
         chosen = self._computed(TableRows("", columns), mark.values, where)
         memory = _leaving(mark, names[len(mark.keys) :], by, [PYTHON_TYPES[kind or ""] for kind in types])
         self._memories.append(memory)
-        return LeftOfWindow(chosen.columns, memory, arrive, functools.partial(_of_row, chosen))
+        return DepartedRows(chosen.columns, memory, arrive, functools.partial(_of_row, chosen))
 
     def _refuse_nested_loops(self) -> None:
         """Raises UnknownFormError for a database of nested loops, which finds these rows as fast as this process."""
@@ -334,7 +334,7 @@ def _leaving(mark: LeftRows, columns: Sequence[str], by: Sequence[str], kinds: S
         windows = len(evictions.keys)
         return EvictedByStep(mark.table, mark.keys, columns, kinds, by[:windows], by[windows:], evictions.evict)
     if mark.gap is not None:
-        return GatheredRows(mark.gap, mark.table, mark.keys, columns, kinds, None)
+        return OpenSessionRows(mark.gap, mark.table, mark.keys, columns, kinds, None)
     return QueuedRows(mark.table, mark.keys, columns, kinds, mark.span, mark.count)
 
 

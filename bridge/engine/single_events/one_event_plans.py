@@ -203,8 +203,8 @@ class OneEventPlans:
     ) -> tuple[list[Operator], Sequence[ResultStatement]]:
         """The operators and the result statements of a plan for an event of a stream."""
         streams = frozenset([stream.name.lower()])
-        operators = [operator for operator in dormant.without(self._operators()) if operator.concerned(streams)]
-        return operators, dormant.without_results(self._results.concerned(streams, 1, final=False))
+        operators = [operator for operator in dormant.without(self._operators()) if operator.runs_at(streams)]
+        return operators, dormant.without_results(self._results.at(streams, 1, final=False))
 
     def _others(self, stream: StreamEntry) -> set[str]:
         """The inboxes of other streams, which are empty."""

@@ -40,7 +40,7 @@ _TIMES = ("ts", "seq", "before", "now", "_nth")
 """Columns whose values are so far from the limits of BIGINT that adding the length of a window stays within them."""
 
 _NUMBERS = (exp.RowNumber, exp.Count)
-"""Window functions whose values are as small."""
+"""Window functions whose values are as far from these limits."""
 
 
 def is_unfailing(statement: exp.Expr) -> bool:
@@ -74,8 +74,8 @@ def _is_small(node: exp.Expr | None) -> bool:
     return (is_of_time and not node.this.args.get("default")) or isinstance(node.this, _NUMBERS)
 
 
-class PostponedEvent(NamedTuple):
-    """The events of a push, the newest time before them, the plan that was used, and what machines still have to write.
+class PostponedPush(NamedTuple):
+    """A push: its events, the newest time before them, the plan that was used, and what machines still have to write.
 
     `waits`: no step has run for them. `is_noted`: the rows in memory nevertheless contain them. `rows`: their rows with
     the values of variables, if a step reads these; `set`: the variables that they have set.
@@ -110,16 +110,16 @@ class PostponedEvents:
     ) -> None:  # fmt: skip
         self._database, self._inboxes, self._tables, self._network = database, inboxes, tables, network
         self._process = process
-        self._events: list[PostponedEvent] = []
+        self._events: list[PostponedPush] = []
 
     def __bool__(self) -> bool:
         return bool(self._events)
 
-    def take(self, waits: bool) -> bool:
-        """Whether an event may be added that `waits`, or that has run (else): either all events wait, or none does."""
+    def accept(self, waits: bool) -> bool:
+        """Whether a push may be added. `waits`: no step has run for it, which is so for all pushes here or for none."""
         return not self._events or self._events[0].waits == waits
 
-    def add(self, event: PostponedEvent) -> None:
+    def add(self, event: PostponedPush) -> None:
         """Adds an event that has taken effect."""
         self._events.append(event)
 

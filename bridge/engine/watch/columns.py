@@ -124,7 +124,7 @@ class TableColumns:
 
     def _refuse_position(self, kind: str) -> None:
         source = self._source
-        shown = "of a type that is unknown" if kind == UNKNOWN else kind
+        shown = "of an unknown type" if kind == UNKNOWN else kind
         raise SchemaError(
             f"the position {source.position!r} of {source.table} is {shown}, and must be a whole number, as of a sequence "
             f"or AUTO_INCREMENT: CREATE STREAM … FROM CHANGES OF {source.table} reads a table without one"

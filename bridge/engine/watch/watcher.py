@@ -146,7 +146,7 @@ class Watcher:
             drop_triggers(self._runner.database, entry.reads.table, entry.source)
             self._runner.drop_own(entry.reads.table)
         self._pushes.positions.remove(entry.name)
-        if self._gaps.is_made:
+        if self._gaps.exists:
             self._gaps.delete(source=entry.name)
 
     def drop_triggers(self) -> None:
@@ -220,7 +220,7 @@ class Watcher:
     def _receipts(self, table: WatchedTable, change: GapChange) -> list[Receipt]:
         """The receipts stored with the rows of a table: its position and its gaps."""
         if (change.removed or change.added) and self._runner.is_durable:
-            self._gaps.make()
+            self._gaps.create()
         gaps = Receipt(functools.partial(self._write, table, change), functools.partial(self._apply, table, change))
         return [self._pushes.positions.receipt(table.source, change.newest), gaps]
 
@@ -232,7 +232,7 @@ class Watcher:
 
     def _write(self, table: WatchedTable, change: GapChange) -> None:
         """Stores the changes of a table's gaps, inside the transaction of the push."""
-        if not self._gaps.is_made:
+        if not self._gaps.exists:
             return
         if change.removed:
             listed = ", ".join(map(str, change.removed))

@@ -62,11 +62,12 @@ def aggregate_over(cursor: Cursor, node: Node, request: AggregateRequest, positi
         _check_join(cursor, window, position)
         if lists:  # Esper lists an event once, even if it is in several combinations
             cursor.fail(
-                "window over a join is not supported: insert into names its results", lists[0].meta_get("start")
+                "window over a join is not supported: insert the join's results into a stream",
+                lists[0].meta_get("start"),
             )
         if request.is_per_event:
             cursor.fail(
-                "values of single events beside aggregates over a join are not supported: insert into names the join's results",
+                "values of single events beside aggregates over a join are not supported: insert its results into a stream",
                 request.position or position,
             )
         return dataclasses.replace(
@@ -94,8 +95,8 @@ def aggregate_over(cursor: Cursor, node: Node, request: AggregateRequest, positi
 def _check_join(cursor: Cursor, node: Correlate, position: int) -> None:
     if not is_plain_join(node):
         cursor.fail(
-            "aggregates over this join are not supported: insert into names its results; of windows that are neither "
-            "batches nor #time_accum, joined with inner joins, they are",
+            "aggregates are supported over an inner join of windows that are neither batches nor #time_accum: insert the "
+            "results of any other join into a stream, and read that",
             position,
         )
 
@@ -202,7 +203,7 @@ def _with_values_before(
             continue
         if not isinstance(value, exp.AggFunc):
             cursor.fail(
-                f"{which.lower()} reports groups and aggregates alone: insert into names what is computed of them",
+                f"{which.lower()} reports groups and aggregates alone: insert them into a stream, and compute with its columns",
                 position_of(value),
             )
         called = f"{PREVIOUS}{place}"
@@ -239,13 +240,13 @@ def with_running_aggregates(
     if not isinstance(base, (Stream, Window)) or (isinstance(base, Window) and base.extent.jumps):
         cursor.fail(
             "firstever, lastever, countever and rate are supported over one stream, without a window or with one that is "
-            "no batch: insert into names the results",
+            "not a batch: insert the results into a stream, and read that",
             position,
         )
     if output.rate is not None or output.is_arranged or output.distinct:
         cursor.fail(
             "firstever, lastever and countever beside a window, and rate, are not supported with output, order by, limit "
-            "or distinct: insert into names the results",
+            "or distinct: insert the results into a stream, and read that",
             position,
         )
     calls, inner, columns = _split_columns(cursor, request, position)

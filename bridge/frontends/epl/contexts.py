@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from bridge.errors import nearest
 from bridge.frontends.cursor import Cursor
-from bridge.frontends.epl import expressions as epl_scalars
+from bridge.frontends.epl import expressions as epl_expressions
 from bridge.frontends.epl.clauses import Context, OutputClauses, StreamKeys
 from bridge.frontends.epl.context_keys import QUALIFIER, key_measures, key_name, keys_of_matches, reads_keys
 from bridge.frontends.epl.expressions import event_filter
@@ -82,7 +82,7 @@ def _categories(cursor: Cursor, name: str) -> Context:
     while True:
         if not cursor.take("GROUP BY"):
             cursor.expect("GROUP", " (group by a condition as a name)")
-        condition = epl_scalars.single_expression(cursor, cursor.until(("AS", ",")), "a condition")
+        condition = epl_expressions.single_expression(cursor, cursor.until(("AS", ",")), "a condition")
         cursor.expect("AS", " (a name for the category)")
         position = cursor.position
         label = cursor.name("a name for the category")
@@ -101,7 +101,7 @@ def _categories(cursor: Cursor, name: str) -> Context:
 def _stream_keys(cursor: Cursor) -> StreamKeys:
     """`k and j from S(v > 1) as s`."""
     region = cursor.until(("FROM",))
-    listed = epl_scalars.expression_list(cursor, region, "a key")
+    listed = epl_expressions.expression_list(cursor, region, "a key")
     keys = [part for one in listed for part in conjuncts(one)]
     for key in keys:
         if not isinstance(key, exp.Column):
@@ -210,7 +210,7 @@ class ContextSource:
         if (clauses.is_arranged or clauses.distinct) and _is_timed(node, aggregating):
             cursor.fail(
                 "distinct, order by and limit are not supported in a context where time reports results, as those of "
-                "several keys: insert into names them",
+                "several keys: insert these results into a stream, and read that",
                 self.reader.position,
             )
 
@@ -282,7 +282,9 @@ class _Partitioner:
         while isinstance(node, (Filter, Map, Window)):
             node = node.input
         if not isinstance(node, Stream):
-            self.cursor.fail("this is not supported in a context: insert into names its results, before", self.position)
+            self.cursor.fail(
+                "this is not supported in a context: insert its results into a stream before", self.position
+            )
         found = self.context.keyed(node.name)
         if found is None and self.context.label is not None:
             of = self.context.streams[0].stream

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from bridge.check.epl import CONDITIONAL, METHODS
 from bridge.frontends.cursor import Cursor, Region, word_of
-from bridge.frontends.epl import expressions as epl_scalars
+from bridge.frontends.epl import expressions as epl_expressions
 from bridge.frontends.expressions import Qualifiers, resolve
 from bridge.query.epl_columns import Enumeration
 from bridge.query.nodes import Node
@@ -49,7 +49,7 @@ class Enumerations:
             return None
         cursor = copy.copy(self.cursor)
         method, position = METHODS[cursor.tokens[at].text.lower()], cursor.tokens[start].start
-        values = epl_scalars.single_expression(cursor, Region(start, at - 1), "a list")
+        values = epl_expressions.single_expression(cursor, Region(start, at - 1), "a list")
         cursor.at = at + 2
         name = f"{EACH}{len(self.calls) + 1}"
         body = None if cursor.word() == ")" else self._body(cursor, f"{name}.element")
@@ -99,7 +99,7 @@ class Enumerations:
         """`x => x.price > 3`, with `x` as the column of an element."""
         variable = cursor.name("a name for the elements")
         cursor.expect("=>", " (x => …)")
-        body = epl_scalars.single_expression(cursor, cursor.until((",",)), "a condition, or a value")
+        body = epl_expressions.single_expression(cursor, cursor.until((",",)), "a condition, or a value")
 
         def meant(node: exp.Expr) -> exp.Expr:
             if not isinstance(node, exp.Column):

@@ -48,7 +48,7 @@ def item(cursor: Cursor) -> Item:
     if cursor.word() in ("SQL", "METHOD") and cursor.word(1) == ":":
         cursor.fail(f"{cursor.word().lower()}: is not supported: tables of the database are queried with cep.query")
     if cursor.word() == "(":
-        cursor.fail("a sub-query is not supported in FROM: insert into names a statement's results")
+        cursor.fail("a sub-query is not supported in FROM: insert its results into a stream, and read that")
     if cursor.word() == "PATTERN":
         name, node, condition = "pattern", cast("Node", pattern(cursor)), None
     else:
@@ -110,7 +110,7 @@ def read_joins(cursor: Cursor) -> Joins:
             break
         if outer and len(items) > 2:
             cursor.fail(
-                "an outer join of more than two streams is not supported: insert into names that of two", position
+                "an outer join of more than two streams is not supported: insert that of two into a stream", position
             )
     return Joins(items, conditions, outer, position)
 

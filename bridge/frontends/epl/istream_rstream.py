@@ -53,8 +53,8 @@ def check_join(cursor: Cursor, node: Node, position: int) -> None:
     assert isinstance(node, Correlate)
     if not is_plain_join(node):
         cursor.fail(
-            "rstream and irstream of this join are not supported: insert into names its results; of windows that are "
-            "neither batches nor #time_accum, joined with inner joins, they are",
+            "rstream and irstream are supported of an inner join of windows that are neither batches nor #time_accum: "
+            "insert the results of any other join into a stream, and read that",
             position,
         )
 

@@ -13,7 +13,7 @@ from sqlglot import TokenType, exp
 
 from bridge.errors import nearest
 from bridge.frontends.cursor import Cursor, Region, word_of
-from bridge.frontends.epl import expressions as epl_scalars
+from bridge.frontends.epl import expressions as epl_expressions
 from bridge.frontends.epl import row_pattern as epl_rows
 from bridge.frontends.epl.column_names import numbered
 from bridge.frontends.epl.cursor import period
@@ -78,7 +78,7 @@ def match_recognize(cursor: Cursor, alias: str) -> Callable[[Node], EagerMatch]:
 
 def _keys(cursor: Cursor, alias: str) -> tuple[exp.Expr, ...]:
     region = cursor.until(_CLAUSES)
-    keys = epl_scalars.expression_list(cursor, region, "a column to partition by")
+    keys = epl_expressions.expression_list(cursor, region, "a column to partition by")
     for key in keys:
         if key.find(exp.AggFunc) or isinstance(key, exp.Star):
             cursor.fail("partition by wants columns, or values computed from one event's", position_of(key))
@@ -96,7 +96,7 @@ def _measures(cursor: Cursor) -> tuple[NamedExpression, ...]:
         region = cursor.until((",", *_CLAUSES))
         name = _dotted_name(cursor, region)
         region = region if name is None else Region(region.start, region.end - 4)
-        (written,) = epl_scalars.untranslated_list(cursor, region, "a measure")
+        (written,) = epl_expressions.untranslated_list(cursor, region, "a measure")
         if name is None and not isinstance(written, exp.Alias):
             cursor.fail("a measure has a name: … as name", position)
         found.append(NamedExpression(name or written.alias, position, region, written.unalias()))
@@ -134,7 +134,7 @@ def _definitions(cursor: Cursor) -> tuple[NamedExpression, ...]:
         name = cursor.name("a pattern variable to define")
         cursor.expect("AS")
         region = _condition(cursor)
-        (written,) = epl_scalars.untranslated_list(cursor, region, "a condition")
+        (written,) = epl_expressions.untranslated_list(cursor, region, "a condition")
         if isinstance(written, exp.Alias):
             cursor.fail(f"unexpected {written.alias!r}", position_of(written.args["alias"]))
         found.append(NamedExpression(name, position, region, written))

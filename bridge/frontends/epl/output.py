@@ -8,11 +8,16 @@ import re
 from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor
-from bridge.frontends.epl import expressions as epl_scalars
+from bridge.frontends.epl import expressions as epl_expressions
 from bridge.frontends.epl.clauses import OutputClauses, OutputRate
 from bridge.frontends.epl.cursor import period, whole
-from bridge.frontends.epl.istream_rstream import at_interval, filtered, has_both_streams, reports_expiry
-from bridge.frontends.epl.istream_rstream import newest_first as newest_first
+from bridge.frontends.epl.istream_rstream import (
+    at_interval,
+    filtered,
+    has_both_streams,
+    newest_first,
+    reports_expiry,
+)
 from bridge.frontends.epl.named_windows import is_per_event
 from bridge.frontends.expressions import Qualifiers, position_of, resolve
 from bridge.query.epl_columns import Enumeration, PreviousRow, SubqueryColumn
@@ -52,7 +57,9 @@ def _order(cursor: Cursor, names: Qualifiers) -> tuple[exp.Ordered, ...]:
     terms = []
     while True:
         region = cursor.until((",", "ASC", "DESC", "LIMIT"))
-        (this,) = resolve(cursor, [epl_scalars.single_expression(cursor, region, "an expression to order by")], names)
+        (this,) = resolve(
+            cursor, [epl_expressions.single_expression(cursor, region, "an expression to order by")], names
+        )
         descending = cursor.take("DESC")
         cursor.take("ASC")
         terms.append(exp.Ordered(this=this, desc=descending))
@@ -125,8 +132,8 @@ def _check_counting(cursor: Cursor, node: Node, rate: OutputRate) -> None:
         several = base.every_change or base.having is not None or _is_batch(base.input)
     if several:
         cursor.fail(
-            "output every n events is not supported here, as one event may have several results or none: say a time, or "
-            "insert into names the results",
+            "output every n events is not supported here, as one event may have several results or none: give a time, "
+            "or insert the results into a stream, and read that",
             rate.position,
         )
 
@@ -140,8 +147,8 @@ def snapshot(cursor: Cursor, node: Node, rate: OutputRate, aggregating: bool, al
     is_content = isinstance(base, Stream) or (isinstance(base, Window) and not base.extent.jumps)
     if not is_content and not (isinstance(base, Correlate) and is_plain_join(base) and rate.time is not None):
         cursor.fail(
-            f"output {rate.kind} is not supported here: of a stream with a window that is not a batch it is, and every so "
-            "long of an inner join of such windows",
+            f"output {rate.kind} is not supported here, but over a stream with a window that is not a batch; over an inner "
+            "join of such windows, with a time",
             rate.position,
         )
     if aggregating and isinstance(base, Stream):
@@ -172,7 +179,8 @@ def single_events(
         node = at_rate(cursor, node, clauses.rate, keys=keys, condition=having)
     if marked and (clauses.distinct or clauses.limit is not None):
         cursor.fail(
-            "irstream with distinct or limit is not supported: insert into names the results", position_of(columns[0])
+            "irstream with distinct or limit is not supported: insert the results into a stream",
+            position_of(columns[0]),
         )
     if clauses.is_arranged and not clauses.distinct:
         order = tuple(

@@ -13,7 +13,7 @@ from typing import NoReturn
 from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor
-from bridge.frontends.epl import expressions as epl_scalars
+from bridge.frontends.epl import expressions as epl_expressions
 from bridge.frontends.epl.cursor import period, whole
 from bridge.frontends.epl.expressions import event_filter
 from bridge.frontends.epl.paths import COUNTS
@@ -191,7 +191,7 @@ class _PatternReader:
         if not regions:
             cursor.fail("every-distinct wants a key: every-distinct(a.k) a=A")
         part = self._repeated()
-        keys = [epl_scalars.expression_list(cursor, region, "a key")[0] for region in regions]
+        keys = [epl_expressions.expression_list(cursor, region, "a key")[0] for region in regions]
         return Distinct(part, tuple(map(self._value, keys)), time)
 
     def guarded(self) -> Temporal:
@@ -200,7 +200,7 @@ class _PatternReader:
         while cursor.word() in ("WHERE", "WHILE"):
             if cursor.take("WHILE"):
                 cursor.expect("(")
-                condition = epl_scalars.single_expression(cursor, cursor.until(()), "a condition")
+                condition = epl_expressions.single_expression(cursor, cursor.until(()), "a condition")
                 cursor.expect(")")
                 tree = While(tree, self._value(condition))
                 continue

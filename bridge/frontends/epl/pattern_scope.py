@@ -10,7 +10,7 @@ from sqlglot import exp
 from bridge.check import paths
 from bridge.errors import nearest
 from bridge.frontends.cursor import Cursor, Region
-from bridge.frontends.epl import expressions as epl_scalars
+from bridge.frontends.epl import expressions as epl_expressions
 from bridge.frontends.epl.paths import Count, Index, Key, Name, Step, following
 from bridge.frontends.expressions import position_of
 from bridge.query.epl_state import CURRENT
@@ -48,13 +48,13 @@ class PatternScope:
         for column in written.expression.find_all(exp.Column):
             if isinstance(column.this, exp.Star) and column.table:
                 self.cursor.fail(f"the whole event is {column.table}", position_of(column))
-        holder = exp.Paren(this=epl_scalars.with_chains(self.cursor, written.expression, self._navigated))
+        holder = exp.Paren(this=epl_expressions.with_chains(self.cursor, written.expression, self._navigated))
         for call in list(holder.find_all(exp.Anonymous)):
             if call.name.upper() == "PREV":
                 call.replace(self._prev(call))
         for aggregate in list(holder.find_all(exp.AggFunc)):
             self._aggregate(aggregate)
-        (result,) = epl_scalars.translated(self.cursor, written.region, (holder.this.pop(),))
+        (result,) = epl_expressions.translated(self.cursor, written.region, (holder.this.pop(),))
         holder = exp.Paren(this=result)
         for column in list(holder.find_all(exp.Column)):
             self._column(column)

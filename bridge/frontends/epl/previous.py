@@ -133,7 +133,8 @@ class PreviousValues:
         for call in self.calls:
             if isinstance(base, (Correlate, EagerMatch, TemporalMatch)):
                 self.cursor.fail(
-                    f"{call.function} is supported over one stream: insert into names results", call.position
+                    f"{call.function} is supported over one stream: insert a join's results into a stream",
+                    call.position,
                 )
             (value,) = resolve(self.cursor, [call.value], names)
             if isinstance(base, Window):

@@ -38,14 +38,12 @@ def create_variant(cursor: Cursor) -> CreateVariant:
     cursor.expect("SCHEMA")
     name = cursor.name("a name for the stream")
     cursor.expect("AS")
-    if cursor.word() == "*":
-        cursor.fail("a variant schema of any events is not supported: name those that it takes")
     return CreateVariant(name, _names(cursor))
 
 
 def _names(cursor: Cursor) -> tuple[str, ...]:
-    found = [cursor.name("the name of a schema")]
-    while cursor.take(","):
+    found = list[str]()
+    while not found or cursor.take(","):
         if cursor.word() == "*":
             cursor.fail("a variant schema of any events is not supported: name those that it takes")
         found.append(cursor.name("the name of a schema"))

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor, Region
-from bridge.frontends.epl import expressions as epl_scalars
+from bridge.frontends.epl import expressions as epl_expressions
 from bridge.frontends.epl.aggregates import (
     AggregateRequest,
     aggregate_over,
@@ -93,8 +93,8 @@ def _selected(cursor: Cursor, by: Item | None, within: Context | None) -> Node:
         node = dataclasses.replace(node, condition=all_of(on) if on else None)
     if which in ("RSTREAM", "IRSTREAM") and (subqueries.calls or priors.calls or variables_of((*columns, *where))):
         cursor.fail(
-            f"{which.lower()} with a sub-query, prev, prior or a variable that changes is not supported: insert into names "
-            "these",
+            f"{which.lower()} with a sub-query, prev, prior or a variable that changes is not supported: insert "
+            "these into a stream, and read that",
             position,
         )
     if first and where:
@@ -139,10 +139,10 @@ def _source(cursor: Cursor, joins: Joins) -> tuple[Node, Qualifiers]:
         if cursor.word() != "MATCH_RECOGNIZE":
             return node, Qualifiers(alias, tags)
         if tags:
-            cursor.fail("match_recognize reads a stream: insert into names a pattern's results", position)
+            cursor.fail("match_recognize reads a stream: insert a pattern's results into one", position)
         return match_recognize(cursor, alias)(node), Qualifiers(None, ())
     if cursor.word() == "MATCH_RECOGNIZE":
-        cursor.fail("match_recognize reads one stream: insert into names a join's results")
+        cursor.fail("match_recognize reads one stream: insert a join's results into one")
     return correlated(cursor, joins), scope_of(joins)
 
 
@@ -163,7 +163,7 @@ def _projected(
         cursor.fail(f"{cursor.word().lower()} is not supported: a statement for each list of columns")
     if grouped:
         listed = resolve(
-            cursor, epl_scalars.expression_list(cursor, cursor.until(STOPS), "a column to group by"), names
+            cursor, epl_expressions.expression_list(cursor, cursor.until(STOPS), "a column to group by"), names
         )
         keys += tuple(key for key in listed if key not in keys)
     position = cursor.position
@@ -172,7 +172,10 @@ def _projected(
     refuse_next(cursor)
     changing = variables_of((*columns, *having))
     if clauses.rate is not None and changing:
-        cursor.fail("output with a variable that changes is not supported: insert into names it", clauses.rate.position)
+        cursor.fail(
+            "output with a variable that changes is not supported: insert its values into a stream",
+            clauses.rate.position,
+        )
     aggregating = grouped or any(column.find(exp.AggFunc) for column in (*columns, *having))
     context.check_output(node, clauses, aggregating)
     if clauses.rate is not None and clauses.rate.kind == "snapshot":
@@ -286,7 +289,7 @@ def _refuse_lookups(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], p
     if any(one.name.startswith((*_LATER, EACH, CURRENT)) for one in _columns_in(columns)):
         cursor.fail(
             "a sub-query, a method on a list, prev, prior or a variable that changes beside aggregates is not supported: "
-            "insert into names it",
+            "insert it into a stream, and read that",
             position,
         )
 

@@ -39,7 +39,7 @@ _STATEMENTS = {
     "USES": "uses is not supported",
     "MERGE": "merge is not supported",
     "DELETE": "fire-and-forget queries are run with cep.query",
-    "WITH": "with is not supported: insert into names a statement's results",
+    "WITH": "with is not supported: insert a statement's results into a stream, and read that",
 }
 _CREATED = {
     "EXPRESSION": "declared expressions are not supported: write the expression where its name would stand",

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from sqlglot import Token, TokenType, exp
 
 from bridge.frontends.cursor import Cursor, Region, word_of
-from bridge.frontends.epl import expressions as epl_scalars
+from bridge.frontends.epl import expressions as epl_expressions
 from bridge.frontends.epl.contexts import ContextSource
 from bridge.frontends.epl.enumerations import Enumerations
 from bridge.frontends.epl.expressions import STOPS
@@ -64,7 +64,7 @@ class Subqueries:
     def expressions(self, region: Region, what: str) -> tuple[exp.Expr, ...]:
         """The expressions of a region, with columns in place of sub-queries."""
         marked, region = self._marked(region)
-        return epl_scalars.expression_list(marked, region, what, self._with_operands)
+        return epl_expressions.expression_list(marked, region, what, self._with_operands)
 
     def over(self, node: Node, names: Qualifiers, context: ContextSource) -> Node:
         """The node with the values of the sub-queries; in a context, for the same keys."""
@@ -132,19 +132,19 @@ class Subqueries:
         position = cursor.expect("SELECT")
         if cursor.word() == "DISTINCT":
             cursor.fail("distinct is not supported in a sub-query")
-        columns = epl_scalars.expression_list(cursor, cursor.until(STOPS), "a column")
+        columns = epl_expressions.expression_list(cursor, cursor.until(STOPS), "a column")
         cursor.expect("FROM")
         alias, source, at, _ = item(cursor)
         if isinstance(source, TemporalMatch):
-            cursor.fail("a sub-query reads a stream: insert into names a pattern's results", at)
+            cursor.fail("a sub-query reads a stream: insert a pattern's results into one", at)
         is_window = isinstance(source, Window) and not source.extent.jumps
         if not is_window and not isinstance(source, Stream):  # it may be a named window
             cursor.fail("a sub-query wants a window: write #keepall for all events, or #time(…), #length(…)", at)
         condition = None
         if cursor.take("WHERE"):
-            condition = epl_scalars.single_expression(cursor, cursor.until(STOPS), "a condition")
+            condition = epl_expressions.single_expression(cursor, cursor.until(STOPS), "a condition")
         if cursor.word() != ")":
-            cursor.fail("a sub-query is select … from one stream where …: insert into names all else")
+            cursor.fail("a sub-query is select … from one stream where …: insert the results of others into a stream")
         if kind == "exists" and any(column.find(exp.AggFunc) for column in columns):
             columns = (_HAS_ROW,)
         elif kind == "exists":

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from bridge.errors import QueryError
 from bridge.frontends.cursor import Cursor, Region
-from bridge.frontends.epl import expressions as epl_scalars
+from bridge.frontends.epl import expressions as epl_expressions
 from bridge.frontends.epl.inputs import Item, item
 from bridge.frontends.epl.schemas import CreateSchema, attributes_in_parentheses
 from bridge.frontends.epl.views import view_of, window_over
@@ -147,7 +147,7 @@ def _column(cursor: Cursor) -> tuple[Attribute, bool, str]:
     if cursor.word() in ("[", "."):
         cursor.fail("arrays and classes are not supported as types: columns are flat")
     is_key = cursor.take("PRIMARY KEY")
-    return Attribute(name, epl_scalars.type_of_name(cursor, kind, position)), is_key, ""
+    return Attribute(name, epl_expressions.type_of_name(cursor, kind, position)), is_key, ""
 
 
 # ON … UPDATE, MERGE, DELETE -------------------------------------------------------------------------------------------
@@ -238,7 +238,7 @@ class _ChangeReader:
         names = self._names() if cursor.word() == "(" else None
         cursor.expect("SELECT", " (insert select … as column, …)")
         start = cursor.position
-        listed = epl_scalars.expression_list(cursor, self._region(_STOPS[1:]), "a list of columns")
+        listed = epl_expressions.expression_list(cursor, self._region(_STOPS[1:]), "a list of columns")
         if listed == (exp.Star(),) and names is None:
             return Action("insert", condition, star=True)
         if any(column.is_star for column in listed):
@@ -266,7 +266,7 @@ class _ChangeReader:
         return self._expression("a condition") if self.cursor.take("WHERE") else None
 
     def _expression(self, what: str) -> exp.Expr:
-        found = epl_scalars.single_expression(self.cursor, self._region(_STOPS), what)
+        found = epl_expressions.single_expression(self.cursor, self._region(_STOPS), what)
         return resolve(self.cursor, [found], self._known(True))[0]
 
     def _known(self, initial: bool) -> Qualifiers:
@@ -315,7 +315,7 @@ def aggregate_column(cursor: Cursor, function: str, position: int) -> tuple[str,
         known = ", ".join(f"{one}(…)" for one in ("count", *_OF_VALUES))
         cursor.fail(f"{function}(…) in a table is not supported; there are {known}", position)
     place = cursor.position
-    of = epl_scalars.type_of_name(cursor, cursor.name("the type of what is aggregated"), place)
+    of = epl_expressions.type_of_name(cursor, cursor.name("the type of what is aggregated"), place)
     cursor.expect(")")
     if name == "count":
         return "BIGINT", "COUNT"

@@ -10,7 +10,7 @@ from sqlglot import exp
 from bridge.check.types import family, type_of
 from bridge.errors import nearest
 from bridge.frontends.cursor import Cursor, Region
-from bridge.frontends.epl import expressions as epl_scalars
+from bridge.frontends.epl import expressions as epl_expressions
 from bridge.frontends.epl.clauses import OutputClauses
 from bridge.frontends.epl.inputs import Item, tags_of
 from bridge.frontends.expressions import Qualifiers, resolve
@@ -70,14 +70,14 @@ def create_variable(cursor: Cursor) -> CreateVariable:
     is_constant = cursor.take("CONSTANT")
     cursor.expect("VARIABLE")
     position = cursor.position
-    kind = epl_scalars.type_of_name(cursor, cursor.name("the type of a variable"), position)
+    kind = epl_expressions.type_of_name(cursor, cursor.name("the type of a variable"), position)
     if cursor.word() == "[":
         cursor.fail("a variable of several values is not supported: write them, v in (1, 2)")
     name = cursor.name("a name for the variable")
     if not (cursor.take("=") or cursor.take(":=")):
         return CreateVariable(Variable(name, kind, exp.cast(exp.null(), kind), is_constant))
     position = cursor.position
-    value = epl_scalars.single_expression(cursor, cursor.until((";",)), "a value")
+    value = epl_expressions.single_expression(cursor, cursor.until((";",)), "a value")
     if value.find(exp.Column, exp.AggFunc, exp.Anonymous) is not None:
         cursor.fail("the value of a variable is computed of constants", position)
     found = type_of(value, lambda column: "UNKNOWN")
@@ -110,8 +110,10 @@ def on_set(cursor: Cursor, by: Item, start: int) -> OnSet:
         name = cursor.name("a variable")
         cursor.at += 1
         if cursor.word() == "(" and cursor.word(1) == "SELECT":
-            cursor.fail("a sub-query is not supported here: insert into names what it finds")
-        value = epl_scalars.single_expression(cursor, cursor.until((",",)), "a value")
+            cursor.fail(
+                "a sub-query is not supported here: insert its results into a stream, and set the variable on its events"
+            )
+        value = epl_expressions.single_expression(cursor, cursor.until((",",)), "a value")
         settings.append((cursor.variables[name.lower()].name, resolve(cursor, [value], names)[0]))
         if not cursor.take(","):
             break
@@ -222,14 +224,12 @@ class SplitColumns:
         """Splits the list of columns and HAVING."""
         if clauses.is_arranged or clauses.distinct:
             cursor.fail(
-                "a variable that changes beside aggregates in an order, or each once, is not supported: insert into names "
-                "the results",
+                "a variable that changes beside aggregates in an order, or each once, is not supported: insert the "
+                "results into a stream, and read that",
                 at,
             )
         if any(variables_in(call) for one in (*columns, *having) for call in one.find_all(exp.AggFunc)):
-            cursor.fail(
-                "an aggregate of a variable that changes is not supported: insert into names what is aggregated", at
-            )
+            cursor.fail("an aggregate of a variable that changes is not supported: insert its values into a stream", at)
         aliases = {one.alias.lower(): one.this for one in columns if isinstance(one, exp.Alias)}
         found: dict[exp.Expr, str] = {}
 

@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from bridge.errors import closest
 from bridge.frontends.cursor import Cursor
-from bridge.frontends.epl import expressions as epl_scalars
+from bridge.frontends.epl import expressions as epl_expressions
 from bridge.frontends.epl.cursor import period, whole
 from bridge.frontends.expressions import Qualifiers, resolve
 from bridge.query.nodes import Filter, Node, Window
@@ -119,7 +119,7 @@ def _view(cursor: Cursor, name: str, position: int) -> View:
 def _arguments(cursor: Cursor, what: str) -> tuple[exp.Expr, ...]:
     """`(k, j)`."""
     cursor.expect("(")
-    found = epl_scalars.expression_list(cursor, cursor.until(()), what)
+    found = epl_expressions.expression_list(cursor, cursor.until(()), what)
     cursor.expect(")")
     return found
 
@@ -186,13 +186,13 @@ def _rank(cursor: Cursor) -> View:
 
 
 def _argument(cursor: Cursor) -> exp.Expr:
-    return epl_scalars.single_expression(cursor, cursor.until((",",)), "an expression")
+    return epl_expressions.single_expression(cursor, cursor.until((",",)), "an expression")
 
 
 def _order(cursor: Cursor) -> tuple[exp.Ordered, ...]:
     terms = []
     while True:
-        this = epl_scalars.single_expression(cursor, cursor.until((",", "ASC", "DESC")), "an expression to sort by")
+        this = epl_expressions.single_expression(cursor, cursor.until((",", "ASC", "DESC")), "an expression to sort by")
         descending = cursor.take("DESC")
         cursor.take("ASC")
         terms.append(exp.Ordered(this=this, desc=descending))
@@ -249,7 +249,7 @@ _MIRRORED: dict[type[exp.Expr], type[exp.Expr]] = {exp.GT: exp.LT, exp.GTE: exp.
 def expiring_extent(cursor: Cursor) -> Rows | Trailing:
     """Steps over the condition of `#expr(…)`."""
     position, region = cursor.position, cursor.until(())
-    condition = epl_scalars.single_expression(cursor, region, "a condition")
+    condition = epl_expressions.single_expression(cursor, region, "a condition")
     sizes, counts = list[int](), list[int]()
     for part in conjuncts(condition):
         if (count := _count(part)) is not None:

@@ -37,13 +37,13 @@ def parse(text: str, dialect: str = "", views: Mapping[str, Node] = _NONE) -> No
     return _guarded(text, dialect, views, _one)
 
 
-def statements(text: str, dialect: str = "", views: Mapping[str, Node] = _NONE) -> list[Statement]:
+def statements(text: str, dialect: str = "") -> list[Statement]:
     """The statements of a script, separated by `;`; at most one SELECT has no name.
 
     >>> statements("CREATE STREAM s (a INTEGER); CREATE QUERY q AS SELECT * FROM s;")[1]
     CreateQuery(name='q', node=Stream(name='s', schema=None), text='SELECT * FROM s')
     """
-    return _guarded(text, dialect, views, _script)
+    return _guarded(text, dialect, _NONE, _script)
 
 
 def _guarded(text: str, dialect: str, views: Mapping[str, Node], read: Callable[[Cursor], _T]) -> _T:

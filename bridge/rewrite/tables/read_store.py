@@ -10,7 +10,7 @@ from bridge.query.scripts import ReadSQL
 from bridge.rewrite.network import Network
 from bridge.stores.outbox import DeadLetter
 from bridge.stores.statement import Convert, Sql, converted, dumped, joins, loaded
-from bridge.stores.store import Answers, Question, Store, Unreachable, Values
+from bridge.stores.store import Answers, ParameterizedSelect, Store, Unreachable, Values
 from windows.arrow import arrow_type
 from windows.databases import Database, Refused
 from windows.schema import Attribute, Reader, Schema, TypeMismatch
@@ -23,7 +23,7 @@ NO_ANSWER = "the data store did not answer to the end"
 class StoreConversion:
     """Conversions of values on their way to a store and back; values of the bridge's own database are not converted."""
 
-    question: Question
+    select: ParameterizedSelect
     store: Store | None
     there: Sequence[Convert | None]
     here: Sequence[Convert | None]
@@ -36,16 +36,16 @@ class StoreConversion:
         wanted = [name for name, _ in node.typed]
         if node.store is None:
             nothing = [None] * len(kinds)
-            question = Question(sql, wanted, nothing, network.database, at_once=False)
-            return cls(question, None, nothing, [], None, [])
+            select = ParameterizedSelect(sql, wanted, nothing, network.database, at_once=False)
+            return cls(select, None, nothing, [], None, [])
         store = network.stores.find(node.store)
         there = store.database()
         encoders = [there.encoder(Attribute("value", kind)) if kind != "UNKNOWN" else None for kind in kinds]
         arrows = [None if encode else arrow_type(kind) for encode, kind in zip(encoders, kinds, strict=True)]
-        question = Question(sql, wanted, arrows, there, joins(sql, left=False))
+        select = ParameterizedSelect(sql, wanted, arrows, there, joins(sql, left=False))
         schema = Schema(tuple(Attribute(f"c{place}", kind) for place, (_, kind) in enumerate(node.typed)))
         return cls(
-            question,
+            select,
             store,
             [_both(network.database.decoder(k), e) for k, e in zip(kinds, encoders, strict=True)],
             [there.decoder(kind) for _, kind in node.typed],
@@ -110,7 +110,7 @@ class Read:
     def explained(self, pretty: Callable[[str], str]) -> str:
         """The rows that it reads for, and its SQL."""
         where = f"the data store {self.node.store}" if self.node.store else "this database"
-        how = "for many rows at once" if self.conversion.question.at_once else "for each row"
+        how = "for many rows at once" if self.conversion.select.at_once else "for each row"
         return f"-- {where} is queried {how}:\n--   {' '.join(self.node.statement.split())}\n{pretty(self.arrived)};"
 
     # Queries ------------------------------------------------------------------------------------------------------------
@@ -150,11 +150,11 @@ class Read:
     def _ask(self, sets: list[Values], database: Database) -> Answers:
         store = self.conversion.store
         if store is None:
-            return self.conversion.question.answers(sets, database)
+            return self.conversion.select.answers(sets, database)
         by_sent = {tuple(converted(key, self.conversion.there)): key for key in sets}
         try:
             with store.opened() as there:
-                found = self.conversion.question.answers(list(by_sent), there)
+                found = self.conversion.select.answers(list(by_sent), there)
         except Refused:
             found = self._ask_each(by_sent, store)
         return {by_sent[sent]: answer for sent, answer in found.items()}
@@ -165,7 +165,7 @@ class Read:
         for sent, values in by_sent.items():
             try:
                 with store.opened() as there:
-                    found[sent] = self.conversion.question.answers([sent], there)[sent]
+                    found[sent] = self.conversion.select.answers([sent], there)[sent]
             except Refused as error:
                 self._add_dead_letter(values, str(error))
         return found

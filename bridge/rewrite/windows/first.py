@@ -69,7 +69,7 @@ def _first_range(operator: Operator, node: query.Window, network: Network, below
     beginning = exp.select(aliased(clock("before"), "ts"))
     add_table(operator, begun, beginning)
     operator.beginning = begun
-    # The engine notes it at the creation, or at the first event. In the script of `explain` this step does.
+    # The engine writes it when the query is created, or at the first event. In the script of `explain`, this step does.
     unknown = exp.Not(this=exp.Exists(this=exp.select(number(1)).from_(table(begun))))
     operator.steps.append(Insert(begun, beginning.copy().where(unknown)))
     since = exp.Subquery(this=exp.select(column("ts")).from_(table(begun)))

@@ -317,6 +317,17 @@ def test_check_of_a_bridge_with_a_name(tmp_path: pathlib.Path) -> None:
     assert "cep__a_inbox, cep__a_inbox_s, cep__a_processors, cep__a_results_q, cep__a_window_s\n" in output
 
 
+def test_check_knows_the_declared_types_of_joined_tables(tmp_path: pathlib.Path) -> None:
+    url = f"sqlite:///{tmp_path}/shop.db"
+    with sa.create_engine(url).begin() as connection:
+        connection.execute(sa.text("CREATE TABLE orders (id INTEGER PRIMARY KEY, customer INTEGER)"))
+        connection.execute(sa.text("CREATE TABLE customers (number INTEGER, since DATE)"))
+    text = """CREATE STREAM orders FROM TABLE orders (POSITION id);
+        CREATE QUERY late AS SELECT id FROM orders, customers WHERE customer = number AND since > DATE '2020-01-01'"""
+    code, output = check(url, tmp_path, text)
+    assert code == 0, output
+
+
 def check(url: str, folder: pathlib.Path, text: str, *options: str) -> tuple[int, str]:
     (folder / "q.sql").write_text(text)
     result = CliRunner().invoke(main, ["watch", url, str(folder / "q.sql"), "--check", *options])
@@ -466,6 +477,7 @@ def test_check_names_the_tables_that_are_made(tmp_path: pathlib.Path) -> None:
     [
         (["duckdb:///x.duckdb", "q.sql"], "only one process at a time can open a DuckDB file"),
         (["shop.db", "q.sql"], "'shop.db' is not a URL: a database URL reads"),
+        (["nowhere://shop", "q.sql"], "Can't load plugin: sqlalchemy.dialects:nowhere"),
         (["{url}", "q.sql", "--poll", "1"], "a duration reads like '500 MS'"),
         (["sqlite:///not_there.db", "q.sql"], "there is no database not_there.db"),
         (["{url}", "q.sql", "--into", "missing=t"], "--into: there is no query 'missing' in the files"),

@@ -287,10 +287,10 @@ def test_a_plan_that_binds_only_what_is_new_equals_one_from_anew(seed: int) -> N
             cep.push_event(chance.choice("st"), (number, "x", 1.0), number)
             for stream in "st":
                 entry, other = (cep._catalogue.streams[name] for name in (stream, "st".replace(stream, "")))
-                concerned = [each for each in runner.active_operators() if each.concerned(frozenset([stream]))]
-                results = runner.results.concerned(frozenset([stream]), 1, final=False)
+                running = [each for each in runner.active_operators() if each.runs_at(frozenset([stream]))]
+                results = runner.results.at(frozenset([stream]), 1, final=False)
                 memory = runner._one_event_plans._memory
-                anew = one_event_plan(entry, concerned, results, {other.inbox}, cep.database, memory=memory)
+                anew = one_event_plan(entry, running, results, {other.inbox}, cep.database, memory=memory)
                 assert shown(runner._one_event_plans.of(entry)) == shown(anew)
 
 

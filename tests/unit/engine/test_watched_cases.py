@@ -65,4 +65,4 @@ def check_watched(case: Case, database: Database, request: pytest.FixtureRequest
             cep.database.insert(watched[item.stream], len(row), [row])
             assert cep.poll() == 1
         check_tables(cep, case)
-    check_results(case, "watched", results)
+    check_results(case, [("watched", results)])

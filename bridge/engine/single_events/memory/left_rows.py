@@ -46,7 +46,7 @@ class LeavingRows(WindowRows, Memory):
 
     @abc.abstractmethod
     def expired(self, until: int) -> list[tuple[int, Row]]:
-        """The rows that have expired since the last call, in this form, and the time of the expiry of each."""
+        """The rows that have expired since the last call, as `evicted` has them, each with the time of its expiry."""
 
 
 class QueuedRows(LeavingRows):
@@ -81,8 +81,8 @@ class QueuedRows(LeavingRows):
         return found
 
 
-class GatheredRows(LeavingRows):
-    """The rows of the open session of each key, in order of arrival. A session ends `gap` milliseconds after its newest."""
+class OpenSessionRows(LeavingRows):
+    """The rows of the open session of each key, in order of arrival. A session ends `gap` milliseconds after its newest row."""
 
     _sessions: dict[Any, list[tuple[int, Row]]]
     """The rows of each open session, with their places in the order of arrival."""
@@ -137,7 +137,7 @@ class EvictedByStep(EvictingRows, LeavingRows):
         return []
 
 
-class LeftOfWindow(RowSource):
+class DepartedRows(RowSource):
     """The rows that leave a window, numbered, each with the time and the number of the event at which it leaves.
 
     `arrive` computes the row that an event adds to the window, `choose` the columns of a row that leaves.

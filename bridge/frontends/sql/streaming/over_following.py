@@ -61,7 +61,9 @@ class OverFollowing(OverRows):
 
     def _check_window(self, window: exp.Window, keys: list[exp.Expr] | tuple[()]) -> None:
         if (window.args.get("partition_by") or ()) != keys:
-            self._fail("several OVER in a SELECT have the same PARTITION BY: put one of them into a sub-query", window)
+            self._fail(
+                "several OVER in a SELECT must have the same PARTITION BY: put one of them into a sub-query", window
+            )
         if not all(isinstance(key, exp.Column) for key in keys):
             self._fail("PARTITION BY wants columns here: compute the key in a sub-query", window)
         if not is_following(window) and not isinstance(window.this, exp.Lag):
@@ -117,7 +119,7 @@ class OverFollowing(OverRows):
         if not isinstance(function, _AGGREGATES) or function.find(exp.Distinct):
             self._refuse(function, window)
         if self._reach(window) != self.following:
-            self._fail("several OVER in a SELECT reach equally far here: put one of them into a sub-query", window)
+            self._fail("several OVER in a SELECT must reach equally far here: put one of them into a sub-query", window)
         changed: exp.Expr = function.copy()
         return changed
 

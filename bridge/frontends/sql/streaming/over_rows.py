@@ -95,7 +95,7 @@ class OverRows:
         keys = frames[0].keys
         if any(frame.keys != keys for frame in frames):
             self._fail(
-                "several OVER in a SELECT have the same PARTITION BY here: put one of them into a sub-query",
+                "several OVER in a SELECT must have the same PARTITION BY here: put one of them into a sub-query",
                 windows[-1],
             )
         extent = self._extent(frames, windows)
@@ -110,7 +110,7 @@ class OverRows:
         least = max(frame.least for frame in frames)
         if len(exact) > 1 or any(rows is not None and rows < least for rows in exact):
             self._fail(
-                "several OVER in a SELECT have the same rows here (ROWS n PRECEDING, with n at least the distance of LAG): "
+                "several OVER in a SELECT must have the same rows here (ROWS n PRECEDING, with n at least the distance of LAG): "
                 "put one of them into a sub-query",
                 windows[-1],
             )

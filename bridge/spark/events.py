@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from bridge.errors import SourceError, first_line
 from bridge.history.script import ReplayScript, sources_of
-from bridge.sources.arrow import EARLIEST, as_arrow
+from bridge.sources.arrow import EARLIEST
 from bridge.sources.folders import fixed_folder
 from bridge.sources.layout import Layout, layout_of
 from bridge.sources.options import HistoryOptions, ReadOptions
@@ -113,15 +113,10 @@ def _frame(spark: SparkSession, stream: str, source: Any, schema: Schema | None,
         return _Frame(_table(spark, source), F.lit(0), position)
     if isinstance(source, (str, os.PathLike)):
         return _files(spark, stream, os.fspath(source), schema, options)
-    tables = as_arrow(source)
-    is_read = tables is None
-    if tables is None:
-        opened = open_source(stream, source, schema, options)
-        whole = pa.concat_tables([*opened.tables()] or [_no_events(opened.schema)])
-    else:
-        whole = pa.concat_tables(list(tables))
+    opened = open_source(stream, source, schema, dataclasses.replace(options, sort=True))
+    whole = pa.concat_tables([*opened.tables()] or [_no_events(opened.schema)])
     numbered = whole.append_column("_place", pa.array(range(whole.num_rows), pa.int64()))
-    return _Frame(spark.createDataFrame(numbered), F.lit(0), F.col("_place"), is_read)
+    return _Frame(spark.createDataFrame(numbered), F.lit(0), F.col("_place"), is_read=True)
 
 
 def _no_events(schema: Schema) -> pa.Table:
@@ -215,7 +210,7 @@ def _milliseconds(frame: DataFrame, name: str, unit: str | None) -> Column:
     if isinstance(kind, T.DateType):
         return F.unix_date(time).cast("long") * 86_400_000
     times, divisor = TO_MS[unit or "ms"]
-    if isinstance(kind, T.IntegralType):
+    if isinstance(kind, T.IntegralType) or (isinstance(kind, T.DecimalType) and kind.scale == 0):
         long = time.cast("long")
         return F.call_function("div", long - F.pmod(long, F.lit(divisor)), F.lit(divisor)) * times
     if isinstance(kind, T.NumericType) and unit is not None:

@@ -17,9 +17,9 @@ from bridge.engine.catalogue import Processor, QueryEntry
 from bridge.engine.create import create
 from bridge.engine.delivery import Raised
 from bridge.engine.durable import LoggedCall
+from bridge.engine.execution.runner import Runner
 from bridge.engine.own_table import OwnTable
 from bridge.engine.result_set import arrow_table
-from bridge.engine.runner import Runner
 from bridge.errors import NameTaken, QueryError
 from bridge.query.codec import fingerprint
 from bridge.query.nodes import Stream

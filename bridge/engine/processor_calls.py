@@ -8,9 +8,9 @@ from typing import Any
 
 from bridge.engine.delivery import Delivery, Raised, call_all, deliver, deliveries, failure
 from bridge.engine.event import LateEvent
+from bridge.engine.execution.runner import Runner
 from bridge.engine.named_processors import NamedProcessors
 from bridge.engine.results import Results
-from bridge.engine.runner import Runner
 
 
 class ProcessorCalls:

@@ -12,10 +12,10 @@ from bridge.check.resolve import resolve_stream
 from bridge.engine.catalogue import QueryEntry
 from bridge.engine.create import Definition, create, language_named, refuse_untrusted
 from bridge.engine.durable import LoggedCall
+from bridge.engine.execution.runner import Runner
+from bridge.engine.execution.takeover import Replaced
 from bridge.engine.named_processors import NamedProcessors
 from bridge.engine.resume import OBJECTS, parsed, read_text, with_results
-from bridge.engine.runner import Runner
-from bridge.engine.takeover import Replaced
 from bridge.errors import InUse, NameTaken, QueryError
 from bridge.query.codec import dumped
 from bridge.query.epl_state import StateTable

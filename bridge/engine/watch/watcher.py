@@ -10,12 +10,12 @@ from typing import Any
 
 from bridge.engine.catalogue import StreamEntry
 from bridge.engine.durable import LoggedCall
+from bridge.engine.execution.runner import Runner
+from bridge.engine.execution.transactions import Receipt
 from bridge.engine.late_events import WRONG
 from bridge.engine.own_table import OwnTable
 from bridge.engine.queue.clock import wall_clock
 from bridge.engine.queue.push_queue import PushQueue
-from bridge.engine.runner import Runner
-from bridge.engine.transactions import Receipt
 from bridge.engine.watch.batches import RowBatch
 from bridge.engine.watch.changes import NUMBER, add_table_stream, create_triggers, drop_triggers, schema_of_stream
 from bridge.engine.watch.columns import TableColumns

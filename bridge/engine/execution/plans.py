@@ -11,14 +11,14 @@ from sqlglot import exp
 from bridge.check.resolve import ResolvedNode, resolve_stream, without_event_types
 from bridge.check.scope import Field
 from bridge.engine.catalogue import Catalogue, QueryEntry, ResultQuery, StreamEntry
-from bridge.engine.definition_log import DefinitionLog
 from bridge.engine.durable import CatalogueTables
-from bridge.engine.garbage import pause_collection
+from bridge.engine.execution.definition_log import DefinitionLog
+from bridge.engine.execution.garbage import pause_collection
+from bridge.engine.execution.stream_tables import StreamTables
+from bridge.engine.execution.takeover import Replaced, take_over
 from bridge.engine.inboxes import Inboxes
 from bridge.engine.results import ResultStatements, StatementMerger
-from bridge.engine.stream_tables import StreamTables
 from bridge.engine.tables import Tables
-from bridge.engine.takeover import Replaced, take_over
 from bridge.errors import DatabaseError, QueryError
 from bridge.query.epl_state import StateTable
 from bridge.query.nodes import Node, Stream, walk

@@ -17,8 +17,8 @@ from bridge.engine.catalogue import Processor, function_name
 from bridge.engine.connect import IN_MEMORY
 from bridge.engine.connect import connect as connect_here
 from bridge.engine.delivery import Raised, failure, raised_by
+from bridge.engine.methods.watching import POLL, STOP_INTERVAL, Pauses, Sleeper, log_errors
 from bridge.engine.on_demand.local_frames import frames_of_caller, with_frames
-from bridge.engine.watching import POLL, STOP_INTERVAL, Pauses, Sleeper, log_errors
 from bridge.errors import ProcessorError
 
 PLAIN = ("streams", "queries", "now")

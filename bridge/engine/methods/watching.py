@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from bridge.engine.access import Access, locked
 from bridge.engine.delivery import Raised, failure, raised_by
+from bridge.engine.methods.access import Access, locked
 from bridge.engine.queue.push_queue import RETRIES
 from bridge.errors import ProcessorError, SchemaError
 from windows.databases import Database, Refused

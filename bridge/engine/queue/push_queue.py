@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from bridge.engine.catalogue import StreamEntry
-from bridge.engine.delivery import Raised, failure, raised_by
+from bridge.engine.delivery import ProcessorFailure, failure, raised_by
 from bridge.engine.event import LateEvent
 from bridge.engine.exactly_once import EventIds, Position, SourcePositions
 from bridge.engine.execution.runner import Runner
@@ -149,7 +149,7 @@ class PushQueue:
         `receipts`: gives the receipts stored with a chunk, from the number of events pushed after it.
         """
         accepted = 0
-        failed: list[Raised] = []
+        failed: list[ProcessorFailure] = []
         try:
             for chunk in chunks:
                 batches, count, first, last = chunk(self._runner.seq)

@@ -119,7 +119,7 @@ def _subsets(code: tuple[Instruction, ...], order: tuple[str, ...]) -> tuple[_Mo
         places += len(subset)
         _check_budget(len(numbers), places)
         moves.append({})
-        for symbol, taken in _taken(code, subset, order):
+        for symbol, taken in _transitions(code, subset, order):
             after = _reach(code, taken)
             if after not in numbers:
                 numbers[after] = len(numbers)
@@ -135,7 +135,7 @@ def _check_budget(states: int, places: int) -> None:
         raise BudgetError(f"the states of the pattern's automaton stand for more than {SUBSET_LIMIT} places")
 
 
-def _taken(
+def _transitions(
     code: tuple[Instruction, ...], subset: frozenset[int], order: tuple[str, ...]
 ) -> list[tuple[str, list[int]]]:
     found: dict[str, list[int]] = {symbol: [] for symbol in order}

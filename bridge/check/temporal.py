@@ -49,7 +49,7 @@ def tag_field(tag: str, name: str) -> str:
     return f"{tag}.{name}"
 
 
-class Tagged(NamedTuple):
+class TaggedColumn(NamedTuple):
     """The column that a name of `tag_field` refers to: the column `name` of the event with this number.
 
     `which`: for a repeated tag, the index of one of its events, or LAST or COUNT.
@@ -60,7 +60,7 @@ class Tagged(NamedTuple):
     name: str
 
 
-def tagged(node: query.TemporalMatch, columns: Callable[[int], Sequence[str]], name: str) -> Tagged | None:
+def tagged(node: query.TemporalMatch, columns: Callable[[int], Sequence[str]], name: str) -> TaggedColumn | None:
     """The column that a name in a resolved condition refers to; None for a name without a tag.
 
     `columns`: of an event.
@@ -68,11 +68,11 @@ def tagged(node: query.TemporalMatch, columns: Callable[[int], Sequence[str]], n
     for number, tag, _ in node.tags:
         known = (*columns(number), "ts")
         if name.startswith(f"{tag}.") and name.removeprefix(f"{tag}.") in known:
-            return Tagged(number, LAST, name.removeprefix(f"{tag}."))
+            return TaggedColumn(number, LAST, name.removeprefix(f"{tag}."))
         alias, _, short = name.partition("].")
         one = element(f"{alias}]", tag)
         if one is not None and (short in known or one.which == COUNT):
-            return Tagged(number, one.which, short)
+            return TaggedColumn(number, one.which, short)
     return None
 
 

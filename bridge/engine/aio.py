@@ -16,9 +16,9 @@ from bridge.engine.bridge import Bridge
 from bridge.engine.catalogue import Processor, function_name
 from bridge.engine.connect import IN_MEMORY
 from bridge.engine.connect import connect as connect_here
-from bridge.engine.delivery import Raised, failure, raised_by
+from bridge.engine.delivery import ProcessorFailure, failure, raised_by
+from bridge.engine.methods.watching import POLL, STOP_INTERVAL, Pauses, Sleeper, log_errors
 from bridge.engine.on_demand.local_frames import frames_of_caller, with_frames
-from bridge.engine.watching import POLL, STOP_INTERVAL, Pauses, Sleeper, log_errors
 from bridge.errors import ProcessorError
 
 PLAIN = ("streams", "queries", "now")
@@ -102,7 +102,7 @@ class AsyncBridge:
                 await self._run(self._cep._warn_without_tables)
             with contextlib.closing(Sleeper(self._cep._runner.database, self._stopped.is_set)) as sleeper:
                 while not self._stopped.is_set():
-                    errors: list[Raised] = []
+                    errors: list[ProcessorFailure] = []
                     rows = 1
                     try:
                         rows = await self._run(self._cep._step, errors)
@@ -145,14 +145,14 @@ class AsyncBridge:
         if self._delivering:
             return
         self._delivering = True
-        errors: list[Raised] = []
+        errors: list[ProcessorFailure] = []
         try:
             while self._undelivered:
                 processor, result = self._undelivered.popleft()
                 try:
                     await processor.function(result)
                 except Exception as error:
-                    errors.append(Raised(error, str(processor)))
+                    errors.append(ProcessorFailure(error, str(processor)))
         finally:
             self._delivering = False
         if errors:

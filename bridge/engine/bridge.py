@@ -6,15 +6,15 @@ import logging
 import os
 from typing import Any
 
-from bridge.engine.definitions import Definitions
-from bridge.engine.destinations import Destinations
 from bridge.engine.event import Event, LateEvent
-from bridge.engine.inspection import Inspection
+from bridge.engine.methods.definitions import Definitions
+from bridge.engine.methods.destinations import Destinations
+from bridge.engine.methods.inspection import Inspection
+from bridge.engine.methods.pushes import Pushes
+from bridge.engine.methods.watching import Watching
 from bridge.engine.namespace import use_namespace
-from bridge.engine.pushes import Pushes
 from bridge.engine.queue.gathering import SIZE, Gathering
 from bridge.engine.resume import discard_state
-from bridge.engine.watching import Watching
 from bridge.errors import BridgeError, DatabaseError, SchemaError
 from windows.databases import Database, Refused
 

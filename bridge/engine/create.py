@@ -17,7 +17,7 @@ from bridge.check.types import family
 from bridge.check.windows import WINDOWS
 from bridge.engine.catalogue import Catalogue, ScriptEntry
 from bridge.engine.durable import LoggedCall
-from bridge.engine.runner import Runner
+from bridge.engine.execution.runner import Runner
 from bridge.errors import InUse, NameTaken, QueryError
 from bridge.frontends.epl.clauses import Context
 from bridge.frontends.epl.declarations import (

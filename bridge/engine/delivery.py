@@ -12,7 +12,7 @@ from bridge.errors import ProcessorError
 from windows.arrow import arrow_type, values_of
 
 
-class Raised(NamedTuple):
+class ProcessorFailure(NamedTuple):
     """An error of a processor, with a description of the processor."""
 
     error: Exception
@@ -40,7 +40,7 @@ def deliveries(results: Sequence[tuple[QueryEntry, Any]]) -> list[Delivery]:
     return found
 
 
-def deliver(pending: deque[Delivery], errors: list[Raised]) -> None:
+def deliver(pending: deque[Delivery], errors: list[ProcessorFailure]) -> None:
     """Calls each processor with its results, and adds errors of processors to `errors`.
 
     An interruption (KeyboardInterrupt, SystemExit) ends it at once. Undelivered results then stay in `pending`.
@@ -54,7 +54,7 @@ def deliver(pending: deque[Delivery], errors: list[Raised]) -> None:
                 try:
                     function(event(found))
                 except Exception as error:
-                    errors.append(Raised(error, str(processor)))
+                    errors.append(ProcessorFailure(error, str(processor)))
                     entry.last_error = f"{type(error).__name__}: {error}"
         pending.popleft()
 
@@ -65,26 +65,26 @@ def _itself(table: Any) -> Any:
 
 def call_all(calls: Sequence[tuple[Callable[[Any], Any], Any]]) -> None:
     """Makes all calls, even after one has raised; raises ProcessorError at the end if a call has raised."""
-    errors: list[Raised] = []
+    errors: list[ProcessorFailure] = []
     for function, argument in calls:
         try:
             function(argument)
         except Exception as error:
-            errors.append(Raised(error, f"the processor {function_name(function)} of late events"))
+            errors.append(ProcessorFailure(error, f"the processor {function_name(function)} of late events"))
     if errors:
         raise failure(errors) from errors[0].error
 
 
-def failure(errors: Sequence[Raised]) -> ProcessorError:
+def failure(errors: Sequence[ProcessorFailure]) -> ProcessorError:
     """One error that describes all errors of processors."""
     more = f" and {len(errors) - 1} more" if len(errors) > 1 else ""
     message = f"{errors[0]}{more} (the events were pushed, and all other processors ran)"
     return ProcessorError(message, [each.error for each in errors], [each.processor for each in errors])
 
 
-def raised_by(error: ProcessorError) -> list[Raised]:
+def raised_by(error: ProcessorError) -> list[ProcessorFailure]:
     """The errors of processors from which `failure` has made this error."""
-    return list(itertools.starmap(Raised, zip(error.errors, error.processors, strict=True)))
+    return list(itertools.starmap(ProcessorFailure, zip(error.errors, error.processors, strict=True)))
 
 
 def as_arrow(entry: QueryEntry) -> bool:

@@ -10,9 +10,9 @@ import functools
 import json
 from typing import Any, NamedTuple
 
+from bridge.engine.execution.runner import Runner
+from bridge.engine.execution.transactions import Receipt
 from bridge.engine.own_table import OwnTable
-from bridge.engine.runner import Runner
-from bridge.engine.transactions import Receipt
 from bridge.errors import SchemaError
 from windows.times import duration
 

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 from bridge.engine.catalogue import QueryEntry
 from bridge.engine.durable import LoggedCall
+from bridge.engine.execution.runner import Runner
+from bridge.engine.execution.transactions import Receipt
 from bridge.engine.limits import Limits
 from bridge.engine.refusal import as_bridge_error
 from bridge.engine.results import Results
-from bridge.engine.runner import Runner
-from bridge.engine.transactions import Receipt
 from bridge.errors import QueryError
 from windows.databases.refused import ConnectionLost
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from sqlglot import exp
 
+from bridge.engine.execution.runner import Runner
 from bridge.engine.results import Results
-from bridge.engine.runner import Runner
 from bridge.rewrite.flow import LastRows
 from bridge.rewrite.patterns.tables import ROW_ID
 from bridge.rewrite.plan import Insert, UpdateRows

@@ -11,7 +11,7 @@ from typing import Any
 
 from bridge.engine.catalogue import StreamEntry
 from bridge.engine.event import LateEvent
-from bridge.engine.runner import Runner
+from bridge.engine.execution.runner import Runner
 from windows.databases.definition import create_table
 from windows.schema import Attribute
 

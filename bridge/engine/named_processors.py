@@ -15,11 +15,11 @@ from bridge.check.scope import Field
 from bridge.check.types import UNKNOWN
 from bridge.engine.catalogue import Processor, QueryEntry
 from bridge.engine.create import create
-from bridge.engine.delivery import Raised
+from bridge.engine.delivery import ProcessorFailure
 from bridge.engine.durable import LoggedCall
+from bridge.engine.execution.runner import Runner
 from bridge.engine.own_table import OwnTable
 from bridge.engine.result_set import arrow_table
-from bridge.engine.runner import Runner
 from bridge.errors import NameTaken, QueryError
 from bridge.query.codec import fingerprint
 from bridge.query.nodes import Stream
@@ -175,7 +175,7 @@ class NamedProcessors:
 
     # Results ------------------------------------------------------------------------------------------------------------
 
-    def deliver(self, errors: list[Raised]) -> bool:
+    def deliver(self, errors: list[ProcessorFailure]) -> bool:
         """Calls each processor with the results after its position. A processor that raises gets them again later.
 
         Returns whether there were any results.
@@ -191,13 +191,13 @@ class NamedProcessors:
             found |= moved != stored.positions
         return found
 
-    def _deliver_to(self, stored: StoredResults, name: str, handle: Processor, errors: list[Raised]) -> None:
+    def _deliver_to(self, stored: StoredResults, name: str, handle: Processor, errors: list[ProcessorFailure]) -> None:
         while rows := self._rows(stored, stored.positions[name], AT_ONCE):
             for number, count, argument in self._arguments(stored, handle, rows):
                 try:
                     handle.function(argument)
                 except Exception as error:
-                    errors.append(Raised(error, str(handle)))
+                    errors.append(ProcessorFailure(error, str(handle)))
                     stored.entry.last_error = f"{type(error).__name__}: {error}"
                     return
                 stored.positions[name] = number

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from bridge.engine.runner import Runner
+from bridge.engine.execution.runner import Runner
 from windows.schema import Schema
 
 

@@ -6,11 +6,11 @@ import collections
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from bridge.engine.delivery import Delivery, Raised, call_all, deliver, deliveries, failure
+from bridge.engine.delivery import Delivery, ProcessorFailure, call_all, deliver, deliveries, failure
 from bridge.engine.event import LateEvent
+from bridge.engine.execution.runner import Runner
 from bridge.engine.named_processors import NamedProcessors
 from bridge.engine.results import Results
-from bridge.engine.runner import Runner
 
 
 class ProcessorCalls:
@@ -22,7 +22,7 @@ class ProcessorCalls:
         self.late: list[LateEvent] = []
         """The late events that the late processors still have to receive."""
         self._results: collections.deque[Delivery] = collections.deque()
-        self._raised: list[Raised] = []
+        self._raised: list[ProcessorFailure] = []
         self._is_delivering = False
 
     @property

@@ -12,10 +12,10 @@ from bridge.check.resolve import resolve_stream
 from bridge.engine.catalogue import QueryEntry
 from bridge.engine.create import Definition, create, language_named, refuse_untrusted
 from bridge.engine.durable import LoggedCall
+from bridge.engine.execution.runner import Runner
+from bridge.engine.execution.takeover import Replacement
 from bridge.engine.named_processors import NamedProcessors
 from bridge.engine.resume import OBJECTS, parsed, read_text, with_results
-from bridge.engine.runner import Runner
-from bridge.engine.takeover import Replaced
 from bridge.errors import InUse, NameTaken, QueryError
 from bridge.query.codec import dumped
 from bridge.query.epl_state import StateTable
@@ -98,7 +98,7 @@ class Redefinition:
                 raise InUse(f"{entry.name!r} is read by {', '.join(map(repr, others))}: remove that first")
         stored = [entry.name for entry in outputs if self._named.is_stored(entry.name)]
         internal = [each for query in stored for each in self._named.internal(query)]
-        replaced = Replaced([*outputs, *internal], self._changed(outputs, name, definition))
+        replaced = Replacement([*outputs, *internal], self._changed(outputs, name, definition))
         with self._named.restored_on_error(), self._runner.replacing(name, replaced) as inherits:
             create(name, definition, text, self._runner, call.with_options(inherits=dict(inherits)))
             for query in stored:

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 
 from bridge.engine.create import Definition, create, parse_as, remove_script, text_of, with_table
 from bridge.engine.durable import CatalogueTables, LoggedCall
+from bridge.engine.execution.runner import Runner
 from bridge.engine.failures import REFUSE, stop
 from bridge.engine.named_processors import NamedProcessors
-from bridge.engine.runner import Runner
 from bridge.engine.watch.changes import add_table_stream, drop_triggers
 from bridge.errors import BridgeError, DatabaseError
 from bridge.query.codec import loaded

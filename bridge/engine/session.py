@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bridge.engine.delivery import deliver, deliveries
 from bridge.engine.durable import LoggedCall
+from bridge.engine.execution.runner import Runner
 from bridge.engine.history_push import HistoryEvents, HistoryPush
 from bridge.engine.intake import ChunkSizes, EventBatch, merged_chunks
 from bridge.engine.results import Results
 from bridge.engine.resume import apply
-from bridge.engine.runner import Runner
 from bridge.engine.watch.watched_table import TableStatus
 from bridge.errors import BridgeError
 from bridge.query.nodes import Node

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from bridge.engine.catalogue import QueryEntry
+from bridge.engine.execution.runner import Runner
 from bridge.engine.named_processors import table_of_results
-from bridge.engine.runner import Runner
 from bridge.engine.watch.watched_table import TableStatus
 from bridge.errors import quantity
 from bridge.query.nodes import walk

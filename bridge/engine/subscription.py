@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bridge.engine.execution.runner import Runner
 from bridge.engine.named_processors import NamedProcessors, Result
-from bridge.engine.runner import Runner
 from bridge.stores.outbox import DeadLetter
 
 if TYPE_CHECKING:

@@ -118,7 +118,7 @@ def partition_rows(
     numbers = np.repeat(np.arange(1, len(counts) + 1, dtype=np.int32), counts)
 
     def by_partition(name: str) -> Array:
-        return keys.take(pa.array(numbers - 1)) if name == key else _taken(rows[name], order)
+        return keys.take(pa.array(numbers - 1)) if name == key else _in_order(rows[name], order)
 
     with ThreadPoolExecutor() as pool:
         columns = dict(zip(needed, pool.map(by_partition, needed), strict=True))
@@ -145,7 +145,7 @@ def _by(partition: NDArray[Any]) -> Ints:
     return order[np.argsort((partition[order] >> 16).astype(np.uint16), kind="stable")]
 
 
-def _taken(values: Array, order: Ints) -> Array:
+def _in_order(values: Array, order: Ints) -> Array:
     if not values.null_count and (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
         return pa.array(values.to_numpy().take(order))
     return values.combine_chunks().take(pa.array(order))

@@ -74,18 +74,18 @@ class WriteTarget:
     def _prepare(self, there: Database) -> None:
         if there.relation(RUNS) is None:
             there.execute(f"CREATE TABLE {RUNS} (run VARCHAR(200), {REQUESTS_COLUMN} BIGINT)")
-        if self._done(there) is None:
+        if self._number_written(there) is None:
             there.begin()
             there.execute_bound(f"INSERT INTO {RUNS} VALUES ({there.placeholder}, {there.placeholder})", [self.run, 0])
             there.commit()
 
-    def _done(self, there: Database) -> int | None:
+    def _number_written(self, there: Database) -> int | None:
         found = there.fetch_bound(f"SELECT {REQUESTS_COLUMN} FROM {RUNS} WHERE run = {there.placeholder}", [self.run])
         return int(found[0][0]) if found else None
 
     def _take(self, there: Database, start: int, chunk: list[WriteRequest]) -> None:
         there.begin()
-        done = self._done(there) or 0
+        done = self._number_written(there) or 0
         for request in chunk[max(0, done - start) :]:
             text, order, writer = self.texts[request.writer]
             values = list(request.values)

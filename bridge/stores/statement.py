@@ -114,7 +114,7 @@ def columns(
     sql: Sql, declared: Sequence[tuple[str, str | None]], database: Database, position: int | None
 ) -> tuple[tuple[str, str], ...]:
     """The requested columns of a SELECT with their types: the declared ones, or all."""
-    known = _given(sql, database, position)
+    known = _columns_of(sql, database, position)
     wanted = declared or [(name, None) for name in known]
     found = []
     for name, kind in wanted:
@@ -143,7 +143,7 @@ def _column_names(sql: Sql, database: Database) -> list[str]:
 
 def places(sql: Sql, requested: Sequence[str], database: Database) -> list[int]:
     """The places of these columns in the rows of a SELECT."""
-    names = list(_given(sql, database, None))
+    names = list(_columns_of(sql, database, None))
     return [names.index(name) for name in requested]
 
 
@@ -154,7 +154,7 @@ def _type(kind: str | None) -> str | None:
         raise QueryError(str(error)) from None
 
 
-def _given(sql: Sql, database: Database, position: int | None) -> dict[str, str]:
+def _columns_of(sql: Sql, database: Database, position: int | None) -> dict[str, str]:
     """All columns of a SELECT, with their types if known."""
     if not isinstance(sql.tree, exp.Select):
         return dict.fromkeys(sql.tree.named_selects, UNKNOWN)  # type: ignore[attr-defined]

@@ -15,7 +15,7 @@ TOP = ("bridge", "windows", "nfa")
 def room_of(module: str) -> str | None:
     """The package that a module belongs to: `bridge.engine`, `nfa`; None for modules of others.
 
-    >>> room_of("bridge.engine.runner"), room_of("nfa.threads.path"), room_of("bridge"), room_of("sqlglot.exp")
+    >>> room_of("bridge.engine.execution.runner"), room_of("nfa.threads.path"), room_of("bridge"), room_of("sqlglot.exp")
     ('bridge.engine', 'nfa', 'bridge', None)
     """
     parts = module.split(".")

@@ -9,7 +9,7 @@ import urllib.parse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bridge.engine.watching import POLL, Pauses
+from bridge.engine.methods.watching import POLL, Pauses
 from bridge.errors import SourceError, nearest
 from bridge.history.deployment import refuse_duplicates
 from bridge.history.script import ReplayScript

@@ -1,1 +1,1 @@
-"""The way of events to the runner: pushes are gathered, put in order of time, and run one after the other."""
+"""The way of events to the execution: they are gathered, put in the order of time, and pushed one after the other."""

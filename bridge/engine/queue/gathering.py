@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from bridge.engine.catalogue import StreamEntry
+from bridge.engine.execution.runner import Runner
+from bridge.engine.execution.transactions import Receipt
 from bridge.engine.intake import EventBatch
 from bridge.engine.queue.clock import wall_clock
 from bridge.engine.queue.push_queue import PushQueue
 from bridge.engine.refusal import as_bridge_error, going_back
-from bridge.engine.runner import Runner
-from bridge.engine.transactions import Receipt
 from bridge.errors import BridgeError, Closed, DatabaseError, ProcessorError, SchemaError, UnknownName
 from windows.times import duration
 

@@ -9,9 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from bridge.engine.catalogue import StreamEntry
-from bridge.engine.delivery import Raised, failure, raised_by
+from bridge.engine.delivery import ProcessorFailure, failure, raised_by
 from bridge.engine.event import LateEvent
 from bridge.engine.exactly_once import EventIds, Position, SourcePositions
+from bridge.engine.execution.runner import Runner
+from bridge.engine.execution.stream_tables import BUFFER
+from bridge.engine.execution.transactions import Receipt
 from bridge.engine.failures import Failures, Run
 from bridge.engine.intake import Chunk, ChunkSizes, EventBatch, chunk_sizes, count_events, flag_last, without_first
 from bridge.engine.late_events import DUPLICATE, LateEvents
@@ -20,9 +23,6 @@ from bridge.engine.queue.reorder import Reorder
 from bridge.engine.queue.watermark import Watermark
 from bridge.engine.refusal import as_bridge_error, going_back
 from bridge.engine.results import Results
-from bridge.engine.runner import Runner
-from bridge.engine.stream_tables import BUFFER
-from bridge.engine.transactions import Receipt
 from bridge.errors import Closed, DatabaseError, ProcessorError, SchemaError
 from windows.databases import Refused
 from windows.times import BEGINNING, NEVER, duration
@@ -149,7 +149,7 @@ class PushQueue:
         `receipts`: gives the receipts stored with a chunk, from the number of events pushed after it.
         """
         accepted = 0
-        failed: list[Raised] = []
+        failed: list[ProcessorFailure] = []
         try:
             for chunk in chunks:
                 batches, count, first, last = chunk(self._runner.seq)

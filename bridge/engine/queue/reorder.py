@@ -15,14 +15,14 @@ from typing import Any
 
 from bridge.engine.catalogue import StreamEntry
 from bridge.engine.event import LateEvent
+from bridge.engine.execution.runner import Runner
+from bridge.engine.execution.stream_tables import BUFFER, stored_events
+from bridge.engine.execution.transactions import Receipt
 from bridge.engine.intake import EventBatch, count_events
 from bridge.engine.late_events import AHEAD, LATE, LateEvents
 from bridge.engine.processor_calls import ProcessorCalls
 from bridge.engine.queue.watermark import Watermark
 from bridge.engine.results import Results
-from bridge.engine.runner import Runner
-from bridge.engine.stream_tables import BUFFER, stored_events
-from bridge.engine.transactions import Receipt
 
 
 @dataclasses.dataclass(order=True)

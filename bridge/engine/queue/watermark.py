@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bridge.engine.catalogue import StreamEntry
+from bridge.engine.execution.runner import Runner
 from bridge.engine.own_table import OwnTable
 from bridge.engine.queue.clock import wall_clock
-from bridge.engine.runner import Runner
 from windows.times import BEGINNING
 
 TIMES = "cep_watermark"

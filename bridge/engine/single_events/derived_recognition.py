@@ -105,7 +105,7 @@ class _DerivedRecognition:
     def _rows(self, select: exp.Expr) -> RowSource:
         match select.meta_get(COMPUTABLE):
             case LeftRows() as left:
-                return self._left(left)
+                return self._leaving_rows(left)
             case RowsBefore() as before:
                 return self._before(before)
             case AfterPauses() as pauses:
@@ -269,7 +269,7 @@ class _DerivedRecognition:
 
     # Marked SELECTs -------------------------------------------------------------------------------------------------
 
-    def _left(self, mark: LeftRows) -> RowSource:
+    def _leaving_rows(self, mark: LeftRows) -> RowSource:
         window = self._filled(mark.table)
         if window is None or window.stream != self._bound.stream:
             raise UnknownFormError

@@ -98,7 +98,7 @@ class FilledOutputs:
         return True
 
 
-class Found(NamedTuple):
+class ComputedResults(NamedTuple):
     """The results of events, and those for tables of results: the table, the event, and its rows.
 
     `rows`: the rows of the events, with the values of variables. `set`: the variables that they set.
@@ -175,7 +175,7 @@ class InProcess:
         for window in self._windows:
             window.forget()
 
-    def of_events(self, rows: Sequence[Row], before: int) -> Found | None:
+    def of_events(self, rows: Sequence[Row], before: int) -> ComputedResults | None:
         """The results that values and windows give for these events; None where the database has to compute some.
 
         `before`: the newest timestamp before these events.
@@ -185,7 +185,7 @@ class InProcess:
                 changes.begin(before)
         variables, known = self.variables, list[Row]()
         values = {} if variables is None else variables.memory.values
-        found = Found([], [], rows if variables is None else known, values)
+        found = ComputedResults([], [], rows if variables is None else known, values)
         several = [(result, reader, list[Row]()) for result, reader in self._of_values]
         for event in rows:
             row = event

@@ -11,7 +11,7 @@ import contextlib
 
 from bridge.check.types import UNKNOWN
 from bridge.engine.catalogue import StreamEntry
-from bridge.engine.runner import Runner
+from bridge.engine.execution.runner import Runner
 from bridge.engine.watch.columns import TableColumns, missing_column
 from bridge.errors import SchemaError
 from bridge.query.table_source import TableSource

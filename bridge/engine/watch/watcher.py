@@ -10,12 +10,12 @@ from typing import Any
 
 from bridge.engine.catalogue import StreamEntry
 from bridge.engine.durable import LoggedCall
+from bridge.engine.execution.runner import Runner
+from bridge.engine.execution.transactions import Receipt
 from bridge.engine.late_events import WRONG
 from bridge.engine.own_table import OwnTable
 from bridge.engine.queue.clock import wall_clock
 from bridge.engine.queue.push_queue import PushQueue
-from bridge.engine.runner import Runner
-from bridge.engine.transactions import Receipt
 from bridge.engine.watch.batches import RowBatch
 from bridge.engine.watch.changes import NUMBER, add_table_stream, create_triggers, drop_triggers, schema_of_stream
 from bridge.engine.watch.columns import TableColumns
@@ -42,7 +42,7 @@ class Watcher:
         self._tables: dict[str, WatchedTable] = {}
         self._gaps = OwnTable(runner, GAPS_TABLE, "source VARCHAR, first_one BIGINT, last_one BIGINT")
         self._caught_up = EARLIEST
-        self._unchanged = Unchanged(runner.database)
+        self._version = VersionCheck(runner.database)
         self.delayed = 0
         """The number of rows whose time was before the newest time seen; they were given that time instead."""
 
@@ -76,7 +76,7 @@ class Watcher:
             table.gaps = Gaps(newest if isinstance(newest, int) else None, ranges.get(table.source, ()))
             table.forget()
         self._caught_up = EARLIEST
-        self._unchanged = Unchanged(self._runner.database)
+        self._version = VersionCheck(self._runner.database)
 
     def register(self, name: str, declared: Schema | None, source: TableSource, rules: TimeRules) -> bool:
         """Registers a stream of a table; False if it is registered already. Raises `NameTaken` for a different one."""
@@ -166,17 +166,17 @@ class Watcher:
         tables = self.tables
         taken: list[tuple[WatchedTable, RowBatch]] = []
         try:
-            if not self._unchanged.holds(tables):
+            if not self._version.is_unchanged(tables):
                 for table in tables:
                     table.read(self._pushes.sizes)
                 taken = next_rows(tables)
             if taken:
-                self._unchanged.end()
+                self._version.forget()
                 self._push(taken)
         except BaseException:
             for table in tables:
                 table.forget()
-            self._unchanged.end()
+            self._version.forget()
             raise
         if not taken:
             self._caught_up = begun
@@ -258,16 +258,16 @@ LONGEST = 1.0
 """The seconds after which tables are read again anyway, as the rows of a view may depend on the time."""
 
 
-class Unchanged:
+class VersionCheck:
     """Compares the version of a database with the version before its tables were last read.
 
     >>> from windows.databases import open_database
     >>> database = open_database("sqlite://")
-    >>> unchanged = Unchanged(database)
-    >>> unchanged.holds(["orders"]), unchanged.holds(["orders"]), unchanged.holds(["orders", "payments"])
+    >>> version = VersionCheck(database)
+    >>> version.is_unchanged(["orders"]), version.is_unchanged(["orders"]), version.is_unchanged(["orders", "payments"])
     (False, True, False)
     >>> database.execute("CREATE TABLE orders (id INTEGER)")
-    >>> unchanged.holds(["orders", "payments"])
+    >>> version.is_unchanged(["orders", "payments"])
     False
     """
 
@@ -276,8 +276,8 @@ class Unchanged:
         self._known: Any = None
         self._at = 0.0
 
-    def holds(self, tables: Sequence[object]) -> bool:
-        """Whether these tables were read after the last commit. If not, the caller reads them now, or calls `end`."""
+    def is_unchanged(self, tables: Sequence[object]) -> bool:
+        """Whether these tables were read after the last commit. If not, the caller reads them now, or calls `forget`."""
         version = self._database.data_version() if tables else None
         now, known = time.monotonic(), None if version is None else (version, list(map(id, tables)))
         if known is not None and known == self._known and now - self._at < LONGEST:
@@ -285,6 +285,6 @@ class Unchanged:
         self._known, self._at = known, now
         return False
 
-    def end(self) -> None:
-        """Notes that the tables were not read to their ends."""
+    def forget(self) -> None:
+        """Forgets the version, as the tables were not read to their ends."""
         self._known = None

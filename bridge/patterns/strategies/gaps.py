@@ -180,7 +180,7 @@ class GapSearch:
         open_ones = np.arange(len(starts)) if first is None else np.flatnonzero(first(firsts, firsts, {}))
         latest, kept = self._latest(firsts[open_ones])
         open_ones = open_ones[kept]
-        taken = self.numbers[self._taken(firsts[open_ones], latest)]
+        taken = self.numbers[self._match_rows(firsts[open_ones], latest)]
         found[open_ones] = taken[-1] + 1
         self._known.append((starts[open_ones], taken))
         return found, np.zeros(len(starts), np.int64)
@@ -199,7 +199,7 @@ class GapSearch:
             high = self._moved(found[0], -self.steps[place].least)
         return np.array(found, np.int64).reshape(len(self.steps) - 1, len(kept)), kept
 
-    def _taken(self, starts: Ints, latest: Ints) -> Ints:
+    def _match_rows(self, starts: Ints, latest: Ints) -> Ints:
         """The rows of the preferred matches; the rows of one symbol are side by side."""
         rows = [starts]
         for place, step in enumerate(self.steps[1:], 1):

@@ -113,10 +113,10 @@ class _Counts:
         is_followed = exp.LT(this=after, expression=exp.Add(this=place.copy(), expression=size.copy()))
         comes, goes = (exp.Sum(this=_one_unless(exp.or_(is_null, near))) for near in (is_there, is_followed))
         come = over(comes, self._groups, self._order, running_frame())
-        gone = exp.Coalesce(this=over(goes, self._groups, [place], self._left()), expressions=[number(0)])
+        gone = exp.Coalesce(this=over(goes, self._groups, [place], self._frame_before()), expressions=[number(0)])
         return cast_to(exp.paren(exp.Sub(this=come, expression=gone)), "BIGINT")
 
-    def _left(self) -> exp.WindowSpec:
+    def _frame_before(self) -> exp.WindowSpec:
         """The frame of the rows that have left the window."""
         size = fixed(number(self._size))
         return exp.WindowSpec(kind="RANGE", start="UNBOUNDED", start_side="PRECEDING", end=size, end_side="PRECEDING")

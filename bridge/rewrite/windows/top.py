@@ -76,17 +76,17 @@ class _RankedWindow:
 def _rank(value: Any, descending: bool) -> Any:
     """A value that sorts as in a term of an order: NULL is least."""
     rank = (value is not None, value if value is not None else 0)
-    return _Reversed(rank) if descending else rank
+    return _ReverseOrder(rank) if descending else rank
 
 
-class _Reversed:
+class _ReverseOrder:
     """A value with the reverse order."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
 
-    def __lt__(self, other: _Reversed) -> bool:
+    def __lt__(self, other: _ReverseOrder) -> bool:
         return bool(other.value < self.value)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Reversed) and bool(self.value == other.value)
+        return isinstance(other, _ReverseOrder) and bool(self.value == other.value)

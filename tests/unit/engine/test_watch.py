@@ -16,8 +16,8 @@ import pytest
 import sqlalchemy as sa
 
 import bridge
+from bridge.engine.methods.watching import STOP_INTERVAL, Sleeper
 from bridge.engine.watch.gaps import FEW, GAPS, LOWEST, GapChange, Gaps, between
-from bridge.engine.watching import STOP_INTERVAL, Sleeper
 from tests.support import writers
 from tests.support.databases import DATABASES, Database, one_of, refuse_missing
 from windows.databases import Refused
@@ -764,7 +764,7 @@ class TestPostgreSQL:
     @pytest.fixture
     def long_pauses(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Pauses are as long as `poll` from the first one on."""
-        monkeypatch.setattr("bridge.engine.watching.SHORTEST_PAUSE", 20_000.0)
+        monkeypatch.setattr("bridge.engine.methods.watching.SHORTEST_PAUSE", 20_000.0)
 
     def test_a_notification_ends_the_pause(self, shop: Shop, long_pauses: None) -> None:
         writers.create(shop.engine, "orders")

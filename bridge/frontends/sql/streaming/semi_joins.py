@@ -92,7 +92,7 @@ def _named(column: exp.Expr) -> exp.Expr:
 def _rows(cursor: Cursor, join: SemiJoin, names: list[str]) -> Node:
     if all(isinstance(node, RowsInWindows) for _, node in join.inputs):
         rows, partners = content_in_windows(cursor, join.inputs, join.on, join.position)
-        return _kept(join, rows, partners, names)
+        return _rows_by_partner(join, rows, partners, names)
     inputs = tuple((alias, decide(cursor, node)) for alias, node in join.inputs)
     join = join._replace(inputs=inputs)
     (kept, node), (other, partners) = inputs
@@ -105,12 +105,12 @@ def _rows(cursor: Cursor, join: SemiJoin, names: list[str]) -> Node:
         if isinstance(partners, Window) and not _comes_singly(cursor, partners):
             numbered, so_far = _numbered(join._replace(inputs=(inputs[0], (other, partners.input))))
             so_far = Window(so_far, Unbounded())
-        return Union((_kept(join, timed, partners, names), _met_later(numbered, timed, so_far, names)))
+        return Union((_rows_by_partner(join, timed, partners, names), _met_later(numbered, timed, so_far, names)))
     after, before = bounds[other.lower(), kept.lower()], bounds[kept.lower(), other.lower()]
     if join.is_anti:
         wait = max(after, -1) + 1
         rows = RStream(Window(timed, Range(wait))) if wait else timed
-        return _kept(join, rows, Window(partners, Range(max(wait + before, 0) + 1)), names)
+        return _rows_by_partner(join, rows, Window(partners, Range(max(wait + before, 0) + 1)), names)
     if before >= 0 and after >= 0 and _read_same_stream(inputs):
         cursor.fail(
             "both read the same stream, so a row may be its own partner: bound the times on one side of the row, "
@@ -119,7 +119,7 @@ def _rows(cursor: Cursor, join: SemiJoin, names: list[str]) -> Node:
         )
     branches = list[Node]()
     if before >= 0:
-        branches.append(_kept(join, timed, Window(partners, Range(before + 1)), names))
+        branches.append(_rows_by_partner(join, timed, Window(partners, Range(before + 1)), names))
     if after >= 0:
         if not _comes_singly(cursor, partners):
             join, partners = _numbered(join)
@@ -182,7 +182,7 @@ def _numbered(join: SemiJoin) -> tuple[SemiJoin, Node]:
     return join._replace(inputs=(kept, (other, numbered))), numbered
 
 
-def _kept(join: SemiJoin, rows: Node, partners: Node, names: list[str]) -> Node:
+def _rows_by_partner(join: SemiJoin, rows: Node, partners: Node, names: list[str]) -> Node:
     """The rows with a partner, or without one, with the columns of these names."""
     met = SubqueryColumn(rows, _MET, partners, _of_partners(join))
     return _columns(Filter(met, exp.Not(this=col(_MET)) if join.is_anti else col(_MET)), names)

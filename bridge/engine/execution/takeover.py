@@ -11,7 +11,7 @@ from bridge.rewrite.network import in_order
 from bridge.rewrite.plan import Operator
 
 
-class Replaced(NamedTuple):
+class Replacement(NamedTuple):
     """Queries that are being replaced. changed: The names of those whose meaning changes, in lower case."""
 
     entries: Sequence[QueryEntry] = ()
@@ -28,7 +28,7 @@ class Replaced(NamedTuple):
 
 
 def take_over(
-    network: Network, before: Iterable[Operator], replaced: Replaced, queries: Iterable[QueryEntry]
+    network: Network, before: Iterable[Operator], replaced: Replacement, queries: Iterable[QueryEntry]
 ) -> tuple[str, ...]:
     """Copies the state of replaced operators into new ones that need the same state.
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bridge.engine.access import Access, is_owned, locked
+from bridge.engine.execution.transactions import Receipt
 from bridge.engine.intake import EventBatch, batches_of, chunks, merged_chunks
+from bridge.engine.methods.access import Access, is_owned, locked
 from bridge.engine.queue.clock import wall_clock
-from bridge.engine.transactions import Receipt
 from bridge.errors import SchemaError
 from bridge.sources.arrow import milliseconds
 

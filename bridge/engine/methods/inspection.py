@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bridge.check.trust import Trust
-from bridge.engine.access import Access, locked
 from bridge.engine.limits import Limits
+from bridge.engine.methods.access import Access, locked
 from bridge.engine.named_processors import Result, results_in_table
 from bridge.engine.on_demand.local_frames import frames_of_caller, in_database
 from bridge.engine.status import Status, Times, status_of

@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, cast
 
+from bridge.engine.execution.runner import Runner
 from bridge.engine.named_processors import NamedProcessors
 from bridge.engine.queue.gathering import Gathering
 from bridge.engine.queue.push_queue import PushQueue
 from bridge.engine.refusal import as_bridge_error
 from bridge.engine.resume import Resumption, discard_state, refuse_other_state
-from bridge.engine.runner import Runner
 from bridge.engine.shared_connection import SharedConnection
 from bridge.engine.status import Times
 from bridge.engine.watch.watcher import Watcher

@@ -13,9 +13,9 @@ from collections.abc import Iterable
 
 from bridge.engine.catalogue import StreamEntry
 from bridge.engine.durable import JOURNAL
+from bridge.engine.execution.plans import Plans
+from bridge.engine.execution.stream_tables import stored_events
 from bridge.engine.intake import EventBatch
-from bridge.engine.plans import Plans
-from bridge.engine.stream_tables import stored_events
 
 
 class Journal:

@@ -7,14 +7,14 @@ import contextlib
 import functools
 from collections.abc import Iterable, Iterator, Sequence
 
-from bridge.engine.conflicting_streams import ConflictingStreams
+from bridge.engine.execution.conflicting_streams import ConflictingStreams
+from bridge.engine.execution.transactions import Receipt, Transactions
 from bridge.engine.intake import EventBatch
 from bridge.engine.results import Results
 from bridge.engine.single_events.in_process import InProcess
 from bridge.engine.single_events.one_event import OneEventPlan
 from bridge.engine.single_events.one_event_plans import OneEventPlans
 from bridge.engine.single_events.postponed import PostponedPush
-from bridge.engine.transactions import Receipt, Transactions
 from bridge.query.nodes import Node
 from bridge.rewrite.conflicts import changed_tables
 from bridge.rewrite.plan import Operator

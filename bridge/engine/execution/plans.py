@@ -11,14 +11,14 @@ from sqlglot import exp
 from bridge.check.resolve import ResolvedNode, resolve_stream, without_event_types
 from bridge.check.scope import Field
 from bridge.engine.catalogue import Catalogue, QueryEntry, ResultQuery, StreamEntry
-from bridge.engine.definition_log import DefinitionLog
 from bridge.engine.durable import CatalogueTables
-from bridge.engine.garbage import pause_collection
+from bridge.engine.execution.definition_log import DefinitionLog
+from bridge.engine.execution.garbage import pause_collection
+from bridge.engine.execution.stream_tables import StreamTables
+from bridge.engine.execution.takeover import Replacement, take_over
 from bridge.engine.inboxes import Inboxes
 from bridge.engine.results import ResultStatements, StatementMerger
-from bridge.engine.stream_tables import StreamTables
 from bridge.engine.tables import Tables
-from bridge.engine.takeover import Replaced, take_over
 from bridge.errors import DatabaseError, QueryError
 from bridge.query.epl_state import StateTable
 from bridge.query.nodes import Node, Stream, walk
@@ -69,7 +69,7 @@ class Plans(abc.ABC):
         self._inboxes = Inboxes(database, self.network, self._tables)
         self._created = 0
         self._excluded: frozenset[str] = frozenset()
-        self._replaced = Replaced()
+        self._replaced = Replacement()
         """The queries that are being replaced; their operators stay until the replacement is complete."""
 
     @abc.abstractmethod
@@ -227,7 +227,7 @@ class Plans(abc.ABC):
         return found
 
     @contextlib.contextmanager
-    def replacing(self, name: str, replaced: Replaced) -> Iterator[Mapping[str, int]]:
+    def replacing(self, name: str, replaced: Replacement) -> Iterator[Mapping[str, int]]:
         """A transaction in which the caller creates what replaces these queries, the outputs of `name`.
 
         Operators that both need keep their state; processors stay. On an error all is as before. The context gives the
@@ -248,10 +248,10 @@ class Plans(abc.ABC):
                     if (new := self.catalogue.queries.get(entry.name.lower())) is not None:
                         new.processors = entry.processors
                 self.lost = take_over(self.network, before, replaced, self.catalogue.queries.values())
-                self._replaced = Replaced()
+                self._replaced = Replacement()
                 self._drop_unused()
         finally:
-            self._replaced = Replaced()
+            self._replaced = Replacement()
             self.results.outdate()
             self._outdate()
 

@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from bridge.engine.access import Access, locked
 from bridge.engine.catalogue import Processor
 from bridge.engine.event import LateEvent
+from bridge.engine.methods.access import Access, locked
 from bridge.errors import ProcessorError, UnknownName
 from bridge.stores.outbox import DeadLetter
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from bridge import query as objects
 from bridge.check.trust import Trust
-from bridge.engine.access import Access, locked
 from bridge.engine.catalogue import QueryEntry
 from bridge.engine.create import create, remove_script, text_of, with_advice_in
 from bridge.engine.durable import LoggedCall
 from bridge.engine.failures import check_policy
 from bridge.engine.limits import Limits
+from bridge.engine.methods.access import Access, locked
 from bridge.engine.redefinition import Redefinition, call_of, change_rules, objects_of
 from bridge.engine.refusal import as_bridge_error, refusal
 from bridge.errors import InUse, QueryError

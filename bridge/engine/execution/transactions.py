@@ -7,12 +7,12 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from bridge.engine.housekeeping import Housekeeping
+from bridge.engine.execution.housekeeping import Housekeeping
+from bridge.engine.execution.journal import Journal
+from bridge.engine.execution.plans import Plans
+from bridge.engine.execution.takeover import Replacement
 from bridge.engine.intake import EventBatch
-from bridge.engine.journal import Journal
-from bridge.engine.plans import Plans
 from bridge.engine.single_events.postponed import PostponedEvents
-from bridge.engine.takeover import Replaced
 from bridge.rewrite.plan import Insert, Purge
 from windows.databases import Database, Refused
 
@@ -146,7 +146,7 @@ class Transactions(Plans):
             for kind, known in zip(kinds, before, strict=True):
                 kind.clear()
                 kind.update(known)
-            self._replaced = Replaced()
+            self._replaced = Replacement()
             self.results.outdate()
             self.forget_undone()
 

@@ -8,13 +8,13 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from bridge.engine.catalogue import QueryEntry
-from bridge.engine.due_times import DueTimes
+from bridge.engine.execution.due_times import DueTimes
+from bridge.engine.execution.small_pushes import SmallPushes
+from bridge.engine.execution.transactions import Receipt, TrialOver
+from bridge.engine.execution.unread_tables import unread_tables
 from bridge.engine.intake import EventBatch
 from bridge.engine.results import PUSHES, Results
 from bridge.engine.single_events.one_event import OneEventPlan
-from bridge.engine.small_pushes import SmallPushes
-from bridge.engine.transactions import Receipt, TrialOver
-from bridge.engine.unread_tables import unread_tables
 from bridge.errors import DatabaseError, QueryError
 from bridge.rewrite.plan import Call, Insert, Operator, OutputInsert, Purge
 from bridge.rewrite.state_tables import CLOCK

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from bridge.engine.access import Access, locked
-from bridge.engine.delivery import Raised, failure, raised_by
+from bridge.engine.delivery import ProcessorFailure, failure, raised_by
+from bridge.engine.methods.access import Access, locked
 from bridge.engine.queue.push_queue import RETRIES
 from bridge.errors import ProcessorError, SchemaError
 from windows.databases import Database, Refused
@@ -52,7 +52,7 @@ class Pauses:
         return self._pause
 
 
-def log_errors(errors: list[Raised]) -> None:
+def log_errors(errors: list[ProcessorFailure]) -> None:
     """Logs the errors of processors."""
     for raised in errors:
         logging.getLogger("bridge").error("%s", raised, exc_info=raised.error)
@@ -140,7 +140,7 @@ class Watching(Access):
         2
         """
         count = 0
-        errors: list[Raised] = []
+        errors: list[ProcessorFailure] = []
         while True:
             read = self._step(errors)
             count += read
@@ -179,7 +179,7 @@ class Watching(Access):
                 self._warn_without_tables()
             with contextlib.closing(Sleeper(self._runner.database, lambda: self._stopped.is_set)) as sleeper:
                 while not self._stopped.is_set:
-                    errors: list[Raised] = []
+                    errors: list[ProcessorFailure] = []
                     pause = pauses.after(self._step(errors))
                     log_errors(errors)
                     sleeper.sleep(pause)
@@ -204,7 +204,7 @@ class Watching(Access):
                 "no stream reads a table, so run waits for stop(): register_stream(name, table=…, position=…) declares one"
             )
 
-    def _step(self, errors: list[Raised]) -> int:
+    def _step(self, errors: list[ProcessorFailure]) -> int:
         """Reads and pushes some rows; returns their number. Errors of processors are added to `errors`."""
         try:
             return self._read_some()

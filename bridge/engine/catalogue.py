@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from sqlglot import exp
@@ -30,6 +30,7 @@ from bridge.rewrite.optimize.constants import signature
 from bridge.rewrite.plan import Operator
 from bridge.rewrite.variants import StatementWriter, Variants
 from bridge.stores.outbox import Outbox
+from bridge.stores.statement import converted
 from bridge.stores.store import Stores, Unreachable
 from windows.databases import Database
 from windows.databases.base import PREFIX
@@ -64,17 +65,10 @@ class StreamEntry:
         there, declared = (f" FROM {each}" if each is not None else "" for each in (self.source, source))
         return f"({self.schema}){there}, and not ({schema}){declared}"
 
-    def row(self, payload: Any) -> list[Any]:
+    def row(self, payload: Any) -> Sequence[Any]:
         """A payload, after a check, as values for the database."""
-        values = list(self.reader.row(payload))
-        for place, encode in self._encoders:
-            if values[place] is not None:
-                values[place] = encode(values[place])
-        return values
-
-    @functools.cached_property
-    def _encoders(self) -> list[tuple[int, Callable[[Any], Any]]]:
-        return [(place, encode) for place, encode in enumerate(self.encoders) if encode is not None]
+        values = self.reader.row(payload)
+        return converted(values, self.encoders) if any(self.encoders) else values
 
 
 @dataclasses.dataclass

@@ -22,7 +22,7 @@ class TableRow(NamedTuple):
 
     position: int
     ts: int
-    values: list[Any]
+    values: Sequence[Any]
     problem: str | None = None
 
 

@@ -199,10 +199,15 @@ class OneEventPlan:
         """Whether the rows from which this process computes the results are in memory."""
         return self.in_process is not None and self.in_process.is_ready
 
-    @property
+    @functools.cached_property
     def keeps_rows(self) -> bool:
         """Whether rows of tables may be in memory."""
         return self.in_process is not None or bool(self._previous) or self.boundaries.keeps_rows
+
+    @functools.cached_property
+    def keeps_memory(self) -> bool:
+        """Whether rows of tables, or the times of boundaries, may be in memory."""
+        return self.keeps_rows or bool(self.boundaries)
 
     def note(self, database: Database, rows: Sequence[Row]) -> None:
         """Keeps the rows in memory up to date after events that the database has processed, inside their transaction."""

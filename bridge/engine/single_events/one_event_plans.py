@@ -86,13 +86,14 @@ class OneEventPlans:
         `most`: gives the number of events of a push up to which they are added to the rows in memory of a plan.
         """
         name = batches[0].stream.name.lower() if len(batches) == 1 else ""
-        found = [plan for plan in (self._known.get(name), self._waiting.get(name)) if plan is not None]
-        plans = [plan for plan in found if plan.keeps_rows]
-        if plans and 0 < len(batches[0].rows) <= min(map(most, plans)):
+        known = (self._known.get(name), self._waiting.get(name))
+        plans = [plan for plan in known if plan is not None and plan.keeps_memory]
+        keeping = [plan for plan in plans if plan.keeps_rows]
+        if keeping and 0 < len(batches[0].rows) <= min(map(most, keeping)):
             self._memory.note(name, batches[0].rows)
-            for plan in plans:
+            for plan in keeping:
                 plan.note(self._database, batches[0].rows)
-        elif plans or not name or any(plan.boundaries for plan in found):
+        elif plans or not name:
             self.forget(streams)
         else:
             self._memory.forget(streams)

@@ -382,6 +382,8 @@ class Plans(abc.ABC):
 
 
 def _has_arithmetic(node: Node) -> bool:
-    values = (value if isinstance(value, tuple) else (value,) for value in vars(node).values())
+    """Whether values of a node's rows may be results of arithmetic. Those of its condition are not in its rows."""
+    parts = (value for name, value in vars(node).items() if name != "condition")
+    values = (value if isinstance(value, tuple) else (value,) for value in parts)
     expressions = (each for several in values for each in several if isinstance(each, exp.Expr))
     return any(expression.find(exp.Add, exp.Sub, exp.Mul) for expression in expressions)

@@ -36,7 +36,7 @@ _BUILTINS = {"all": all, "zip": zip, "type": type, "int": int, "float": float, "
 
 
 class _OtherwiseError(Exception):
-    """ProcessorFailure where the database has to compute the SELECT."""
+    """Raised where the database has to compute the SELECT."""
 
 
 def has_only_values(statement: exp.Expr) -> TypeGuard[exp.Select]:

@@ -95,10 +95,10 @@ def test_conditions_are_what_the_database_makes_of_them(database: Database, seed
 
 def test_simple_conditions_are_computed() -> None:
     for url in ("duckdb://", "sqlite://"):
-        for where in ("i > 5", "t = 'A' AND d <= 0.5", "NOT (b = 7 OR d IS NULL)", "i BETWEEN 3 AND 9"):
+        for where in ("i > 5", "i - b = 1", "t = 'A' AND d <= 0.5", "NOT (b = 7 OR d IS NULL)", "i BETWEEN 3 AND 9"):
             with bridge.connect(url) as cep:
                 cep.register_stream("s", SCHEMA)
-                cep.create_query("q", f"SELECT t, d FROM s WHERE {where}")
+                cep.create_query("q", f"SELECT t, d, i FROM s WHERE {where}")
                 cep.add_output_processor("q", lambda event: None)
                 plan = None
                 for _ in range(2):

@@ -11,7 +11,7 @@ from bridge.rewrite.flow import SESSION
 
 
 class UnknownFormError(Exception):
-    """ProcessorFailure where the statement has another form."""
+    """Raised where the statement has another form."""
 
 
 def has_other_clauses(select: exp.Expr, clauses: Collection[str]) -> bool:

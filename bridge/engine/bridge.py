@@ -15,7 +15,7 @@ from bridge.engine.methods.watching import Watching
 from bridge.engine.namespace import use_namespace
 from bridge.engine.queue.gathering import SIZE, Gathering
 from bridge.engine.resume import discard_state
-from bridge.errors import BridgeError, DatabaseError, SchemaError
+from bridge.errors import BridgeError, Closed, DatabaseError, SchemaError
 from windows.databases import Database, Refused
 
 
@@ -141,6 +141,7 @@ class Bridge(Definitions, Destinations, Pushes, Watching, Inspection):
         """Ends the bridge and removes its state from the database: all its tables except result tables and late events.
 
         Raises:
+            Closed: The bridge is closed, and its state is kept: another bridge has to drop it.
             DatabaseError: The database refuses a statement.
 
         >>> import bridge
@@ -148,6 +149,8 @@ class Bridge(Definitions, Destinations, Pushes, Watching, Inspection):
         >>> cep.drop()
         """
         with self._lock:
+            if self._closed and self._keeps_state:
+                raise Closed("the bridge is closed, and its state is kept: bridge.connect(…).drop() removes it")
             self._keeps_state = False
         self.close()  # outside the lock: the clock's thread may wait for it
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from urllib.parse import parse_qsl
 
 import duckdb
@@ -11,6 +12,9 @@ from sqlglot import exp
 from windows.databases.refused import Refused
 from windows.databases.urls import hidden, without_password
 from windows.sql import is_constant_text
+
+_IS_LOCKED, _HOLDER = "Could not set lock on file", re.compile(r"PID \d+")
+"""Parts of DuckDB's error for a file that another process has opened."""
 
 
 def open_connection(place: str) -> tuple[duckdb.DuckDBPyConnection, str]:
@@ -31,6 +35,12 @@ def open_connection(place: str) -> tuple[duckdb.DuckDBPyConnection, str]:
         connection = duckdb.connect(file, config=dict(parse_qsl(settings, keep_blank_values=True)))
     except duckdb.Error as error:
         url = f"duckdb:///{file}{mark}{settings}"
+        if _IS_LOCKED in str(error):
+            holder = _HOLDER.search(str(error))
+            raise Refused(
+                f"another process{f' ({holder[0]})' if holder else ''} has {file} open: a file of DuckDB is open to one process "
+                "at a time; end the other one, or use SQLite, PostgreSQL or MariaDB, where others may read while a bridge writes"
+            ) from None
         raise Refused(f"the database {without_password(url)} cannot be opened: {hidden(error, url)}") from None
     with contextlib.suppress(duckdb.Error):  # an older version without shared sub-queries
         # With a shared sub-query, DuckDB joins by only one bound of a range, in quadratic time.

@@ -236,6 +236,18 @@ def test_a_bridge_with_a_clock_is_dropped(wait: float) -> None:
         pool.submit(cep.drop).result(20)
 
 
+def test_a_closed_bridge_whose_state_is_kept_does_not_pretend_to_drop_it(tmp_path: pathlib.Path) -> None:
+    cep = bridge.connect(f"sqlite:///{tmp_path}/s.db")
+    cep.register_stream("s", "v INTEGER")
+    cep.close()
+    with pytest.raises(bridge.Closed, match="the bridge is closed, and its state is kept"):
+        cep.drop()
+    again = bridge.connect(f"sqlite:///{tmp_path}/s.db")
+    assert list(again.streams) == ["s"]
+    again.drop()
+    again.drop()
+
+
 # Replacing (rule D7) --------------------------------------------------------------------------------------------------
 
 

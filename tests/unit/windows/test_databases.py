@@ -9,6 +9,7 @@ import decimal
 import pathlib
 import random
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -333,6 +334,24 @@ def test_a_second_bridge_is_refused_while_the_first_is_at_work(
     second = bridge.connect(url)
     second.database.close()  # as when its process ends
     bridge.connect(url).close()
+
+
+_HOLDS = (
+    "import fcntl, sys; f = open(sys.argv[1], 'wb'); fcntl.lockf(f, fcntl.LOCK_EX); print(flush=True); sys.stdin.read()"
+)
+
+
+def test_a_duckdb_file_that_another_process_has_open_is_refused_with_a_way_out(tmp_path: pathlib.Path) -> None:
+    command = [sys.executable, "-S", "-c", _HOLDS, str(tmp_path / "app.duckdb")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdin is not None and holder.stdout is not None
+        holder.stdout.readline()
+        expected = rf"another process \(PID {holder.pid}\) has .*app.duckdb open: .* end the other one, or use SQLite"
+        with pytest.raises(bridge.DatabaseError, match=expected):
+            bridge.connect(f"duckdb:///{tmp_path}/app.duckdb")
+        holder.stdin.close()
+    (tmp_path / "app.duckdb").unlink()
+    bridge.connect(f"duckdb:///{tmp_path}/app.duckdb").close()
 
 
 def test_sqlite_claims_nothing_where_no_file_can_be_made(tmp_path: pathlib.Path) -> None:

@@ -105,12 +105,14 @@ def _deletion(deletion: query.Deletion, rows: ResolvedNode, names: Namespace) ->
 def _check_window(window: query.Window) -> None:
     extent = window.extent
     if window.partition_by:
-        raise QueryError("a window a key is not supported before match_recognize: PARTITION BY stands within it")
+        raise QueryError(
+            "a window per key is not supported before match_recognize: PARTITION BY belongs inside its parentheses"
+        )
     is_batch = isinstance(extent, Rows) and extent.slide == extent.count
     if not (extent.is_suffix or is_batch):
         raise QueryError(
             f"match_recognize cannot read a window {extent}: it reads the last milliseconds or rows, all of them, or "
-            "batches of so many rows",
+            "batches of a number of rows",
             words=["match_recognize"],
         )
 

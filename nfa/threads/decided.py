@@ -84,7 +84,7 @@ class Matcher(Generic[Row]):
         BudgetError: A start has too many threads.
         ValueError: A row is older than the time reached, or fed after `finish`.
 
-    After an error the matcher must not be used any more.
+    After an error the matcher must no longer be used.
 
     >>> v_shape = compile_program(parse_pattern("STRT DOWN+ UP+"))
     >>> conditions = {"STRT": lambda now, last: True, "DOWN": lambda now, last: now < last,
@@ -159,7 +159,7 @@ class Matcher(Generic[Row]):
         return self._decide()
 
     def finish(self) -> list[PatternMatch]:
-        """Says that no row will come any more; returns the remaining matches."""
+        """Ends the rows; returns the remaining matches."""
         self._finished = True
         return self._decide()
 

@@ -1,8 +1,7 @@
 """Triggers that write the changes of a user's table to an outbox: one function per database that has triggers.
 
-A row of an outbox has the time of the change, the operation, the values of the changed row under the names of the
-columns
-(of a deleted row its last values), and the values before the change under `old_…`.
+A row of an outbox has the time of the change, the operation, and the values of the changed row under the names of the columns.
+The values before the change are under `old_…`. Of a deleted row both are the last values.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def test_what_is_open_comes_out_at_the_end(live: Watched) -> None:
     assert live.push((1, 10), (2, 8), (3, 9)) == []
     live.cep.finish()
     assert live.rest() == [(3, "A", 10.0, 8.0, 9.0, 3)]
-    with pytest.raises(Closed, match="nothing would come"):
+    with pytest.raises(Closed, match="no event is accepted"):
         live.push((4, 1))
 
 

@@ -66,7 +66,7 @@ def distinct_rows(cursor: Cursor, node: Node, position: int, what: str = "DISTIN
 
 
 def mark_time(node: Node) -> None:
-    """Marks the columns of a select list that has a plain `ts`, which is no column of the result."""
+    """Marks the columns of a select list that has a plain `ts`, which is not a column of the result."""
     match node:
         case Map(_, columns) | Aggregate(_, columns):
             for column in columns:

@@ -515,14 +515,14 @@ def test_a_result_has_one_id_however_its_events_are_pushed(open_again: Callable[
     events = [([number * 7 % 5], 1000 + number * 5) for number in range(30)]
 
     def ids(push: Callable[[bridge.Bridge], object]) -> dict[str, list[str]]:
-        with open_again(fresh=True) as cep:
-            cep.register_stream("s", "a INTEGER")
-            for name, (language, text) in queries.items():
-                cep.database.execute(f"DROP TABLE IF EXISTS of_{name}")
-                cep.create_query(name, text, language=language, into=f"of_{name}")
-            push(cep)
-            cep.advance_time(2000)
-            return {name: [result.id for result in cep.results(name)] for name in queries}
+        cep = open_again(fresh=True)
+        cep.register_stream("s", "a INTEGER")
+        for name, (language, text) in queries.items():
+            cep.database.execute(f"DROP TABLE IF EXISTS of_{name}")
+            cep.create_query(name, text, language=language, into=f"of_{name}")
+        push(cep)
+        cep.advance_time(2000)
+        return {name: [result.id for result in cep.results(name)] for name in queries}
 
     together = ids(lambda cep: cep.push_events("s", events))
     assert ids(lambda cep: [cep.push_event("s", *event) for event in events]) == together

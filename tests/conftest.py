@@ -44,12 +44,12 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """The tests that use Spark are for one worker, which has the session; some tests are long on some databases."""
+    """The tests that use Spark are for one worker, which has the session. A test that is not in turn is long."""
     if "spark" in getattr(item, "fixturenames", ()):
         item.add_marker(pytest.mark.xdist_group("spark"))
     some, part = item.get_closest_marker("some_databases"), item.get_closest_marker("one_in")
-    if (some is not None and not is_in_turn(item, *some.args)) or (
-        part is not None and not is_in_part(item, *part.args)
+    if item.get_closest_marker("long") is None and not (
+        (some is None or is_in_turn(item, *some.args)) and (part is None or is_in_part(item, *part.args))
     ):
         item.add_marker(pytest.mark.long)
 

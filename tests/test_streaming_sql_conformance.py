@@ -80,7 +80,7 @@ def test_case(case: dict[str, Any], database: Database) -> None:
         assert in_order(StreamingRun(database, case, together).results()) == expected(case), together
 
 
-@pytest.mark.some_databases(2)
+@pytest.mark.some_databases(1)
 @pytest.mark.parametrize("case", RUN, ids=name_of)
 def test_end_of_input(case: dict[str, Any], embedded: Database) -> None:
     """Flink closes all windows where its input ends; here time passes until nothing is due."""

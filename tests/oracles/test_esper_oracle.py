@@ -28,7 +28,7 @@ def recorded() -> list[tuple[Question, list[tuple[Any, ...]]]]:
 
 @pytest.mark.parametrize(
     ("url", "together", "part"),
-    [("sqlite://", False, 3), ("duckdb://", True, 8), pytest.param("sqlite://", False, 1, marks=pytest.mark.long)],
+    [("sqlite://", False, 3), ("duckdb://", True, 7), pytest.param("sqlite://", False, 1, marks=pytest.mark.long)],
 )
 def test_what_esper_said_is_what_the_bridge_says(url: str, together: bool, part: int) -> None:
     asked = recorded()[::part]

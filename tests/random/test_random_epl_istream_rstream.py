@@ -13,7 +13,7 @@ from tests.random.test_random_epl_statements import WINDOWS
 from tests.support import epl_generate
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", range(COUNT // 3))
 def test_irstream_is_what_comes_and_what_leaves(seed: int) -> None:
     chance = random.Random(f"streams/{seed}")

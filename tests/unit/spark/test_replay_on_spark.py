@@ -68,6 +68,7 @@ def expected(history: dict[str, pa.Table], relations: dict[str, pa.Table]) -> di
     return bridge.replay(history, QUERIES, relations=relations)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", QUERIES)
 def test_each_operator_gives_the_local_rows(name: str, spark: Any, history: Any, relations: Any, expected: Any):
     streams = history if name == "join" else {"s": history["s"]}

@@ -277,7 +277,7 @@ def rows_of(delimiter: bytes, data: bytes, final: bool = True) -> Iterator[re.Ma
 def _opening(delimiter: bytes) -> tuple[bytes, bytes]:
     """Patterns of a quoted field without its last quote, and of the delimiters and line ends next to fields."""
     edge = re.escape(delimiter) + rb"\r\n"
-    return rb"(?<![^" + edge + rb'])"[^"]*+(?:""[^"]*+)*+', edge
+    return rb"(?<![^" + edge + rb'])"[^"]*+(?:""[^"]*+)*', edge
 
 
 @functools.cache
@@ -295,6 +295,7 @@ def _regular_rows(delimiter: bytes) -> re.Pattern[bytes]:
 
 @functools.cache
 def _row(delimiter: bytes, final: bool) -> re.Pattern[bytes]:
-    fields = rb'(?P<fields>(?:[^"\r\n]++|' + _quoted(delimiter).pattern + rb")*+)"
+    # Only single characters are repeated possessively: before Python 3.11.5, a group of alternatives fails (gh-106052).
+    fields = rb'(?P<fields>(?:[^"\r\n]++|' + _quoted(delimiter).pattern + rb")*)"
     unfinished = b"" if final else rb"(?P<open>" + _opening(delimiter)[0] + rb"\Z)|"
     return re.compile(fields + rb"(?:\r\n?|\n|\Z|" + unfinished + rb"(?P<wrong>[^\r\n]*(?:\r\n?|\n)?))")

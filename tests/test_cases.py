@@ -252,6 +252,7 @@ def turn_of(case: Case, database: Database) -> int:
     return (zlib.crc32(case.id.encode()) + [each.name for each in DATABASES].index(database.name)) % 2
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.some_databases(1)
 @pytest.mark.parametrize("case", WITH_RESULTS)
 def test_case_as_a_replay(case: Case, database: Database, request: pytest.FixtureRequest) -> None:
@@ -281,13 +282,14 @@ sqlite = one_of([each for each in DATABASES if each.name == "sqlite"])
 duckdb = one_of([each for each in DATABASES if each.name == "duckdb"])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("case", WITH_RESULTS)
 def test_case_resumed(case: Case, sqlite: Database, tmp_path: pathlib.Path, request: pytest.FixtureRequest) -> None:
     """D2: the process dies after some of the events, and another one goes on."""
     check_resumed_at(random.Random(case.id).randrange(len(case.events) + 1), case, sqlite, tmp_path, request)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("case", WITH_RESULTS)
 def test_case_resumed_on_duckdb(
     case: Case, duckdb: Database, tmp_path: pathlib.Path, request: pytest.FixtureRequest

@@ -20,6 +20,7 @@ def name_of(case: dict[str, Any]) -> str:
     return str(case["name"])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.some_databases(1)
 @pytest.mark.parametrize("together", [False, True], ids=["singly", "together"])
 @pytest.mark.parametrize("case", ROW_CASES, ids=name_of)

@@ -35,14 +35,14 @@ LONG = 10_000
 BLOCK = 100
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.some_databases(2)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_bridge_agrees_with_the_reference(seed: int, embedded: Database):
     check(seed, embedded)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.some_databases(2)
 @pytest.mark.parametrize("seed", SEEDS[:ON_SERVERS])
 def test_a_bridge_on_a_server_agrees_with_the_reference(seed: int, server: Database):

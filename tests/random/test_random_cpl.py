@@ -150,7 +150,7 @@ def check(seed: int, database: Database) -> None:
         assert sorted(kept, key=_both) == sorted(table.kept, key=_both), f"seed {seed}\n{script.text}"
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 @pytest.mark.some_databases(2)
 @pytest.mark.parametrize("seed", range(40))
 def test_random_scripts(seed: int, embedded: Database) -> None:

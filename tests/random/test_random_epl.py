@@ -69,7 +69,7 @@ def all_ways(
     return found[0]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("seed", range(COUNT))
 def test_match_recognize_is_what_the_definition_says(seed: int) -> None:
     chance = random.Random(seed)
@@ -80,7 +80,7 @@ def test_match_recognize_is_what_the_definition_says(seed: int) -> None:
     assert told == expected, statement
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("seed", range(COUNT))
 def test_sequences_are_what_the_definition_says(seed: int) -> None:
     chance = random.Random(seed)
@@ -152,7 +152,7 @@ def test_patterns_are_what_their_functions_say(seed: int) -> None:
     assert sorted(found, key=repr) == sorted(wanted, key=repr), (part, events)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("seed", range(COUNT // 2))
 def test_deletions_do_not_depend_on_the_pushes(seed: int) -> None:
     chance = random.Random(seed)

@@ -79,7 +79,7 @@ def check(cep: Any, seed: int) -> None:
     pytest.fail(f"seed {seed}\n{small}\nexpected {expected(small)}\nactual   {actual(cep, small)}")
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.some_databases(2)
 @pytest.mark.parametrize("block", range(6))
 def test_a_random_clause_gives_what_the_definition_says(block: int, cep: Any):

@@ -34,7 +34,7 @@ def test_a_program_goes_on_where_it_ended(seed: int, embedded: Database, tmp_pat
     check(seed, embedded, tmp_path, most=20)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", range(6))
 def test_a_program_that_is_computed_goes_on_where_it_ended(
     seed: int, embedded: Database, tmp_path: pathlib.Path

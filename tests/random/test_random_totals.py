@@ -57,7 +57,7 @@ def case_of(seed: int, database: Database) -> Case:
     return Case({"s": SCHEMA}, queries, tuple(events))
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.some_databases(1)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_totals_are_those_of_the_reference(seed: int, database: Database) -> None:
@@ -67,7 +67,7 @@ def test_totals_are_those_of_the_reference(seed: int, database: Database) -> Non
         assert kind is None, f"{drive.__name__}: {told}\n{print_case(case, f'seed {seed}')}"
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.some_databases(1)
 @pytest.mark.parametrize("seed", SEEDS[:8])
 def test_totals_go_on_after_the_bridge_was_closed(seed: int, database: Database, tmp_path: pathlib.Path) -> None:

@@ -94,7 +94,7 @@ def in_some_batches(cep, events: list, rng: Random) -> None:
         cep.push_all(batch)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.some_databases(2)
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", EXTENTS)
@@ -102,13 +102,13 @@ def test_aggregates_of_many_events(name: str, seed: int, embedded: Database):
     check(name, seed, embedded)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", ["range", "rows", "session", "unbounded", "first-rows"])
 def test_aggregates_of_many_events_on_a_server(name: str, server: Database):
     check(name, 0, server)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.some_databases(2)
 @pytest.mark.parametrize("name", JUMPING)
 def test_aggregates_of_windows_that_jump_in_a_replay(name: str, database: Database):
@@ -145,6 +145,7 @@ NAMES = (
 )
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.some_databases(2)
 @pytest.mark.parametrize("window", ["ROWS 3 ORDER BY v", "SESSION 50 MS", "PARTITION BY v ROWS 2"])
 @pytest.mark.parametrize("emit", ["", " EMIT ON EVERY CHANGE"])

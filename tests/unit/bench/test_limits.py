@@ -24,7 +24,7 @@ A_MINUTE = 60_001
 measured = one_of([database for database in DATABASES if database.name != "mariadb"])
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
 def test_the_statement_by_hand_gives_the_rows_of_the_replay(measured: Database, query: LimitQuery) -> None:
     events = A_MINUTE if "1 MIN" in query.text else 20_000

@@ -923,7 +923,7 @@ def test_what_is_kept_in_memory_does_not_grow(cep: Bridge, monkeypatch: pytest.M
     assert len(kept) <= 50
 
 
-@pytest.mark.some_databases(2)
+@pytest.mark.some_databases(1)
 def test_purging_changes_no_result(database: Database) -> None:
     results = []
     for purging in (False, True):

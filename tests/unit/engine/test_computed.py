@@ -14,7 +14,7 @@ from bridge.engine.single_events.computed import computed
 if TYPE_CHECKING:
     from tests.support.databases import Database
 
-pytestmark = pytest.mark.some_databases(2)
+pytestmark = pytest.mark.some_databases(1)
 
 SCHEMA = "i INTEGER, b BIGINT, d DOUBLE, t VARCHAR, f BOOLEAN"
 VALUES: dict[str, list[Any]] = {

@@ -13,6 +13,7 @@ from tests.support.databases import Database
 from tests.support.runs import figures_of
 
 
+@pytest.mark.some_databases(2)
 def test_crashes_after_some_statements(embedded: Database, tmp_path: pathlib.Path) -> None:
     check_crashes(embedded.durable(tmp_path), events=4, first=40, step=113)
 

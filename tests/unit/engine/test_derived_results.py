@@ -102,7 +102,7 @@ def text_of(draw: Random) -> str:
     return f"select {items} from {stream}{view}{where}{group}{having} output first every {draw.choice((3, 8))} msec"
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.some_databases(1)
 @pytest.mark.parametrize("seed", range(100))
 def test_results_are_what_the_database_makes_of_them(

@@ -155,7 +155,7 @@ def outcome(url: str, seed: int, most: int, file: pathlib.Path) -> Found:
     return [(setters, readers), *map(repr, found)]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.some_databases(2)
 @pytest.mark.parametrize("kind", ["duckdb://", "sqlite://", "duckdb:///", "sqlite:///"])
 @pytest.mark.parametrize("seed", range(5))

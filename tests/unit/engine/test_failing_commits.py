@@ -128,7 +128,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return results(f"sqlite:///{tmp_path_factory.mktemp('undisturbed')}/state.db")
 
 
-@pytest.mark.some_databases(2)
+@pytest.mark.some_databases(1)
 def test_definitions_whose_commits_fail_change_nothing(
     database: Database, tmp_path: pathlib.Path, undisturbed: Any
 ) -> None:

@@ -161,7 +161,7 @@ def leave_to_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(boundaries.NextBoundaries, "are_passed", lambda self, before, now, rows: True)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 @pytest.mark.some_databases(1)
 @pytest.mark.parametrize("seed", range(60))
 def test_aggregates_are_what_the_database_makes_of_them(
@@ -205,7 +205,7 @@ def sub_queries_of(draw: random.Random) -> str:
     return f"select k, {', '.join(parts)} from s as x{having}"
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 @pytest.mark.some_databases(1)
 @pytest.mark.parametrize("seed", range(40))
 def test_sub_queries_are_what_the_database_makes_of_them(
@@ -273,7 +273,7 @@ def changes_of(draw: random.Random) -> tuple[str, str]:
     return "epl", f"select {select} from s{f'({where})' if where else ''}#{window}{grouping}"
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 @pytest.mark.some_databases(1)
 @pytest.mark.parametrize("seed", range(32))
 def test_changes_are_what_the_database_makes_of_them(
@@ -988,7 +988,7 @@ def test_queries_side_by_side_report_what_each_push_as_a_transaction_does(url: s
     assert found[0] == found[1]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 @pytest.mark.some_databases(2)
 @embedded
 @pytest.mark.parametrize("name", [*JUMPING, *COUNTED, *OF_AGGREGATES])

@@ -12,7 +12,7 @@ import bridge
 from bridge.errors import QueryError
 from tests.support.databases import DATABASES, Database, one_of
 
-pytestmark = pytest.mark.some_databases(2)
+pytestmark = pytest.mark.some_databases(1)
 
 database = one_of(DATABASES)
 

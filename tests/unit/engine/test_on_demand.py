@@ -14,7 +14,7 @@ from bridge import Bridge, QueryError, connect
 if TYPE_CHECKING:
     from tests.support.databases import Database
 
-pytestmark = pytest.mark.some_databases(2)
+pytestmark = pytest.mark.some_databases(1)
 
 
 @pytest.fixture

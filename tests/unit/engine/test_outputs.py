@@ -60,7 +60,7 @@ def drop(cep: bridge.Bridge, names: list[str]) -> None:
     cep.drop()
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("names", [*([name] for name in QUERIES), list(QUERIES)], ids="_".join)
 @pytest.mark.parametrize("is_durable", [False, True], ids=["memory", "file"])
 def test_event_by_event_as_in_a_batch(

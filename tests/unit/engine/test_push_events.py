@@ -19,7 +19,7 @@ from bridge import Bridge
 if TYPE_CHECKING:
     from tests.support.databases import Database
 
-pytestmark = pytest.mark.some_databases(2)
+pytestmark = pytest.mark.some_databases(1)
 
 D = decimal.Decimal
 EAST = datetime.timezone(datetime.timedelta(hours=2))

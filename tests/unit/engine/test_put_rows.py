@@ -43,7 +43,7 @@ def event(draw: random.Random, ts: int) -> tuple[str, list[Any], int]:
     return draw.choice("sssu"), [key, draw.choice((0, 1, 2, None)), large, draw.choice((0.5, 1.5, -2.0, None))], ts
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.some_databases(2)
 @pytest.mark.parametrize("url", ["duckdb://", "sqlite://"])
 @pytest.mark.parametrize("name", STATEMENTS)

@@ -99,7 +99,7 @@ def told(url: str, acts: list[Act], restarts: range) -> list[tuple[str, int, obj
     return found
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.some_databases(2)
 @pytest.mark.parametrize("history", HISTORIES)
 def test_a_bridge_goes_on_without_what_was_removed(history: str, embedded: Database, tmp_path: pathlib.Path) -> None:

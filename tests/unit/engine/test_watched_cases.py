@@ -30,7 +30,7 @@ WATCHED = [
 """Those whose streams are registered, and have no nested values."""
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.some_databases(1)
 @pytest.mark.parametrize("case", WATCHED[::4])
 def test_some_cases_over_watched_tables(case: Case, database: Database, request: pytest.FixtureRequest) -> None:

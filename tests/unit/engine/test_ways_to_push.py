@@ -136,7 +136,7 @@ WAYS: dict[str, Callable[[random.Random], int]] = {
 """The number of events of the next push."""
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 @pytest.mark.some_databases(1)
 @pytest.mark.parametrize("lateness", [0, 3])
 @pytest.mark.parametrize("names", TOGETHER, ids=", ".join)
@@ -194,7 +194,7 @@ def test_a_push_refused_after_it_was_computed_in_this_process_leaves_nothing(emb
     assert "run_in_process" in places
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.some_databases(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_what_was_pushed_is_there_after_a_crash(database: Database, seed: int, tmp_path: pathlib.Path) -> None:

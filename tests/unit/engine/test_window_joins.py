@@ -60,7 +60,7 @@ def text_of(draw: random.Random, language: str = "") -> tuple[str, str]:
     return "sql", f"SELECT {items} FROM {inputs[0]} a, {inputs[1]} b WHERE {condition}"
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.some_databases(1)
 @pytest.mark.parametrize("seed", range(60))
 def test_joins_are_what_the_database_makes_of_them(

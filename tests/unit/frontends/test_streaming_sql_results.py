@@ -137,6 +137,7 @@ RESULTS: dict[str, list[Row]] = {
 }  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.some_databases(2)
 @pytest.mark.parametrize("together", [False, True], ids=["singly", "together"])
 @pytest.mark.parametrize("text", RESULTS, ids=range(len(RESULTS)))

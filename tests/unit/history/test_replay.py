@@ -322,7 +322,7 @@ def test_tables_of_several_streams_are_pushed_as_their_rows_are(database: str) -
             cep.push_tables({"one": [1]})
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.some_databases(2)
 @pytest.mark.parametrize("database", ["duckdb://", "sqlite://"])
 @pytest.mark.parametrize("seed", range(300, 325))

@@ -28,7 +28,7 @@ RUN = bulk.Bulk.run
 Told = list[tuple[int, str]]
 
 
-@pytest.mark.some_databases(2)
+@pytest.mark.some_databases(1)
 def test_many_at_once_are_as_one_by_one(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     taken = sum(check(seed, database, monkeypatch) for seed in range(14))
     assert taken > 7

@@ -381,6 +381,7 @@ def check(seed: int, database: Database) -> None:
         assert other == first, (seed, drive, example.text)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.some_databases(1)
 @pytest.mark.parametrize("block", range(3))
 def test_live_is_bounded(block: int, database: Database) -> None:

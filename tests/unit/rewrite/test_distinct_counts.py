@@ -79,6 +79,7 @@ def early_purges() -> Iterator[None]:
         yield
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.some_databases(1)
 @pytest.mark.parametrize("sizes", [[], [40, 1, 25, 2]], ids=["at_once", "batches"])
 @pytest.mark.parametrize("values", [3, 90])

@@ -54,7 +54,7 @@ def expected(pushed: list[Event], equation: str) -> list[tuple[int, int, int]]:
     return found
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.some_databases(2)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("equation", EQUATIONS)

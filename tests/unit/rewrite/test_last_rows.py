@@ -125,6 +125,7 @@ def told_by_joins(seed: int, texts: tuple[str, ...]) -> Rows:
     return told(DATABASES[0], SCHEMA, queries, history(seed), [1] * len(history(seed)))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.some_databases(1)
 @pytest.mark.parametrize("sizes", [[1] * 42, [30, 1, 17, 2], [5] * 12], ids=["singly", "uneven", "even"])
 def test_changes_are_those_that_a_join_of_moments_tells(sizes: list[int], database: Database):
@@ -139,7 +140,7 @@ def test_changes_are_those_that_a_join_of_moments_tells(sizes: list[int], databa
         assert [queries[name] for name in queries if not same_rows(expected[name], actual[name])] == []
 
 
-@pytest.mark.some_databases(2)
+@pytest.mark.some_databases(1)
 def test_joins_find_the_rows_that_a_scan_tells(database: Database):
     """On a database without indexes it is computed of all rows which one pushes out which."""
     events, queries = history(7), {f"q{n}": text for n, text in enumerate((*JOINS, *SCANS))}

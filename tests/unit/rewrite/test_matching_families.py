@@ -110,6 +110,7 @@ def test_families_on_many_seeds(start: int, database: Database) -> None:
         check(seed, database.fresh())
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.some_databases(1)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_patterns_of_one_word(seed: int, database: Database) -> None:

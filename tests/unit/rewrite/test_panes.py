@@ -88,6 +88,7 @@ def rows_without_panes(seed: int, earlier: int = 0) -> Rows:
         return all_told(sqlite, [(row, ts - earlier) for row, ts in history(seed)], [1] * EVENTS)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.some_databases(1)
 @pytest.mark.parametrize("singly", [True, False], ids=["singly", "batches"])
 @pytest.mark.parametrize("seed", range(2))

@@ -179,7 +179,7 @@ def test_a_constant_within_a_sub_query_of_an_expression_is_refused():
 # At random ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.some_databases(2)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_families_agree_with_the_reference(seed: int, database: Database):

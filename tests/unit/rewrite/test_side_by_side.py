@@ -86,7 +86,7 @@ def told(
     return rows, len(several)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.some_databases(2)
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("batch", [False, True])

@@ -68,7 +68,7 @@ def expected(history: dict[str, pa.Table], relations: dict[str, pa.Table]) -> di
     return bridge.replay(history, QUERIES, relations=relations)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", QUERIES)
 def test_each_operator_gives_the_local_rows(name: str, spark: Any, history: Any, relations: Any, expected: Any):
     streams = history if name == "join" else {"s": history["s"]}
@@ -221,6 +221,7 @@ def test_times_are_those_of_the_local_replay(spark: Any):
         assert bridge.replay({"s": table}, query, engine="spark", spark=spark)["q"].toArrow().to_pylist() == local
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("unit", ["s", "auto"])
 def test_the_unit_of_timestamps_is_that_of_the_local_replay(unit: str, spark: Any, tmp_path: Path):
     fractions = pa.table({"when": [1711846804.25, 1711846805.5], "v": [1, 2]})
@@ -265,7 +266,7 @@ def test_no_events_give_no_rows_of_the_right_columns(spark: Any, tmp_path: Path)
         assert found.count() == 0 and found.columns == ["ts", "a", "high"]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", ["aggregate", "join", "ever", "v", "jump"])
 def test_from_history_to_live_without_a_gap_or_a_double(name: str, spark: Any, history: Any, expected: Any):
     streams = history if name == "join" else {"s": history["s"]}

@@ -62,6 +62,7 @@ def test_slices_of_a_partition_give_the_local_rows(name: str, spark: Any, histor
     assert found.frame("q").toArrow().to_pylist() == bridge.replay({"s": history}, query)["q"].to_pylist()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ["one partition", "a large key"])
 def test_slices_are_written_in_order(name: str, spark: Any, history: pa.Table, tmp_path: Path):
     query = {"q": QUERIES[name]}

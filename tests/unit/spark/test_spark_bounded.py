@@ -26,6 +26,7 @@ MORE = 7
 """Milliseconds that time goes on after the last event."""
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("block", range(2))
 def test_bounded_is_live(block: int):
     told = sum(agrees(seed) for seed in range(50 * block, 50 * block + 50))

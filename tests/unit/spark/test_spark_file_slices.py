@@ -59,7 +59,7 @@ def _results(replay: Replay, name: str) -> list[dict[str, Any]]:
     return [row for table in found for row in table.to_pylist()]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("has_state", [False, True])
 @pytest.mark.parametrize("name", QUERIES)
 def test_each_slice_gives_the_local_rows(name: str, has_state: bool, spark: Any, history: Any, names: Any, files: str):

@@ -28,7 +28,7 @@ from windows.schema import Attribute, Schema
 Rows = dict[str, list[tuple[int, tuple[Any, ...]]]]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("seed", range(14))
 def test_pieces_give_the_rows_of_the_whole(seed: int):
     differs(seed)

@@ -94,7 +94,7 @@ NAMED = (
 WINDOWS = {name: NAMED + text for name, text in WINDOWS.items()}
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", [*EPL, *SQL, *WINDOWS])
 def test_what_an_operator_knows_goes_on(name: str) -> None:
     """A few events a step, so that all that is remembered has gone through the state."""

@@ -18,8 +18,6 @@ from tests.test_cases import make_table, open_store
 if TYPE_CHECKING:
     from tests.support.databases import Database
 
-pytestmark = pytest.mark.some_databases(2)
-
 ANYWHERE = """
 SELECT * FROM secret
 SELECT * FROM "secret"

@@ -296,7 +296,7 @@ NO_NAMES = {
 }
 
 
-@pytest.mark.some_databases(1)
+@pytest.mark.some_databases(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_any_text_is_a_name(cep: Bridge, name: str) -> None:
     """As stream, attribute, result column and query; in a filter, an aggregate, a correlation and a pattern.

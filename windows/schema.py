@@ -28,7 +28,7 @@ from windows.types import (
     type_of_arrow,
     type_of_value,
 )
-from windows.values import CONVERSION_ERRORS, PartMismatch, conversion, scalar_conversion
+from windows.values import CONVERSION_ERRORS, PartMismatch, conversion, converted, scalar_conversion
 
 __all__ = [
     "TYPES", "Attribute", "Reader", "Schema", "TypeMismatch", "canonical_type", "checker", "decimal_size", "is_reserved",
@@ -171,9 +171,9 @@ class Reader:
         """The values in schema order; an attribute that a mapping omits is NULL. Raises `TypeMismatch`."""
         values = self._values(payload)
         try:
-            return _converted(self.conversions, values)
+            return tuple(converted(values, self.conversions))
         except (TypeMismatch, *CONVERSION_ERRORS):
-            return _converted(self.checks, values)
+            return tuple(converted(values, self.checks))
 
     @functools.cached_property
     def _known(self) -> frozenset[str]:
@@ -194,11 +194,6 @@ class Reader:
         for name in payload:
             if name not in self._known:
                 raise TypeMismatch(f"unknown attribute {name!r}; the schema is ({self.schema})")
-
-
-def _converted(conversions: Sequence[Callable[[Any], Any]], values: Sequence[Any]) -> tuple[Any, ...]:
-    pairs = zip(conversions, values, strict=True)
-    return tuple([None if value is None else convert(value) for convert, value in pairs])
 
 
 def _conversion(attribute: Attribute) -> Callable[[Any], Any]:

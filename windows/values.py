@@ -25,6 +25,18 @@ CONVERSION_ERRORS = (TypeError, ValueError, ArithmeticError)
 _INTEGER_BITS = {"SMALLINT": 16, "INTEGER": 32, "BIGINT": 64}
 
 
+def converted(values: Sequence[Any], conversions: Sequence[Convert | None]) -> list[Any]:
+    """Each value after its conversion; NULL stays NULL.
+
+    >>> converted([1, None, "2"], [None, int, int])
+    [1, None, 2]
+    """
+    return [
+        convert(value) if convert is not None and value is not None else value
+        for value, convert in zip(values, conversions, strict=True)
+    ]
+
+
 class PartMismatch(TypeMismatch):
     """A part of a nested value does not fit; `path` is its place, `.street` or `[2]`."""
 

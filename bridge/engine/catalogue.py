@@ -30,11 +30,11 @@ from bridge.rewrite.optimize.constants import signature
 from bridge.rewrite.plan import Operator
 from bridge.rewrite.variants import StatementWriter, Variants
 from bridge.stores.outbox import Outbox
-from bridge.stores.statement import converted
 from bridge.stores.store import Stores, Unreachable
 from windows.databases import Database
 from windows.databases.base import PREFIX
 from windows.schema import Attribute, Reader, Schema, is_storable
+from windows.values import converted
 
 
 @dataclasses.dataclass
@@ -197,7 +197,7 @@ class QueryEntry:
         return all(operator.is_long for operator in self.operators if operator.row_count is not None)
 
     def runs_at(self, streams: frozenset[str]) -> bool:
-        """Whether a push into these streams may have results."""
+        """Whether the query may have results at a push into these streams."""
         return self.timed or not self.sources.isdisjoint(streams)
 
 

@@ -25,9 +25,9 @@ from bridge.query.codec import fingerprint
 from bridge.query.nodes import Stream
 from bridge.query.scripts import IntoTable
 from bridge.stores.check import RESULT_ID, RESULT_NUMBER
-from bridge.stores.statement import converted
 from windows.databases import Database
 from windows.schema import Attribute
+from windows.values import converted
 
 PROCESSORS = "cep_processors"
 

@@ -48,8 +48,7 @@ class ProcessorCalls:
         self._is_delivering = True
         try:
             deliver(self._results, self._raised)
-            # There are results again when a processor has pushed.
-            while (self.named.has_stored and self.named.deliver(self._raised)) or self._results:
+            while self.named.deliver(self._raised) or self._results:  # true when a processor has pushed
                 deliver(self._results, self._raised)
         finally:
             self._is_delivering = False
@@ -59,7 +58,5 @@ class ProcessorCalls:
 
     def call_late_processors(self) -> None:
         """Calls the late processors with the events that they still have to receive."""
-        if not self.late:
-            return
         late, self.late = self.late, []
         call_all([(function, event) for event in late for function in self.late_processors])

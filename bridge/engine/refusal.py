@@ -52,20 +52,20 @@ def refusal(error: Refused, text: str, tables: Iterable[str] = (), columns: Iter
         if found := pattern.search(reason):
             name = _last(found)
             hint = closest(name, list(names))
-            if (at := _found(name, part)) is not None:
+            if (at := _offset_of(name, part)) is not None:
                 if what == "column" and part[at] == '"':
                     hint = nearest_quoted(name, list(names))
                 return QueryError(f"unknown {what} {name!r}{hint}", text, at + start)
     first = reason.splitlines()[0] if reason else reason
     for found in _NAMED.finditer(first):
-        if (at := _found(_last(found), part)) is not None:
+        if (at := _offset_of(_last(found), part)) is not None:
             return QueryError(f"{DATABASE_REFUSES}{first}", text, at + start)
     if place is not None:
         return QueryError(f"{DATABASE_REFUSES}{reason}", text, place.start)
     return QueryError(f"{DATABASE_REFUSES}{error}")
 
 
-def _found(name: str, text: str) -> int | None:
+def _offset_of(name: str, text: str) -> int | None:
     """The offset of a name in a text."""
     return QueryError("", words=[name]).within(text).position
 

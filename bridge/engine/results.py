@@ -205,7 +205,7 @@ class ResultStatements:
         self._outdated, self._small = set(PUSHES), 0
 
     def are_settled(self, count: int | None) -> bool:
-        """Whether nothing is to be regrouped, or counted, before a push of `count` events."""
+        """Whether all statements that a push of `count` events needs are known to be up to date."""
         return not self._outdated or (count == 1 and self._small > 1 and "few" not in self._outdated)
 
     def outdated(self, count: int | None, most_in_process: int) -> list[str]:

@@ -198,7 +198,7 @@ class Tables:
             self._database.prepare(self.text(step, push))
 
     def forget_texts(self, operators: Iterable[Operator] = ()) -> None:
-        """Keeps only the texts of these operators' steps. The other steps were undone or removed."""
+        """Forgets the texts of all steps except those of these operators. The other steps were undone or removed."""
         steps = [step for each in operators for step in (*each.steps, *each.purges, *each.pane_inserts, each.row_count)]
         kept = set(map(id, steps))
         self._texts = {key: known for key, known in self._texts.items() if key[0] in kept}

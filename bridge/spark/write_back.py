@@ -17,11 +17,12 @@ from bridge.spark.writes import open_home
 from bridge.stores import statement
 from bridge.stores.check import RESULT_ID
 from bridge.stores.outbox import encoder_of
-from bridge.stores.statement import converted, loaded
+from bridge.stores.statement import loaded
 from bridge.stores.store import Store, Unreachable
 from bridge.stores.write import ensure_table
 from windows.databases import Database, Refused
 from windows.databases.urls import is_in_memory
+from windows.values import converted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -26,10 +26,10 @@ from bridge.rewrite import write_requests
 from bridge.rewrite.conflicts import conflicts
 from bridge.rewrite.write_requests import WriteNode, WriteRequests
 from bridge.spark.columns import TIME
-from bridge.stores.statement import converted
 from windows.arrow import arrow_type
 from windows.databases import Database, open_database
 from windows.databases.urls import is_in_memory
+from windows.values import converted
 
 if TYPE_CHECKING:
     from bridge.engine.bridge import Bridge

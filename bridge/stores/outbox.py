@@ -10,11 +10,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from bridge.stores import statement
-from bridge.stores.statement import Convert, converted, dumped, loaded
+from bridge.stores.statement import dumped, loaded
 from bridge.stores.store import Store, Stores, Unreachable
 from windows.databases import Database, Refused
 from windows.databases.definition import create_table
 from windows.schema import Attribute, type_of_value
+from windows.values import Convert, converted
 
 OUTBOX, DEAD_LETTERS = "cep_outbox", "dead_letters"
 

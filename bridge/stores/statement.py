@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 import decimal
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlglot
@@ -20,6 +20,7 @@ from windows.databases import Database
 from windows.databases.base import PARAMETER
 from windows.schema import TypeMismatch, canonical_type
 from windows.sql import aliased, column, column_of, conjuncts, qualify_columns
+from windows.values import Convert
 
 _CHANGES = (exp.Insert, exp.Update, exp.Delete, exp.Merge)
 _NOT_ALONE = (
@@ -317,7 +318,6 @@ def _expanded(tree: exp.Select, scope: StatementTables) -> exp.Select:
 
 # Values between one database and another, and as JSON in between
 
-Convert = Callable[[Any], Any]
 
 _KINDS: dict[str, tuple[type, Convert, Convert]] = {
     "decimal": (decimal.Decimal, str, decimal.Decimal),
@@ -325,14 +325,6 @@ _KINDS: dict[str, tuple[type, Convert, Convert]] = {
     "date": (datetime.date, datetime.date.isoformat, datetime.date.fromisoformat),
     "float": (float, repr, float),
 }
-
-
-def converted(values: Sequence[Any], convert: Sequence[Convert | None]) -> list[Any]:
-    """Each value after its conversion; NULL stays NULL."""
-    return [
-        change(value) if change is not None and value is not None else value
-        for value, change in zip(values, convert, strict=True)
-    ]
 
 
 def dumped(values: Sequence[Any]) -> str:

@@ -13,7 +13,7 @@ from bridge.errors import NameTaken, QueryError, SchemaError, nearest
 from bridge.stores.statement import Sql, joined, places, without_values
 from windows.databases import Database, Refused, open_database
 from windows.databases.base import PARAMETER
-from windows.databases.refused import placed
+from windows.databases.refused import refusals_at
 from windows.schema import is_storable
 from windows.sql import aliased, column_of, identifier
 
@@ -86,7 +86,7 @@ class Store:
 
         `place`: the offsets of the statement in the text of the query.
         """
-        with placed(place), contextlib.suppress(Unreachable), self.opened() as database:
+        with refusals_at(place), contextlib.suppress(Unreachable), self.opened() as database:
             database.prepare(database.render(without_values(sql)))
 
     def close(self) -> None:

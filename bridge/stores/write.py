@@ -12,11 +12,12 @@ from bridge.check.types import UNKNOWN
 from bridge.errors import QueryError
 from bridge.query.scripts import UpdateSQL
 from bridge.stores.outbox import Outbox
-from bridge.stores.statement import Convert, converted, dumped
+from bridge.stores.statement import dumped
 from windows.databases import Database
 from windows.schema import Attribute
 from windows.sql import identifier, table
 from windows.times import NEVER
+from windows.values import Convert, converted
 
 
 @dataclasses.dataclass

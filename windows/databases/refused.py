@@ -38,7 +38,7 @@ class OtherBridge(Refused):
 
 
 @contextlib.contextmanager
-def placed(place: range | None) -> Iterator[None]:
+def refusals_at(place: range | None) -> Iterator[None]:
     """Gives the `Refused` of a statement its place in the text of the query."""
     try:
         yield

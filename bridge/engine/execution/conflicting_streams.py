@@ -32,7 +32,7 @@ class ConflictingStreams:
         return frozenset(conflicts(trees, self._database))
 
     def of(self, streams: Iterable[str]) -> frozenset[str]:
-        """The conflicting tables that queries use when an event of these streams comes, or when time passes."""
+        """The conflicting tables of the queries that run when an event of these streams comes, or when time passes."""
         if not self.tables:
             return self.tables
         names = frozenset(streams)

@@ -33,7 +33,7 @@ from bridge.rewrite.plan import Insert, Operator, Purge
 from bridge.rewrite.variants import Variants
 from windows.databases import Database
 from windows.databases.base import PREFIX
-from windows.databases.refused import placed
+from windows.databases.refused import refusals_at
 from windows.schema import Attribute, Reader, Schema
 from windows.sql import aliased, ascending, column, table
 from windows.times import BEGINNING
@@ -365,7 +365,7 @@ class Plans(abc.ABC):
             return
         while operator.probes:
             statement, place = operator.probes.pop()
-            with placed(place):
+            with refusals_at(place):
                 self.database.prepare(self.database.render(statement))
         for step in operator.steps:
             if isinstance(step, (Insert, Purge)):

@@ -124,7 +124,7 @@ class Runner(SmallPushes):
         if self._conflicts.of(streams) and (count > 1 or (count and self._is_timed())):
             results = self._run_one_by_one(batches, ts, final)
         else:
-            results = self._run_together(batches, count, ts, final)
+            results = self._run_at_once(batches, count, ts, final)
         if limited:
             self._check_limits(results, time.monotonic() - began)
         return results
@@ -160,7 +160,7 @@ class Runner(SmallPushes):
         timed = self._is_timed()
 
         def run(part: Sequence[EventBatch], count: int, ts: int, final: bool) -> None:
-            for entry, results in self._run_together(part, count, ts, final):
+            for entry, results in self._run_at_once(part, count, ts, final):
                 found.setdefault(entry.name, (entry, []))[1].extend(results)
 
         for _, batch, row in rows:
@@ -171,10 +171,9 @@ class Runner(SmallPushes):
             run([], 0, ts, final)
         return sorted(found.values(), key=lambda result: result[0].number)
 
-    def _run_together(self, batches: Sequence[EventBatch], count: int, ts: int, final: bool) -> Results:
+    def _run_at_once(self, batches: Sequence[EventBatch], count: int, ts: int, final: bool) -> Results:
         """Runs all events at once, with each statement over all of them."""
-        if self._inboxes.filled:
-            self._housekeeping.removed |= self._inboxes.empty()
+        self._housekeeping.removed |= self._inboxes.empty()
         one = self._one_event_plan(batches, ts) if count == 1 and not (final or self._repeats) else None
         results = self._run_batches(batches, count, ts, final) if one is None else self._run_event(one, batches[0], ts)
         self.seq += count
@@ -187,8 +186,7 @@ class Runner(SmallPushes):
         seq, due = self.seq + 1, self._housekeeping.is_due(1)
         if due or self.is_durable or plan.reads_clock:
             self._set_clock(batch.first, ts, seq)
-        if self.now == BEGINNING:
-            self._begin(batch.first)
+        self._begin(batch.first)
         is_passed = plan.may_pass_boundary(self.now, ts, batch.rows)
         outcome = plan.run(self.database, batch.rows, ts, seq, is_passed=is_passed)
         self._inboxes.skipped, self._inboxes.filled = batch, outcome.filled

@@ -70,7 +70,7 @@ class SmallPushes(Transactions):
         """The next time at which these operators (None: any) may report something without an event."""
 
     def settle(self, count: int | None) -> None:
-        """Settles which statements read the results, before a push of `count` events (None: of any number) begins."""
+        """Before a push of `count` events (None: of any number): brings the statements that read results up to date."""
         self._follow_settings()
         if not self._is_set:
             self._set_constants()
@@ -246,6 +246,7 @@ class SmallPushes(Transactions):
     ) -> Results | None:
         """Runs events whose plan is one SELECT, as `_run_batches` would; None if that has to run them."""
         count = len(batch.rows)
+        # Panes can be made later, unless a statement reads them.
         if not plan.is_computed and (
             self._postponed or self.is_durable or self._housekeeping.is_due_with(self.seq, count)
         ):

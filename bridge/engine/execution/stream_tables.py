@@ -9,8 +9,8 @@ from bridge.engine.catalogue import Catalogue, StreamEntry
 from bridge.engine.durable import JOURNAL
 from bridge.engine.tables import Tables
 from bridge.rewrite.names import TableNames
-from bridge.stores.statement import converted
 from windows.databases import Database
+from windows.values import converted
 
 BUFFER = "buffer"
 """The kind of the tables in which a stream's events wait for their turn in time."""

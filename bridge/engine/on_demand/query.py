@@ -35,10 +35,10 @@ from bridge.query.nodes import Node, walk
 from bridge.query.words import RESERVED
 from bridge.rewrite.flow import Flow, Need
 from bridge.rewrite.network import Network
-from bridge.stores.statement import converted
 from windows.databases import Database, Refused
 from windows.sql import table_of
 from windows.types import is_nested
+from windows.values import converted
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -371,8 +371,7 @@ class PushQueue:
             return
         self.calls.add(results)
         try:
-            if self._runner.catalogue.outbox.waiting:
-                self._runner.catalogue.outbox.deliver()
+            self._runner.catalogue.outbox.deliver()
             self.calls.deliver()
         except Refused:
             if not self.reopen_if_lost(RETRIES):

@@ -164,7 +164,7 @@ class OneEventPlan:
 
     @functools.cached_property
     def is_plain_select(self) -> bool:
-        """Whether that is all it can be: no rows are in memory, and no event can wait."""
+        """Whether it is one SELECT and runs in no other way: no rows are in memory, and no event can wait."""
         return self.is_one_select and self.in_process is None and not self.can_wait
 
     @functools.cached_property
@@ -281,7 +281,7 @@ class OneEventPlan:
     @property
     def reads_clock(self) -> bool:
         """Whether the next push reads the time before it: in a statement, or in a machine that restores its memory."""
-        return self.timed or (bool(self.machines) and not all(machine.is_restored for machine in self.machines))
+        return self.timed or not all(machine.is_restored for machine in self.machines)
 
     def run(
         self,

@@ -116,7 +116,7 @@ class PostponedEvents:
         return bool(self._events)
 
     def accept(self, waits: bool) -> bool:
-        """Whether a push may be added. `waits`: no step has run for it, which is so for all pushes here or for none."""
+        """Whether a push may be added: either all pushes here wait, or none does. `waits`: no step has run for it."""
         return not self._events or self._events[0].waits == waits
 
     def add(self, event: PostponedPush) -> None:

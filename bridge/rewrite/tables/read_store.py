@@ -9,12 +9,13 @@ from typing import Any
 from bridge.query.scripts import ReadSQL
 from bridge.rewrite.network import Network
 from bridge.stores.outbox import DeadLetter
-from bridge.stores.statement import Convert, Sql, converted, dumped, joins, loaded
+from bridge.stores.statement import Sql, dumped, joins, loaded
 from bridge.stores.store import Answers, ParameterizedSelect, Store, Unreachable, Values
 from windows.arrow import arrow_type
 from windows.databases import Database, Refused
 from windows.schema import Attribute, Reader, Schema, TypeMismatch
 from windows.times import NEVER
+from windows.values import Convert, converted
 
 NO_ANSWER = "the data store did not answer to the end"
 

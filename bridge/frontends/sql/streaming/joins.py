@@ -183,7 +183,7 @@ def _is_time_ahead(cursor: Cursor, aliases: frozenset[str]) -> bool:
 
 
 def with_own_times(timed: frozenset[str], expression: exp.Expr) -> exp.Expr:
-    """The expression with the event times of these inputs in place of their `ts`."""
+    """The expression, in which the event times of these inputs replace their `ts`."""
     for alias in timed:
         expression = with_event_time_of(alias, expression)
     return expression
